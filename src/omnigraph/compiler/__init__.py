@@ -1,0 +1,7 @@
+"""A query tree and a catalog in, a plan out; or every reason why not.
+
+Reading order is the order of control flow, which `compile` spells out: `resolve` looks names up and
+makes `ir`, `typecheck` finds what is wrong with it, `passes` rewrite it, `lower` turns it into the
+operators of `plan`, and `explain` prints those. `parameters` binds the values of one call; `lint`
+reports on a whole file.
+"""

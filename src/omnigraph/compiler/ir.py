@@ -1,0 +1,399 @@
+"""A query with every name resolved and every expression typed; frozen values, no syntax trees.
+
+A read is a pipeline of steps over rows. A row binds variables to nodes and edges. The first step
+starts from one empty row, and each step takes rows to rows:
+
+- `Scan` binds a node variable to every node of a type (rows × nodes, so a second scan is a
+  cross-join);
+- `Expand` walks an edge from a bound variable and binds its other end; when that end is bound
+  already it keeps the rows for which the walk arrives there;
+- `Where` keeps rows for which its condition is true (null is not true);
+- `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
+- `Optionally` joins each row with what its steps yield for it, or, when they yield nothing, keeps
+  it once with the inner variables unbound (`optional { }`): every property of an unbound variable
+  is null, its id is null, and it counts as null.
+
+`resolve` emits steps in the order of the language's execution model: scans and expands, then
+filters, then optionals, then negations. Passes may reorder whatever keeps the bag of rows.
+
+Values of constants and parameters are canonical Python: `str`, `int`, `float`, `bool`, `None`,
+a tuple for lists and vectors; a Date is an `int` of days and a DateTime an `int` of milliseconds
+since the epoch, as they are stored.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.ids import TypeKind
+from omnigraph.lang.source import NOWHERE, Span
+
+Scalarish = str | int | float | bool | None
+Value = Scalarish | tuple[Scalarish, ...]
+
+STRING = ValueType(Scalar.STRING)
+I64 = ValueType(Scalar.I64)
+F64 = ValueType(Scalar.F64)
+DATETIME = ValueType(Scalar.DATETIME)
+
+# ── expressions ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value known now. The type of a bare `null` is None: it goes with every nullable type."""
+
+    value: Value
+    type: ValueType | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRef:
+    name: str
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyOf:
+    """A property of the node or edge bound to `variable`."""
+
+    variable: str
+    name: str
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IdOf:
+    """`$x` by itself: the id of the node bound to it."""
+
+    variable: str
+    type: ValueType = STRING
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The one instant of this execution."""
+
+    type: ValueType = DATETIME
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Operand = Constant | ParameterRef | PropertyOf | IdOf | Now
+"""What can be evaluated for one row."""
+
+
+class AggregateFunction(StrEnum):
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Over the rows of a group. `type` is the type of the result."""
+
+    function: AggregateFunction
+    argument: Operand
+    distinct: bool
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """L2 distance of a vector property to `query`: a vector, or a String to be embedded."""
+
+    target: PropertyOf
+    query: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """Full-text score of a String property for `query`."""
+
+    target: PropertyOf
+    query: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rrf:
+    """Reciprocal rank fusion of two rankings of one variable."""
+
+    first: Nearest | Bm25
+    second: Nearest | Bm25
+    k: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Rank = Nearest | Bm25 | Rrf
+
+# ── conditions ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Comparator(StrEnum):
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """By value, losslessly across number types; unknown when either side is null."""
+
+    left: Operand
+    comparator: Comparator
+    right: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`needle` equals an element of `haystack`: list `contains`, `in`, a match on a list property."""
+
+    needle: Operand
+    haystack: "Operand | tuple[Operand, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+class StringTest(StrEnum):
+    CONTAINS = "contains"
+    STARTS_WITH = "starts_with"
+
+
+@dataclass(frozen=True, slots=True)
+class StringMatch:
+    """An exact, case-sensitive substring or prefix; unknown when either side is null."""
+
+    subject: Operand
+    test: StringTest
+    pattern: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """Never unknown."""
+
+    operand: Operand
+    negated: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+class TextFunction(StrEnum):
+    SEARCH = "search"
+    MATCH_TEXT = "match_text"
+    FUZZY = "fuzzy"
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A full-text clause on a String property; `max_edits` only for fuzzy."""
+
+    function: TextFunction
+    target: PropertyOf
+    query: Operand
+    max_edits: Operand | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """True when all are; the empty one is true."""
+
+    conditions: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """True when one is; the empty one is false."""
+
+    conditions: "tuple[Condition, ...]"
+
+
+Condition = Compare | Member | StringMatch | NullTest | TextMatch | AllOf | AnyOf
+
+ALWAYS = AllOf(())
+NEVER = AnyOf(())
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Direction(StrEnum):
+    """Which way an edge is walked from the variable the walk starts at."""
+
+    OUT = "out"
+    IN = "in"
+    BOTH = "both"
+
+    def reversed(self) -> "Direction":
+        match self:
+            case Direction.OUT:
+                return Direction.IN
+            case Direction.IN:
+                return Direction.OUT
+            case Direction.BOTH:
+                return Direction.BOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Bind `variable` to every node of `type_name` for which all `filters` are true."""
+
+    variable: str
+    type_name: str
+    filters: tuple[Condition, ...] = ()
+    """Conditions on this variable alone (and constants, parameters, now)."""
+    columns: tuple[str, ...] | None = None
+    """The properties later steps read, sorted; None until pruned."""
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Walk `edge` from `source`, which is bound, to `target`.
+
+    Without `edge_variable`: one row per input row and distinct target at distance `hops_low` to
+    `hops_high`, by breadth-first search. With it: one row per edge, one hop.
+    """
+
+    source: str
+    edge: str
+    direction: Direction
+    target: str
+    target_type: str
+    hops_low: int = 1
+    hops_high: int = 1
+    edge_variable: str | None = None
+    filters: tuple[Condition, ...] = ()
+    """Conditions on the target or the edge variable alone."""
+    columns: tuple[str, ...] | None = None
+    """The properties of the target that later steps read; None until pruned."""
+    edge_columns: tuple[str, ...] | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    steps: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Optionally:
+    steps: "tuple[Step, ...]"
+
+
+Step = Scan | Expand | Where | Without | Optionally
+
+# ── queries ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result."""
+
+    name: str
+    expression: Operand | Aggregate | Rank
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """Nulls are smallest. An `int` is the position of an output."""
+
+    key: Operand | Rank | int
+    descending: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    name: str
+    parameters: tuple[Parameter, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+    order: tuple[Ordering, ...] = ()
+    limit: int | ParameterRef | None = None
+    offset: int | ParameterRef | None = None
+
+    @property
+    def is_aggregate(self) -> bool:
+        return any(isinstance(each.expression, Aggregate) for each in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A column gets a value. `from` and `to` of an edge are the columns `src` and `dst`."""
+
+    column: str
+    type: ValueType
+    value: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    kind: TypeKind
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    column: str
+    type: ValueType
+    comparator: Comparator
+    value: Operand
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    where: Predicate
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    kind: TypeKind
+    type_name: str
+    where: Predicate
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Statement = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    name: str
+    parameters: tuple[Parameter, ...]
+    statements: tuple[Statement, ...]
+
+
+Query = Read | Mutation

@@ -1,0 +1,410 @@
+"""The tree of a `.gq` file: what was written, in the order it was written.
+
+Values are frozen; two trees are equal when they say the same, wherever it stands. Names are not
+looked up here: `$x` is a `Variable` whether it is a parameter or a bound node, and a bare word is
+a `Word` whether it is an alias or `null`.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.lang.source import NOWHERE, Span
+
+WILDCARD = "_"
+"""`$_`: any node; every occurrence is a different one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier and where it stands."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+# ── expressions ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string, number or boolean; `null` is a `Word` until it is resolved."""
+
+    value: str | int | float | bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+    def __eq__(self, other: object) -> bool:  # 1 == True in Python, never here
+        return (
+            isinstance(other, Literal)
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """`null`, where the grammar leaves no doubt that it is one."""
+
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DateLiteral:
+    """`date("…")`; the text is checked later."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DateTimeLiteral:
+    """`datetime("…")`; the text is checked later."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    items: "tuple[LiteralValue, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+LiteralValue = Literal | Null | DateLiteral | DateTimeLiteral | ListLiteral
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$name`."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRef:
+    """`$variable.name`."""
+
+    variable: Variable
+    name: Name
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A bare identifier: an alias of an earlier projection, or `null`."""
+
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+class AggregateFunction(StrEnum):
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`count($x)`, `sum($x.n)`; `count(distinct $x.p)` is an extension."""
+
+    function: AggregateFunction
+    argument: "Expression"
+    distinct: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """`nearest($x.v, query)`."""
+
+    target: PropertyRef
+    query: "Expression"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+class TextFunction(StrEnum):
+    SEARCH = "search"
+    FUZZY = "fuzzy"
+    MATCH_TEXT = "match_text"
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """`search(f, q)`, `match_text(f, q)` or `fuzzy(f, q, max_edits)`."""
+
+    function: TextFunction
+    target: "Expression"
+    query: "Expression"
+    max_edits: "Expression | None" = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    target: "Expression"
+    query: "Expression"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rrf:
+    first: Nearest | Bm25
+    second: Nearest | Bm25
+    k: "Expression | None" = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expression = (
+    LiteralValue
+    | Variable
+    | PropertyRef
+    | Word
+    | Now
+    | Aggregate
+    | Nearest
+    | TextMatch
+    | Bm25
+    | Rrf
+)
+
+# ── conditions ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Operator(StrEnum):
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    CONTAINS = "contains"
+    STARTS_WITH = "starts_with"
+    IN = "in"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left op right`. A text clause `search(f, q)` is the `TextMatch` itself, not a comparison."""
+
+    left: Expression
+    operator: Operator
+    right: Expression
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """`operand is null`, or `is not null` when negated."""
+
+    operand: Expression
+    negated: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """`a or b or …`; at least two."""
+
+    conditions: "tuple[Condition, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """`a and b and …`; at least two."""
+
+    conditions: "tuple[Condition, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Condition = Comparison | NullTest | TextMatch | AnyOf | AllOf
+
+# ── clauses of `match` ───────────────────────────────────────────────────────────────────────────
+
+Value = LiteralValue | Variable | Now
+"""What may stand in an inline match or an assignment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """`property: value` inside a binding."""
+
+    name: Name
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """`$variable: Type { property: value, … }`."""
+
+    variable: Variable
+    type_name: Name
+    matches: tuple[Match, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """`{low,high}`; an absent `high` parses and is rejected by rule T15."""
+
+    low: int
+    high: int | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Traversal:
+    """`$source edge{…} $target`, `$source $w:edge $target`, `$source <edge> $target`."""
+
+    source: Variable
+    edge_variable: Variable | None
+    edge: Name
+    undirected: bool
+    hops: Hops | None
+    target: Variable
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    condition: Condition
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`not { … }`."""
+
+    clauses: "tuple[Clause, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalMatch:
+    """`optional { … }`: a left join (extension)."""
+
+    clauses: "tuple[Clause, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Clause = Binding | Traversal | Filter | Negation | OptionalMatch
+
+# ── queries ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRef:
+    """The type of a parameter, as written. Exactly one of `base`, `dimension` is set."""
+
+    base: str | None
+    dimension: int | None
+    is_list: bool
+    nullable: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: TypeRef
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    expression: Expression
+    alias: Name | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """`descending` is None when neither `asc` nor `desc` was written."""
+
+    expression: Expression
+    descending: bool | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    match: tuple[Clause, ...]
+    returns: tuple[Projection, ...]
+    order: tuple[Ordering, ...]
+    limit: Literal | Variable | None
+    offset: Literal | Variable | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    name: Name
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`property op value`: the one comparison of a mutation's `where`."""
+
+    name: Name
+    operator: Operator
+    value: Value
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    type_name: Name
+    assignments: tuple[Assignment, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    type_name: Name
+    assignments: tuple[Assignment, ...]
+    where: Predicate
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    type_name: Name
+    where: Predicate
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Statement = Insert | Update | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    statements: tuple[Statement, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    name: Name
+    parameters: tuple[Parameter, ...]
+    description: str | None
+    instruction: str | None
+    body: Read | Mutation
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    queries: tuple[Query, ...]

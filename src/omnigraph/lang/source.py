@@ -1,0 +1,121 @@
+"""Program texts, places in them, and what is wrong there.
+
+A `Span` counts characters, as Python does. Byte offsets, which the wire speaks, are computed from
+the text on demand.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Characters `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+    def cover(self, other: "Span") -> "Span":
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+NOWHERE = Span(0, 0)
+"""The span of a tree that was built, not parsed."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named text: a file, or a string with a name of convenience such as `<query>`."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        starts.extend(at + 1 for at, character in enumerate(self.text) if character == "\n")
+        return starts
+
+    def line_at(self, offset: int) -> int:
+        """The 1-based line that holds the character at `offset`."""
+        return bisect_right(self._line_starts, offset)
+
+    def column_at(self, offset: int) -> int:
+        """The 1-based column, in characters."""
+        return offset - self._line_starts[self.line_at(offset) - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        start = self._line_starts[line - 1]
+        end = self.text.find("\n", start)
+        return (self.text[start:] if end < 0 else self.text[start:end]).rstrip("\r")
+
+    def byte_span(self, span: Span) -> tuple[int, int]:
+        """The span in UTF-8 bytes; an empty one is widened to one byte, as the wire wants it."""
+        start = len(self.text[: span.start].encode())
+        width = len(self.text[span.start : span.end].encode())
+        return start, start + max(width, 1)
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong with a program: which rule, where, and what would help."""
+
+    code: str
+    """The rule, such as `T5` or `C3`; every code has a golden case in the tests."""
+    family: str
+    """The prefix of the message: `parse error`, `catalog error` or `type error`."""
+    message: str
+    source: Source = field(repr=False, compare=False)
+    span: Span | None = None
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    @property
+    def line(self) -> int | None:
+        return None if self.span is None else self.source.line_at(self.span.start)
+
+    @property
+    def column(self) -> int | None:
+        return None if self.span is None else self.source.column_at(self.span.start)
+
+    def render(self) -> str:
+        """The message with its place, the line it stands in, carets below it, and the hint."""
+        head = f"{self.family}: {self.message} [{self.code}]"
+        if self.span is None:
+            lines = [f"{self.source.name}: {head}"]
+        else:
+            lines = [
+                f"{self.source.name}:{self.line}:{self.column}: {head}",
+                *self._excerpt(self.span),
+            ]
+        if self.hint is not None:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def _excerpt(self, span: Span) -> list[str]:
+        line = self.source.line_at(span.start)
+        text = self.source.line_text(line)
+        before = self.source.column_at(span.start) - 1
+        width = max(1, min(span.end - span.start, len(text) - before))
+        # Tabs stay tabs in the caret line, so that the carets stand under what they mean.
+        indent = "".join("\t" if character == "\t" else " " for character in text[:before])
+        number = str(line)
+        return [f"  {number} | {text}", f"  {' ' * len(number)} | {indent}{'^' * width}"]
+
+
+def sort_diagnostics(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """In the order a reader meets them; those without a place come last."""
+    return tuple(
+        sorted(
+            diagnostics,
+            key=lambda d: (d.span is None, d.span or NOWHERE, d.code, d.message),
+        )
+    )

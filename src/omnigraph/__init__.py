@@ -1,3 +1,3 @@
-"""OmniGraph: a typed property graph on Lance datasets, with branches, commits and a Spark pipeline."""
+"""OmniGraph: a typed property graph on Lance datasets, with branches and a Spark pipeline."""
 
 __version__ = "0.1.0"

@@ -6,7 +6,7 @@
     ├── InputError            your input is wrong; fix it and ask again
     │   ├── SchemaInvalid         a .pg program was rejected; `findings` holds every reason
     │   ├── QueryInvalid          a .gq program was rejected; `findings` holds every reason
-    │   ├── QueryNotFound         the file holds no query of that name, or several and none was named
+    │   ├── QueryNotFound         no query of that name; or several, and none was named
     │   ├── ParameterInvalid      a parameter is missing, or its value does not fit its type
     │   ├── MigrationUnsupported  the new schema cannot be reached from the old one
     │   └── UsageError            a command was called the wrong way

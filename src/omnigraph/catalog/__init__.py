@@ -2,5 +2,5 @@
 
 Reading order: `types` (value types), `model` (the catalog), `build` (tree → catalog, or every
 diagnostic), `codec` (catalog ⇄ canonical JSON and its hash), `arrow` (catalog → Arrow schemas),
-`keys` (the id of a keyed row), `diff` (catalog × catalog → migration steps).
+`keys` (the id of a keyed row), `diff` (two catalogs → migration steps).
 """

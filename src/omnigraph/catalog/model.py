@@ -188,7 +188,7 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every type of a graph. `catalog.build` and `catalog.codec` make them; nothing changes them."""
+    """Every type of a graph. `catalog.build` and `catalog.codec` make it; nothing changes it."""
 
     interfaces: tuple[InterfaceType, ...] = ()
     nodes: tuple[NodeType, ...] = ()

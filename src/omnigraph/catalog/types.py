@@ -105,7 +105,7 @@ class ValueType:
 
 
 def are_compatible(left: ValueType, right: ValueType) -> bool:
-    """May values of the two types be compared or assigned? Nullability and enum sets are ignored."""
+    """May values of the two be compared or assigned? Nullability and enum sets are ignored."""
     if left.is_list != right.is_list:
         return False
     if left.base == right.base:

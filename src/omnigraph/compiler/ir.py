@@ -3,8 +3,7 @@
 A read is a pipeline of steps over rows. A row binds variables to nodes and edges. The first step
 starts from one empty row, and each step takes rows to rows:
 
-- `Scan` binds a node variable to every node of a type (rows × nodes, so a second scan is a
-  cross-join);
+- `Scan` binds a node variable to every node of a type (a second scan is a cross-join);
 - `Expand` walks an edge from a bound variable and binds its other end; when that end is bound
   already it keeps the rows for which the walk arrives there;
 - `Where` keeps rows for which its condition is true (null is not true);
@@ -159,7 +158,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`needle` equals an element of `haystack`: list `contains`, `in`, a match on a list property."""
+    """`needle` equals an element of `haystack`: `contains`, `in`, a match on a list property."""
 
     needle: Operand
     haystack: "Operand | tuple[Operand, ...]"

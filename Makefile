@@ -1,0 +1,42 @@
+# One gate for laptops and CI. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo check lint test bench format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## build .venv with the omnigraph command in it
+
+$(READY): requirements.lock pyproject.toml scripts/setup
+	@scripts/setup
+
+demo: $(READY) ## run the tour: everything the software does, on a small graph
+	@scripts/demo
+
+lint: $(READY) ## formatting, lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint ## lint and the fast tests
+	$(BIN)/pytest -m "not slow"
+
+test: lint ## lint and every test
+	$(BIN)/pytest
+
+bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
+	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python "$$each"; done
+
+format: $(READY) ## rewrite the sources in house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove everything that setup and the tests made
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results

@@ -1,1 +1,48 @@
-"""Time and identity come from outside, so that a run is a function of its seed."""
+"""Time and identity come from outside, so that a run is a function of its seed.
+
+This is the only module that may ask the clock or mint an id. Everything else takes an `Effects`
+from its caller: `REAL` in production, a scripted one in tests.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ulid import ULID
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The world's answers to "when" and "who"."""
+
+    now_ms: Callable[[], int]
+    """Wall clock, milliseconds since the epoch. For people and for records, never for waiting."""
+
+    monotonic_ms: Callable[[], int]
+    """A clock that only goes forward. For waiting, never for records."""
+
+    sleep_ms: Callable[[int], None]
+
+    new_id: Callable[[], str]
+    """A fresh ULID: 26 upper-case Crockford characters, time first, the rest random."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _sleep_ms(duration_ms: int) -> None:
+    time.sleep(duration_ms / 1_000)
+
+
+def _new_id() -> str:
+    return str(ULID())
+
+
+REAL = Effects(
+    now_ms=_now_ms, monotonic_ms=_monotonic_ms, sleep_ms=_sleep_ms, new_id=_new_id
+)

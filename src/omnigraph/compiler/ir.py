@@ -31,9 +31,18 @@ Scalarish = str | int | float | bool | None
 Value = Scalarish | tuple[Scalarish, ...]
 
 STRING = ValueType(Scalar.STRING)
+BOOL = ValueType(Scalar.BOOL)
 I64 = ValueType(Scalar.I64)
 F64 = ValueType(Scalar.F64)
+DATE = ValueType(Scalar.DATE)
 DATETIME = ValueType(Scalar.DATETIME)
+
+WILDCARD_PREFIX = "~"
+"""Each `$_` becomes a variable of its own with a name like `~1`, which no query can write and which
+sorts after every name that one can."""
+
+NOW_PARAMETER = "__nanograph_now"
+"""A caller may fix the instant of an execution under this name; no query may declare it."""
 
 # ── expressions ──────────────────────────────────────────────────────────────────────────────────
 
@@ -306,6 +315,8 @@ Step = Scan | Expand | Where | Without | Optionally
 class Parameter:
     name: str
     type: ValueType
+    is_count: bool = False
+    """It is a `limit` or an `offset`: a negative value is refused when it is bound."""
 
 
 @dataclass(frozen=True, slots=True)

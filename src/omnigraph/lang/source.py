@@ -24,6 +24,9 @@ class Span:
 NOWHERE = Span(0, 0)
 """The span of a tree that was built, not parsed."""
 
+EXCERPT_MAX = 160
+"""A diagnostic shows at most this many characters of the line it is about."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -53,8 +56,9 @@ class Source:
 
     def byte_span(self, span: Span) -> tuple[int, int]:
         """The span in UTF-8 bytes; an empty one is widened to one byte, as the wire wants it."""
-        start = len(self.text[: span.start].encode())
-        width = len(self.text[span.start : span.end].encode())
+        # A lone surrogate, which the parsers refuse, still has a place to be reported at.
+        start = len(self.text[: span.start].encode(errors="surrogatepass"))
+        width = len(self.text[span.start : span.end].encode(errors="surrogatepass"))
         return start, start + max(width, 1)
 
 
@@ -102,13 +106,22 @@ class Diagnostic:
 
     def _excerpt(self, span: Span) -> list[str]:
         line = self.source.line_at(span.start)
-        text = self.source.line_text(line)
         before = self.source.column_at(span.start) - 1
+        text = self.source.line_text(line)
+        if len(text) > EXCERPT_MAX:
+            # A program on one line of a megabyte must not be repeated with each of its errors.
+            cut = max(0, before - EXCERPT_MAX // 2)
+            text, before = text[cut : cut + EXCERPT_MAX], before - cut
         width = max(1, min(span.end - span.start, len(text) - before))
         # Tabs stay tabs in the caret line, so that the carets stand under what they mean.
         indent = "".join("\t" if character == "\t" else " " for character in text[:before])
         number = str(line)
-        return [f"  {number} | {text}", f"  {' ' * len(number)} | {indent}{'^' * width}"]
+        return [f"  {number} | {_visible(text)}", f"  {' ' * len(number)} | {indent}{'^' * width}"]
+
+
+def _visible(text: str) -> str:
+    """`text` as a terminal can show it: what it cannot print or encode becomes one mark each."""
+    return "".join(each if each.isprintable() or each == "\t" else "\ufffd" for each in text)
 
 
 def sort_diagnostics(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:

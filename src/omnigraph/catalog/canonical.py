@@ -1,0 +1,86 @@
+"""The one order and the one spelling of everything in a catalog, shared with the reference.
+
+Equal schemas must become equal bytes, whoever writes them, because the hash of the bytes is what
+two programs compare. So the sort keys and the text of floats follow the reference to the letter.
+"""
+
+from decimal import Decimal
+from typing import Literal, assert_never
+
+from omnigraph.catalog.model import Annotation, Check, Constraint, Index, Key, Range, Unique
+
+EntityKind = Literal["interface", "node", "edge"]
+
+
+def fnv1a_32(text: str) -> int:
+    """32-bit FNV-1a of the UTF-8 bytes; 0 means «none» and is replaced by 1."""
+    value = 2_166_136_261
+    for byte in text.encode():
+        value = ((value ^ byte) * 16_777_619) & 0xFFFF_FFFF
+    return value or 1
+
+
+def type_id(kind: EntityKind, name: str) -> int:
+    return fnv1a_32(f"{kind}:{name}")
+
+
+def property_id(kind: EntityKind, owner: str, name: str) -> int:
+    return fnv1a_32(f"{kind}:{owner}:{name}")
+
+
+def sort_annotations(annotations: list[Annotation]) -> tuple[Annotation, ...]:
+    """By name, then by value, none first; keywords only keep a repeated annotation in place."""
+    return tuple(
+        sorted(annotations, key=lambda a: (a.name, a.value is not None, a.value or "", a.keywords))
+    )
+
+
+def sort_constraints(constraints: list[Constraint]) -> tuple[Constraint, ...]:
+    return tuple(sorted(constraints, key=_constraint_text))
+
+
+def float_text(value: float) -> str:
+    """The shortest text that reads back as `value`, with the exponent style of Rust's JSON.
+
+    Python writes 1e+22 and 1e-05 where Rust writes 1e22 and 0.00001.
+    """
+    sign, digits, point = _decimal_parts(value)
+    if 0 < point <= 16:
+        whole = digits[:point].ljust(point, "0")
+        return f"{sign}{whole}.{digits[point:] or '0'}"
+    if -5 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{point - 1}"
+
+
+def _decimal_parts(value: float) -> tuple[str, str, int]:
+    """Sign, digits without outer zeros, and how many of them stand before the point."""
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int), "an infinite bound was let through"
+    text = "".join(map(str, digits)).lstrip("0")
+    if not text:
+        return "-" if sign else "", "0", 1
+    return "-" if sign else "", text.rstrip("0"), len(text) + exponent
+
+
+def _constraint_text(constraint: Constraint) -> str:
+    match constraint:
+        case Key(columns):
+            return f"key:{','.join(columns)}"
+        case Unique(columns):
+            return f"unique:{','.join(columns)}"
+        case Index(columns):
+            return f"index:{','.join(columns)}"
+        case Range(name, low, high):
+            return f"range:{name}:{_bound_text(low)}:{_bound_text(high)}"
+        case Check(name, pattern):
+            return f"check:{name}:{pattern}"
+        case _:
+            assert_never(constraint)
+
+
+def _bound_text(bound: float | None) -> str:
+    """Rust's debug text, which decides the order of two ranges on one property."""
+    if bound is None:
+        return "None"
+    return f"Some(Integer({bound}))" if isinstance(bound, int) else f"Some(Float({bound!r}))"

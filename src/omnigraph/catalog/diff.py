@@ -1,0 +1,340 @@
+"""What differs between two catalogs, entity by entity. Whether a difference is allowed is decided
+elsewhere (`migration`).
+
+Matching: the same name is the same entity. A name that is new may say `@rename_from("Old")` to
+claim an accepted entity of the same kind (for a property: of the same type); each accepted entity
+is claimed once. What nobody claims was dropped. Endpoints of edges and columns of constraints are
+compared after the renames, so that a rename alone changes nothing else.
+
+Order: interfaces, nodes, edges, each by desired name; within a type its rename, what it implements,
+its own annotations, its properties by name, its constraints; the drops of a kind come last.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from omnigraph.catalog.model import (
+    Annotation,
+    Cardinality,
+    Catalog,
+    Check,
+    Constraint,
+    EdgeType,
+    Index,
+    InterfaceType,
+    Key,
+    NodeType,
+    Property,
+    Range,
+    Unique,
+)
+from omnigraph.catalog.types import ValueType
+
+EntityKind = Literal["interface", "node", "edge"]
+AnyType = InterfaceType | NodeType | EdgeType
+
+# The first three are compared as constraints; a rename hint is an instruction, not a property.
+UNCOMPARED_ANNOTATIONS = frozenset({"key", "unique", "index", "rename_from"})
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAdded:
+    kind: EntityKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRenamed:
+    kind: EntityKind
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDropped:
+    kind: EntityKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImplementsChanged:
+    name: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointsChanged:
+    name: str
+    old: tuple[str, str]
+    new: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CardinalityChanged:
+    name: str
+    old: Cardinality
+    new: Cardinality
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationsChanged:
+    """Of a type, or of one of its properties. `names` are the annotations that differ."""
+
+    kind: EntityKind
+    type_name: str
+    property_name: str | None
+    names: tuple[str, ...]
+    annotations: tuple[Annotation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyAdded:
+    kind: EntityKind
+    type_name: str
+    property: Property
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRenamed:
+    kind: EntityKind
+    type_name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyDropped:
+    kind: EntityKind
+    type_name: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyTypeChanged:
+    kind: EntityKind
+    type_name: str
+    name: str
+    old: ValueType
+    new: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintAdded:
+    kind: EntityKind
+    type_name: str
+    constraint: Constraint
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintRemoved:
+    kind: EntityKind
+    type_name: str
+    constraint: Constraint
+
+
+@dataclass(frozen=True, slots=True)
+class RenameUnmatched:
+    """`@rename_from` names nothing that is there, or something another entity claims as well."""
+
+    kind: EntityKind
+    type_name: str
+    property_name: str | None
+    wanted: str
+    claimed_by: str | None
+
+
+SchemaChange = (
+    TypeAdded
+    | TypeRenamed
+    | TypeDropped
+    | ImplementsChanged
+    | EndpointsChanged
+    | CardinalityChanged
+    | AnnotationsChanged
+    | PropertyAdded
+    | PropertyRenamed
+    | PropertyDropped
+    | PropertyTypeChanged
+    | ConstraintAdded
+    | ConstraintRemoved
+    | RenameUnmatched
+)
+
+
+def diff(accepted: Catalog, desired: Catalog) -> tuple[SchemaChange, ...]:
+    """Every difference, in the order above."""
+    node_names = _match(_hints(accepted.nodes), _hints(desired.nodes)).renames
+    return (
+        *_diff_kind("interface", accepted.interfaces, desired.interfaces, node_names),
+        *_diff_kind("node", accepted.nodes, desired.nodes, node_names),
+        *_diff_kind("edge", accepted.edges, desired.edges, node_names),
+    )
+
+
+# ── matching ─────────────────────────────────────────────────────────────────────────────────────
+
+_Hints = Mapping[str, str | None]
+"""Names in order, each with the older name it claims, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    old_names: Mapping[str, str]
+    """Desired name to accepted name, for every entity that is on both sides."""
+    unmatched: Mapping[str, tuple[str, str | None]]
+    """Desired name to the name it claims in vain, and who holds that one."""
+    dropped: tuple[str, ...]
+
+    @property
+    def renames(self) -> Mapping[str, str]:
+        """Accepted name to desired name, where they differ."""
+        return {old: new for new, old in self.old_names.items() if old != new}
+
+
+def _match(accepted: _Hints, desired: _Hints) -> _Matching:
+    holders = {name: name for name in desired if name in accepted}
+    unmatched: dict[str, tuple[str, str | None]] = {}
+    for name, hint in desired.items():
+        if name in accepted or hint is None:
+            continue
+        if hint not in accepted or hint in holders:
+            unmatched[name] = (hint, holders.get(hint))
+        else:
+            holders[hint] = name
+    return _Matching(
+        old_names={new: old for old, new in holders.items()},
+        unmatched=unmatched,
+        dropped=tuple(name for name in accepted if name not in holders),
+    )
+
+
+def _hint(annotations: Sequence[Annotation]) -> str | None:
+    return next((each.value for each in annotations if each.name == "rename_from"), None)
+
+
+def _hints(entities: Sequence[AnyType] | Sequence[Property]) -> _Hints:
+    return {each.name: _hint(getattr(each, "annotations", ())) for each in entities}
+
+
+# ── comparing ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _diff_kind(
+    kind: EntityKind,
+    accepted: Sequence[AnyType],
+    desired: Sequence[AnyType],
+    node_names: Mapping[str, str],
+) -> Iterator[SchemaChange]:
+    old_types = {each.name: each for each in accepted}
+    matching = _match(_hints(accepted), _hints(desired))
+    for new in desired:
+        if new.name in matching.old_names:
+            yield from _diff_type(kind, old_types[matching.old_names[new.name]], new, node_names)
+        elif new.name in matching.unmatched:
+            wanted, holder = matching.unmatched[new.name]
+            yield RenameUnmatched(kind, new.name, None, wanted, holder)
+        else:
+            yield TypeAdded(kind, new.name)
+    for name in matching.dropped:
+        yield TypeDropped(kind, name)
+
+
+def _diff_type(
+    kind: EntityKind, old: AnyType, new: AnyType, node_names: Mapping[str, str]
+) -> Iterator[SchemaChange]:
+    if old.name != new.name:
+        yield TypeRenamed(kind, old.name, new.name)
+    match old, new:
+        case NodeType(), NodeType() if old.implements != new.implements:
+            yield ImplementsChanged(new.name, old.implements, new.implements)
+        case EdgeType(), EdgeType():
+            yield from _diff_edge_header(old, new, node_names)
+        case _:
+            pass
+    if not isinstance(old, InterfaceType) and not isinstance(new, InterfaceType):
+        yield from _diff_annotations(kind, new.name, None, old=old.annotations, new=new.annotations)
+    matching = _match(_hints(old.properties), _hints(new.properties))
+    yield from _diff_properties(kind, old, new, matching)
+    if not isinstance(old, InterfaceType) and not isinstance(new, InterfaceType):
+        renamed = tuple(_rename_columns(each, matching.renames) for each in old.constraints)
+        for added in (each for each in new.constraints if each not in renamed):
+            yield ConstraintAdded(kind, new.name, added)
+        for removed in (each for each in renamed if each not in new.constraints):
+            yield ConstraintRemoved(kind, new.name, removed)
+    for name in matching.dropped:
+        yield PropertyDropped(kind, new.name, name)
+
+
+def _diff_edge_header(
+    old: EdgeType, new: EdgeType, node_names: Mapping[str, str]
+) -> Iterator[SchemaChange]:
+    ends = (node_names.get(old.source, old.source), node_names.get(old.target, old.target))
+    if ends != (new.source, new.target):
+        yield EndpointsChanged(new.name, ends, (new.source, new.target))
+    if old.cardinality != new.cardinality:
+        yield CardinalityChanged(new.name, old.cardinality, new.cardinality)
+
+
+def _diff_properties(
+    kind: EntityKind, old: AnyType, new: AnyType, matching: _Matching
+) -> Iterator[SchemaChange]:
+    old_properties = {each.name: each for each in old.properties}
+    for wanted in new.properties:
+        if wanted.name in matching.unmatched:
+            hint, holder = matching.unmatched[wanted.name]
+            yield RenameUnmatched(kind, new.name, wanted.name, hint, holder)
+            continue
+        if wanted.name not in matching.old_names:
+            yield PropertyAdded(kind, new.name, wanted)
+            continue
+        before = old_properties[matching.old_names[wanted.name]]
+        if before.name != wanted.name:
+            yield PropertyRenamed(kind, new.name, before.name, wanted.name)
+        if before.type != wanted.type:
+            yield PropertyTypeChanged(kind, new.name, wanted.name, before.type, wanted.type)
+        yield from _diff_annotations(
+            kind,
+            new.name,
+            wanted.name,
+            old=_rename_embed(before.annotations, matching.renames),
+            new=wanted.annotations,
+        )
+
+
+def _diff_annotations(
+    kind: EntityKind,
+    type_name: str,
+    property_name: str | None,
+    *,
+    old: tuple[Annotation, ...],
+    new: tuple[Annotation, ...],
+) -> Iterator[SchemaChange]:
+    before = {each for each in old if each.name not in UNCOMPARED_ANNOTATIONS}
+    after = {each for each in new if each.name not in UNCOMPARED_ANNOTATIONS}
+    if before != after:
+        names = tuple(sorted({each.name for each in before ^ after}))
+        yield AnnotationsChanged(kind, type_name, property_name, names, new)
+
+
+def _rename_embed(
+    annotations: tuple[Annotation, ...], renames: Mapping[str, str]
+) -> tuple[Annotation, ...]:
+    """`@embed(title)` follows when `title` is renamed."""
+    return tuple(
+        replace(each, value=renames.get(each.value, each.value))
+        if each.name == "embed" and each.value is not None
+        else each
+        for each in annotations
+    )
+
+
+def _rename_columns(constraint: Constraint, renames: Mapping[str, str]) -> Constraint:
+    match constraint:
+        case Key(columns) | Unique(columns) | Index(columns):
+            return replace(
+                constraint, columns=tuple(sorted(renames.get(each, each) for each in columns))
+            )
+        case Range(name) | Check(name):
+            return replace(constraint, property=renames.get(name, name))

@@ -1,0 +1,212 @@
+"""May one schema become another, and by which steps? Decided from two catalogs, without data.
+
+Most changes either keep every stored row valid or cannot be known to; the latter are refused as
+steps of their own, and a plan with one such step is not carried out at all.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.catalog.codec import JsonObject
+from omnigraph.catalog.diff import (
+    AnnotationsChanged,
+    CardinalityChanged,
+    ConstraintAdded,
+    ConstraintRemoved,
+    EndpointsChanged,
+    EntityKind,
+    ImplementsChanged,
+    PropertyAdded,
+    PropertyDropped,
+    PropertyRenamed,
+    PropertyTypeChanged,
+    RenameUnmatched,
+    SchemaChange,
+    TypeAdded,
+    TypeDropped,
+    TypeRenamed,
+    diff,
+)
+from omnigraph.catalog.model import Catalog, Index
+from omnigraph.catalog.steps import (
+    AddConstraint,
+    AddProperty,
+    AddType,
+    DropMode,
+    DropProperty,
+    DropType,
+    ExtendEnum,
+    MigrationRule,
+    RenameProperty,
+    RenameType,
+    Step,
+    Tier,
+    UnsupportedChange,
+    UpdatePropertyMetadata,
+    UpdateTypeMetadata,
+    describe_constraint,
+    encode_step,
+)
+from omnigraph.catalog.types import ValueType
+from omnigraph.errors import MigrationUnsupported
+
+DROP_GRAPH = MigrationRule("OG-DS-101", Tier.DESTRUCTIVE, "drops a graph that holds data")
+DROP_NODE = MigrationRule("OG-DS-102", Tier.DESTRUCTIVE, "drops a node type that holds data")
+DROP_EDGE = MigrationRule("OG-DS-103", Tier.DESTRUCTIVE, "drops an edge type that holds data")
+DROP_PROPERTY = MigrationRule("OG-DS-104", Tier.DESTRUCTIVE, "drops a property that holds data")
+DROP_VECTOR = MigrationRule("OG-DS-105", Tier.DESTRUCTIVE, "drops a vector that holds data")
+REQUIRED_ADDED = MigrationRule(
+    "OG-MF-103", Tier.VALIDATED, "adds a required property without saying what old rows get"
+)
+BECAME_REQUIRED = MigrationRule("OG-MF-104", Tier.VALIDATED, "makes a nullable property required")
+TYPE_CHANGED = MigrationRule("OG-MF-106", Tier.DESTRUCTIVE, "changes the type of a property")
+
+RULES: tuple[MigrationRule, ...] = (
+    DROP_GRAPH,
+    DROP_NODE,
+    DROP_EDGE,
+    DROP_PROPERTY,
+    DROP_VECTOR,
+    REQUIRED_ADDED,
+    BECAME_REQUIRED,
+    TYPE_CHANGED,
+)
+"""Every published code. Those a plan can carry today are REQUIRED_ADDED and TYPE_CHANGED; drops
+plan as steps, and becoming required counts as a change of type."""
+
+METADATA = frozenset({"description", "instruction"})
+"""Annotations that may change freely, because nothing but people and agents reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    steps: tuple[Step, ...]
+
+    @property
+    def supported(self) -> bool:
+        return not any(isinstance(each, UnsupportedChange) for each in self.steps)
+
+    def check_supported(self) -> None:
+        """Raise MigrationUnsupported for the first step that cannot be carried out."""
+        for step in self.steps:
+            if isinstance(step, UnsupportedChange):
+                raise MigrationUnsupported(
+                    step.entity, reason=step.reason, rule=step.rule.code if step.rule else None
+                )
+
+    def to_json(self) -> JsonObject:
+        return {
+            "supported": self.supported,
+            "step_count": len(self.steps),
+            "steps": [encode_step(each) for each in self.steps],
+        }
+
+
+def plan_migration(
+    accepted: Catalog, desired: Catalog, *, drop_mode: DropMode = DropMode.SOFT
+) -> MigrationPlan:
+    """The steps from the accepted catalog to the desired one, refusals among them."""
+    return MigrationPlan(tuple(_plan(change, drop_mode) for change in diff(accepted, desired)))
+
+
+def _plan(change: SchemaChange, drop_mode: DropMode) -> Step:
+    match change:
+        case TypeAdded(kind, name):
+            return AddType(kind, name)
+        case TypeRenamed(kind, old, new):
+            return RenameType(kind, old, new)
+        case TypeDropped("interface", name):
+            return UnsupportedChange(
+                f"interface:{name}", "an interface cannot be removed or renamed"
+            )
+        case TypeDropped(kind, name):
+            return DropType(kind, name, drop_mode)
+        case PropertyAdded(kind, type_name, added):
+            return _plan_added_property(kind, type_name, added.name, added.type)
+        case PropertyRenamed(kind, type_name, old, new):
+            return RenameProperty(kind, type_name, old, new)
+        case PropertyDropped(kind, type_name, name):
+            return DropProperty(kind, type_name, name, drop_mode)
+        case PropertyTypeChanged():
+            return _plan_changed_type(change)
+        case ConstraintAdded(kind, type_name, Index() as index):
+            return AddConstraint(kind, type_name, index)
+        case ConstraintAdded(kind, type_name, constraint):
+            return UnsupportedChange(
+                f"{kind}:{type_name}",
+                f"stored rows may violate {describe_constraint(constraint)}, so it cannot be added",
+            )
+        case ConstraintRemoved(kind, type_name, constraint):
+            return UnsupportedChange(
+                f"{kind}:{type_name}", f"{describe_constraint(constraint)} cannot be removed"
+            )
+        case AnnotationsChanged():
+            return _plan_annotations(change)
+        case ImplementsChanged(name):
+            return UnsupportedChange(f"node:{name}", "the interfaces of a node type cannot change")
+        case EndpointsChanged(name, old, new):
+            return UnsupportedChange(
+                f"edge:{name}",
+                f"endpoints cannot change from {' -> '.join(old)} to {' -> '.join(new)}",
+            )
+        case CardinalityChanged(name):
+            return UnsupportedChange(f"edge:{name}", "@card of an edge type cannot change")
+        case RenameUnmatched():
+            return _plan_unmatched_rename(change)
+    assert_never(change)
+
+
+def _plan_added_property(
+    kind: EntityKind, type_name: str, name: str, value_type: ValueType
+) -> Step:
+    if value_type.nullable:
+        return AddProperty(kind, type_name, name, value_type)
+    return UnsupportedChange(
+        f"{kind}:{type_name}.{name}",
+        f"property '{name}' of {kind} '{type_name}' is required, and rows that exist have no value "
+        f"for it; declare it as {value_type.optional()}",
+        REQUIRED_ADDED,
+    )
+
+
+def _plan_changed_type(change: PropertyTypeChanged) -> Step:
+    old, new = change.old, change.new
+    if old.enum_values is not None and new.enum_values is not None:
+        kept = set(old.enum_values) <= set(new.enum_values)
+        if kept and old.nullable == new.nullable:
+            added = tuple(each for each in new.enum_values if each not in old.enum_values)
+            return ExtendEnum(change.kind, change.type_name, change.name, added)
+    return UnsupportedChange(
+        f"{change.kind}:{change.type_name}.{change.name}",
+        f"property '{change.name}' of {change.kind} '{change.type_name}' cannot change its type "
+        f"from {old} to {new}",
+        TYPE_CHANGED,
+    )
+
+
+def _plan_annotations(change: AnnotationsChanged) -> Step:
+    entity = f"{change.kind}:{change.type_name}"
+    if change.property_name is not None:
+        entity += f".{change.property_name}"
+    frozen = [f"@{name}" for name in change.names if name not in METADATA]
+    if frozen:
+        return UnsupportedChange(entity, f"{', '.join(frozen)} of {entity} cannot change")
+    if change.property_name is None:
+        return UpdateTypeMetadata(change.kind, change.type_name, change.annotations)
+    return UpdatePropertyMetadata(
+        change.kind, change.type_name, change.property_name, change.annotations
+    )
+
+
+def _plan_unmatched_rename(change: RenameUnmatched) -> Step:
+    entity = f"{change.kind}:{change.type_name}"
+    if change.property_name is not None:
+        entity += f".{change.property_name}"
+    if change.claimed_by is None:
+        reason = f'{entity} says @rename_from("{change.wanted}"), which does not exist'
+    else:
+        reason = (
+            f'{entity} says @rename_from("{change.wanted}"), '
+            f"which '{change.claimed_by}' is already"
+        )
+    return UnsupportedChange(entity, reason)

@@ -1,0 +1,88 @@
+"""The command `omnigraph`."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import omnigraph
+from omnigraph.cli.commands import explain, lint, schema
+from omnigraph.cli.exits import Exit, exit_for
+from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
+from omnigraph.cli.render import print_error, print_line, print_note
+from omnigraph.errors import OmnigraphError
+
+app = typer.Typer(
+    name="omnigraph",
+    help="A typed property graph on Lance, with Git-style branches and a Spark pipeline.",
+    epilog=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("lint")(lint.lint)
+app.command("explain")(explain.explain)
+app.add_typer(schema.app, name="schema")
+
+DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("query", "lint"), ("lint",)),
+    (("query", "check"), ("lint",)),
+    (("check",), ("lint",)),
+)
+"""Old spellings of commands, and what they are called now."""
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        print_line(f"omnigraph {omnigraph.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", "-v", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    _print_version(wanted=True)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code."""
+    error_format = ErrorFormat.TEXT
+    try:
+        settings, rest = split_globals(arguments)
+        error_format = settings.errors
+        app(_modernise(rest), prog_name="omnigraph", obj=settings)
+    except OmnigraphError as error:
+        print_error(error, error_format)
+        return exit_for(error)
+    except KeyboardInterrupt:
+        print_note("interrupted")
+        return Exit.INTERRUPTED
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else Exit.OK
+    return Exit.OK
+
+
+def _modernise(arguments: list[str]) -> list[str]:
+    for old, new in DEPRECATED:
+        if tuple(arguments[: len(old)]) == old:
+            print_note(f"warning: '{' '.join(old)}' is now '{' '.join(new)}'")
+            return [*new, *arguments[len(old) :]]
+    return arguments
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))

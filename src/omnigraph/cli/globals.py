@@ -1,0 +1,92 @@
+"""Flags that every command understands, wherever in the command line they stand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from omnigraph.errors import UsageError
+
+
+class ErrorFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """What the flags said."""
+
+    store: str | None = None
+    server: str | None = None
+    cluster: str | None = None
+    graph: str | None = None
+    profile: str | None = None
+    actor: str | None = None
+    yes: bool = False
+    quiet: bool = False
+    errors: ErrorFormat = ErrorFormat.TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalFlag:
+    flag: str
+    field: str
+    takes: str | None
+    """The name of its value in help texts; None for a switch."""
+    meaning: str
+
+
+FLAGS: tuple[GlobalFlag, ...] = (
+    GlobalFlag("--store", "store", "URI", "open graph storage directly: a path, file:// or s3://"),
+    GlobalFlag("--server", "server", "NAME|URL", "talk to a server over HTTP"),
+    GlobalFlag("--cluster", "cluster", "DIR|URI|NAME", "find the graph in a cluster's state"),
+    GlobalFlag("--graph", "graph", "ID", "the graph inside a server or cluster"),
+    GlobalFlag("--profile", "profile", "NAME", "a named set of these, from the configuration"),
+    GlobalFlag("--as", "actor", "ACTOR", "who is recorded on direct writes"),
+    GlobalFlag("--yes", "yes", None, "answer destructive confirmations with yes"),
+    GlobalFlag("--quiet", "quiet", None, "do not echo where a write goes"),
+    GlobalFlag("--errors", "errors", "text|json", "how errors are printed on stderr"),
+)
+
+HELP = "Flags for every command, before or after it:\n\n" + "\n\n".join(
+    f"{each.flag}{f' {each.takes}' if each.takes else ''}: {each.meaning}" for each in FLAGS
+)
+
+_BY_FLAG = {each.flag: each for each in FLAGS}
+
+
+def split_globals(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
+    """Take the global flags out, and leave the rest for the command's own parser.
+
+    Raises UsageError for a flag without its value. Nothing after `--` is touched.
+    """
+    found = Globals()
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            rest += [argument, *remaining]
+            break
+        name, equals, attached = argument.partition("=")
+        flag = _BY_FLAG.get(name)
+        if flag is None:
+            rest.append(argument)
+        elif flag.takes is None:
+            if equals:
+                raise UsageError(f"{name} takes no value")
+            found = replace(found, **{flag.field: True})
+        else:
+            value = attached if equals else next(remaining, None)
+            if value is None:
+                raise UsageError(f"{name} needs a value: {name} {flag.takes}")
+            found = _with_value(found, flag, value)
+    return found, rest
+
+
+def _with_value(found: Globals, flag: GlobalFlag, value: str) -> Globals:
+    if flag.field != "errors":
+        return replace(found, **{flag.field: value})
+    try:
+        return replace(found, errors=ErrorFormat(value))
+    except ValueError:
+        raise UsageError(f"--errors is text or json, not '{value}'") from None

@@ -1,0 +1,250 @@
+"""The manifest: which version of every table a branch shows, and the commits that led there.
+
+`__manifest` is a table of rows keyed by `object_id`. A `Manifest` is what those rows mean at one
+version of one branch; `updates` makes its successors. Nothing here does I/O.
+
+1. A table shows the row with its greatest version number, whatever branch owns it, unless a
+   tombstone of at least that number hides it.
+2. A version row is never replaced, with one exception: ownership of the very same version moves to
+   another branch, and the row count stays. A number lower than the greatest is never published,
+   because rule 1 would hide it.
+3. The head is the commit row with the greatest (manifest version, time, id). The row
+   `graph_head:{branch}` is only the one that every publish touches, so that two cannot both land.
+4. Rows of a type we do not know are skipped, so that this reader survives newer writers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.records import (
+    Commit,
+    VersionFile,
+    decode_commit,
+    decode_version_file,
+)
+from omnigraph.errors import ExpectedVersionMismatch, ManifestCorrupt
+from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field(
+            "object_id",
+            pa.string(),
+            nullable=False,
+            # Makes the table format compare the keys of racing merge-inserts; without it both land.
+            metadata={b"lance-schema:unenforced-primary-key": b"true"},
+        ),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.field("item", pa.string()))),
+        pa.field("table_key", pa.string(), nullable=False),
+        pa.field("table_version", pa.uint64()),
+        pa.field("table_branch", pa.string()),
+        pa.field("row_count", pa.uint64()),
+    ]
+)
+
+TABLE: Final = "table"
+TABLE_VERSION: Final = "table_version"
+TOMBSTONE: Final = "table_tombstone"
+COMMIT: Final = "graph_commit"
+HEAD: Final = "graph_head"
+ANCESTOR: Final = "graph_ancestor"
+ANCESTOR_PREFIX: Final = "ancestor:"
+
+# ── what a manifest says ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a table, and the branch whose files hold it."""
+
+    key: TableKey
+    version: Version
+    owner: BranchName
+    row_count: int
+    file: VersionFile
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a snapshot shows of one table."""
+
+    key: TableKey
+    path: str
+    version: Version
+    owner: BranchName
+    row_count: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One branch at one version of its manifest."""
+
+    branch: BranchName
+    version: Version
+    paths: Mapping[TableKey, str]
+    latest: Mapping[TableKey, TableVersion]
+    """The greatest version of each table, hidden or not."""
+    tombstones: Mapping[TableKey, Version]
+    """The greatest tombstone of each table that has one."""
+    log: "CommitLog"
+
+    @cached_property
+    def pins(self) -> Mapping[TableKey, Pin]:
+        """What the branch shows, in the order of the table keys."""
+        return MappingProxyType(
+            {
+                key: Pin(key, self.paths[key], shown.version, shown.owner, shown.row_count)
+                for key, shown in sorted(self.latest.items())
+                if self.tombstones.get(key, 0) < shown.version
+            }
+        )
+
+    @property
+    def head(self) -> Commit | None:
+        return self.log.head
+
+    def version_of(self, key: TableKey) -> Version:
+        """What an expectation is compared with: the version shown, else the tombstone, else 0."""
+        pin = self.pins.get(key)
+        return self.tombstones.get(key, Version(0)) if pin is None else pin.version
+
+    def check_expected(self, expected: Mapping[TableKey, Version]) -> None:
+        """Raises ExpectedVersionMismatch for the first table, by key, that is elsewhere."""
+        for key, version in sorted(expected.items()):
+            if (actual := self.version_of(key)) != version:
+                raise ExpectedVersionMismatch(key, expected=version, actual=actual)
+
+
+@dataclass(frozen=True)
+class CommitLog:
+    """The commits a manifest holds.
+
+    They stay Arrow rows until somebody asks: a publish needs the head and perhaps one other, and
+    decoding ten thousand to find it would cost more than the publish.
+    """
+
+    rows: pa.Table
+    ancestor_rows: pa.Table
+    added: tuple[Commit, ...] = ()
+    """Published since the rows were read."""
+    carried: tuple[Commit, ...] = ()
+    """Ancestors published since the rows were read."""
+
+    @cached_property
+    def head(self) -> Commit | None:
+        newest = list(self.added)
+        if self.rows.num_rows:
+            numbers = self.rows["table_version"]
+            newest += _decode_commits(self.rows.filter(pc.equal(numbers, pc.max(numbers))))
+        return max(newest, key=_rank, default=None)
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """A commit of this branch's history, by id."""
+        for commit in self.added:
+            if commit.id == commit_id:
+                return commit
+        found = _decode_commits(
+            self.rows.filter(pc.equal(self.rows["object_id"], pa.scalar(str(commit_id))))
+        )
+        return next(iter(found), None)
+
+    @cached_property
+    def commits(self) -> tuple[Commit, ...]:
+        """The branch's history, oldest first."""
+        return tuple(sorted((*_decode_commits(self.rows), *self.added), key=_rank))
+
+    @cached_property
+    def ancestors(self) -> tuple[Commit, ...]:
+        """Commits of branches that were merged in, kept so that ancestry never dangles."""
+        return (*_decode_commits(self.ancestor_rows), *self.carried)
+
+
+def _rank(commit: Commit) -> tuple[int, int, str]:
+    return commit.manifest_version, commit.created_at_us, commit.id
+
+
+def _decode_commits(rows: pa.Table) -> list[Commit]:
+    return [
+        decode_commit(
+            object_id.removeprefix(ANCESTOR_PREFIX),
+            branch=branch,
+            manifest_version=version,
+            metadata=metadata,
+        )
+        for object_id, branch, version, metadata in zip(
+            *(
+                rows[name].to_pylist()
+                for name in ("object_id", "table_branch", "table_version", "metadata")
+            ),
+            strict=True,
+        )
+    ]
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_manifest(rows: pa.Table, *, branch: BranchName, version: Version) -> Manifest:
+    """What the rows of `__manifest` mean. Raises ManifestCorrupt."""
+    kinds = rows["object_type"]
+
+    def of_kind(kind: str) -> pa.Table:
+        return rows.filter(pc.equal(kinds, pa.scalar(kind)))
+
+    paths = _read_paths(of_kind(TABLE))
+    return Manifest(
+        branch=branch,
+        version=version,
+        paths=paths,
+        latest=_read_latest(of_kind(TABLE_VERSION), paths),
+        tombstones={
+            TableKey(key): Version(number)
+            for key, number in _last_of_each_key(of_kind(TOMBSTONE), ("table_key", "table_version"))
+        },
+        log=CommitLog(of_kind(COMMIT), of_kind(ANCESTOR)),
+    )
+
+
+def _read_paths(rows: pa.Table) -> dict[TableKey, str]:
+    paths: dict[TableKey, str] = {}
+    for row in rows.select(["table_key", "location"]).to_pylist():
+        if row["location"] is None:
+            raise ManifestCorrupt(row["table_key"], reason="a table without a location")
+        paths[TableKey(row["table_key"])] = row["location"]
+    return paths
+
+
+def _read_latest(rows: pa.Table, paths: Mapping[TableKey, str]) -> dict[TableKey, TableVersion]:
+    columns = ("table_key", "table_version", "object_id", "table_branch", "row_count", "metadata")
+    latest = {}
+    for key, number, object_id, owner, row_count, metadata in _last_of_each_key(rows, columns):
+        if key not in paths:
+            raise ManifestCorrupt(object_id, reason="a version of a table that is not registered")
+        if row_count is None:
+            raise ManifestCorrupt(object_id, reason="a version without a row count")
+        latest[TableKey(key)] = TableVersion(
+            TableKey(key),
+            Version(number),
+            graph_branch(owner),
+            row_count,
+            decode_version_file(metadata, object_id=object_id),
+        )
+    return latest
+
+
+def _last_of_each_key(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The given columns of the row with the greatest version, for each table key."""
+    ascending = pc.sort_indices(rows["table_version"])
+    keys = rows["table_key"].take(ascending).to_pylist()
+    last = dict(zip(keys, ascending.to_pylist(), strict=True))
+    chosen = rows.select(columns).take(pa.array(last.values(), pa.uint64()))
+    yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)

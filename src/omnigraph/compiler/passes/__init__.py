@@ -1,0 +1,38 @@
+"""Rewrites of a read. Each takes a query and hands back one with the same answer.
+
+A pass is a plain function; passes do not know each other. Their laws, checked against the slow
+interpreter: the bag of rows stays, the order of ordered rows stays, and a second run of the same
+pass changes nothing.
+"""
+
+from collections.abc import Callable
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compiler.ir import Read
+from omnigraph.compiler.passes.fold_constants import fold_constants
+from omnigraph.compiler.passes.order_expands import order_expands
+from omnigraph.compiler.passes.prune_columns import prune_columns
+from omnigraph.compiler.passes.push_filters import push_filters
+
+Pass = Callable[[Read, Catalog], Read]
+Watcher = Callable[[str, Read], None]
+"""Told the name of each pass and what it made of the query."""
+
+PASSES: tuple[Pass, ...] = (
+    fold_constants,  # first: what folds away needs no place
+    push_filters,  # before order_expands: the order depends on what each variable is filtered by
+    order_expands,
+    prune_columns,  # last: what a step must hand on depends on what comes after it
+)
+
+
+def silent(name: str, query: Read) -> None:
+    """Watches nothing."""
+    del name, query
+
+
+def optimise(query: Read, catalog: Catalog, watch: Watcher = silent) -> Read:
+    for rewrite in PASSES:
+        query = rewrite(query, catalog)
+        watch(rewrite.__name__, query)
+    return query

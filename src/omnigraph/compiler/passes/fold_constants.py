@@ -1,0 +1,320 @@
+"""Decide what is already known: constant conditions, duplicates, contradictions, dead blocks.
+
+Unknown may be folded to false. No construct turns a condition that is not true into one that is:
+`and` and `or` are monotone, and filters, `not` blocks and `optional` blocks ask only whether a
+condition is true. So false and unknown cannot be told apart by any query.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compiler.access import is_fixed
+from omnigraph.compiler.ir import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    AnyOf,
+    Comparator,
+    Compare,
+    Condition,
+    Constant,
+    Expand,
+    Member,
+    Now,
+    NullTest,
+    Operand,
+    Optionally,
+    ParameterRef,
+    Read,
+    Scan,
+    Step,
+    StringMatch,
+    StringTest,
+    TextMatch,
+    Value,
+    Where,
+    Without,
+)
+from omnigraph.compiler.scope import conjuncts_of, ranking_of, variables_of
+
+COMPARISONS: Mapping[Comparator, Callable[..., bool]] = {
+    Comparator.EQ: operator.eq,
+    Comparator.NE: operator.ne,
+    Comparator.LT: operator.lt,
+    Comparator.LE: operator.le,
+    Comparator.GT: operator.gt,
+    Comparator.GE: operator.ge,
+}
+
+MIRRORED: Mapping[Comparator, Comparator] = {
+    Comparator.EQ: Comparator.EQ,
+    Comparator.NE: Comparator.NE,
+    Comparator.LT: Comparator.GT,
+    Comparator.LE: Comparator.GE,
+    Comparator.GT: Comparator.LT,
+    Comparator.GE: Comparator.LE,
+}
+
+LOWER = frozenset({Comparator.GT, Comparator.GE})
+UPPER = frozenset({Comparator.LT, Comparator.LE})
+
+
+def fold_constants(query: Read, catalog: Catalog) -> Read:
+    """Simplify every condition, drop blocks that cannot matter, and an offset of nothing."""
+    del catalog
+    return replace(
+        query,
+        steps=_fold_block(query.steps, keep_readers=ranking_of(query) is not None),
+        offset=None if query.offset == 0 else query.offset,
+    )
+
+
+# ── blocks ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fold_block(steps: Sequence[Step], *, keep_readers: bool = False) -> tuple[Step, ...]:
+    """`keep_readers`: a ranked query picks its candidates by the conditions that read the ranked
+    variable alone. A condition must then not become one of them by losing its other variables.
+    """
+    folded: list[Step] = []
+    waiting: list[Condition] = []
+    for step in steps:
+        if isinstance(step, Where):
+            waiting += _fold_kept(step.condition) if keep_readers else _fold_all(step.condition)
+            continue
+        folded += _where(waiting)
+        waiting = []
+        folded += _fold_step(step)
+    folded += _where(waiting)
+    return tuple(folded)
+
+
+def _fold_step(step: Scan | Expand | Without | Optionally) -> Iterator[Step]:
+    match step:
+        case Scan() | Expand():
+            filters = _conjunction([part for each in step.filters for part in _fold_all(each)])
+            yield step if filters == step.filters else replace(step, filters=filters)
+        case Without(steps):
+            inner = _fold_block(steps)
+            if not inner:
+                yield Where(NEVER)  # the row itself is a solution, whatever it is
+            elif not any(map(_yields_nothing, inner)):
+                yield Without(inner)
+        case Optionally(steps):
+            inner = _fold_block(steps)
+            if inner:
+                yield Optionally(inner)
+        case _:
+            assert_never(step)
+
+
+def _yields_nothing(step: Step) -> bool:
+    match step:
+        case Scan() | Expand():
+            return NEVER in step.filters
+        case Where(condition):
+            return condition == NEVER
+        case Without() | Optionally():
+            return False
+        case _:
+            assert_never(step)
+
+
+def _where(conditions: Sequence[Condition]) -> Iterator[Where]:
+    return map(Where, _conjunction(conditions))
+
+
+def _fold_kept(condition: Condition) -> Iterator[Condition]:
+    for part in conjuncts_of(condition):
+        folded = _fold(part)
+        is_decided = folded in (ALWAYS, NEVER)
+        if is_decided or variables_of(folded) == variables_of(part):
+            yield from conjuncts_of(folded)
+        else:
+            yield part
+
+
+def _fold_all(condition: Condition) -> Iterator[Condition]:
+    return iter(conjuncts_of(_fold(condition)))
+
+
+# ── single conditions ────────────────────────────────────────────────────────────────────────────
+
+
+def _fold(condition: Condition) -> Condition:
+    match condition:
+        case Compare():
+            return _fold_compare(condition)
+        case Member():
+            return _fold_member(condition)
+        case StringMatch(Constant(str() as text), test, Constant(str() as part)):
+            return _verdict(part in text if test is StringTest.CONTAINS else text.startswith(part))
+        case StringMatch(subject, _, pattern):
+            return NEVER if _is_null(subject) or _is_null(pattern) else condition
+        case NullTest(Constant(value), negated):
+            return _verdict((value is None) != negated)
+        case NullTest(Now(), negated):
+            return _verdict(negated)
+        case NullTest(ParameterRef(type=declared), negated) if not declared.nullable:
+            return _verdict(negated)
+        case NullTest():
+            return condition
+        case TextMatch(query=query):
+            return NEVER if _is_null(query) else condition
+        case AllOf(conditions):
+            parts = _conjunction([part for each in conditions for part in _fold_all(each)])
+            return parts[0] if len(parts) == 1 else AllOf(parts)
+        case AnyOf(conditions):
+            return _disjunction([_fold(each) for each in conditions])
+        case _:
+            assert_never(condition)
+
+
+def _fold_compare(condition: Compare) -> Condition:
+    match condition:
+        case Compare(left, _, right) if _is_null(left) or _is_null(right):
+            return NEVER
+        case Compare(Constant(left), comparator, Constant(right)):
+            return _verdict(COMPARISONS[comparator](left, right))
+        case Compare(left, comparator, right) if is_fixed(left) and not is_fixed(right):
+            # What varies stands on the left, where later passes look for it.
+            return replace(condition, left=right, comparator=MIRRORED[comparator], right=left)
+        case _:
+            return condition
+
+
+def _fold_member(condition: Member) -> Condition:
+    needle = condition.needle
+    if _is_null(needle):
+        return NEVER
+    match condition.haystack:
+        case Constant(None):
+            return NEVER
+        case Constant(tuple() as items, listed) if listed is not None:
+            options: tuple[Operand, ...] = tuple(Constant(each, listed.item) for each in items)
+        case tuple() as options:
+            pass
+        case _:
+            return condition
+    return _fold_options(condition, needle, options)
+
+
+def _fold_options(condition: Member, needle: Operand, options: tuple[Operand, ...]) -> Condition:
+    left = tuple(dict.fromkeys(each for each in options if not _is_null(each)))
+    if isinstance(needle, Constant):
+        known = [each for each in left if isinstance(each, Constant)]
+        if any(each.value == needle.value for each in known):
+            return ALWAYS
+        left = tuple(each for each in left if not isinstance(each, Constant))
+    match left:
+        case ():
+            return NEVER
+        case (single,):
+            return _fold_compare(Compare(needle, Comparator.EQ, single, condition.span))
+        case _ if len(left) == len(options):
+            return condition
+        case _:
+            return replace(condition, haystack=left)
+
+
+def _verdict(truth: bool) -> Condition:  # noqa: FBT001 — one argument, and it is the verdict
+    return ALWAYS if truth else NEVER
+
+
+def _is_null(operand: Operand) -> bool:
+    return isinstance(operand, Constant) and operand.value is None
+
+
+# ── several conditions ───────────────────────────────────────────────────────────────────────────
+
+
+def _disjunction(conditions: Sequence[Condition]) -> Condition:
+    flat: dict[Condition, None] = {}
+    for each in conditions:
+        flat.update(dict.fromkeys(each.conditions if isinstance(each, AnyOf) else (each,)))
+    if ALWAYS in flat:
+        return ALWAYS
+    return next(iter(flat)) if len(flat) == 1 else AnyOf(tuple(flat))
+
+
+def _conjunction(conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Folded conditions that must all be true, without repeats and what others imply."""
+    distinct = dict.fromkeys(conditions)
+    if NEVER in distinct or _contradict(distinct):
+        return (NEVER,)
+    if len(distinct) < 2:
+        return tuple(distinct)
+    return tuple(each for each in distinct if not _is_implied(each, distinct))
+
+
+def _contradict(conditions: Iterable[Condition]) -> bool:
+    """Can these never be true together? May miss a contradiction, never invents one."""
+    needed = {operand for each in conditions for operand in _needed(each)}
+    bounds: dict[Operand, list[tuple[Comparator, Value]]] = {}
+    for condition in conditions:
+        match condition:
+            case NullTest(operand, negated=False) if operand in needed:
+                return True
+            case Compare(left, comparator, Constant(value)):
+                bounds.setdefault(left, []).append((comparator, value))
+            case _:
+                pass
+    return any(
+        _exclude(one, other) for facts in bounds.values() for one in facts for other in facts
+    )
+
+
+def _needed(condition: Condition) -> tuple[Operand, ...]:
+    """The operands that cannot be null if the condition is true."""
+    match condition:
+        case Compare(left, _, right):
+            return (left, right)
+        case StringMatch(subject, _, pattern):
+            return (subject, pattern)
+        case Member(needle):
+            return (needle,)
+        case TextMatch(target=target):
+            return (target,)
+        case NullTest(operand, negated=True):
+            return (operand,)
+        case _:
+            return ()
+
+
+def _exclude(one: tuple[Comparator, Value], other: tuple[Comparator, Value]) -> bool:
+    match one, other:
+        case (Comparator.EQ, value), (comparator, bound):
+            return not COMPARISONS[comparator](value, bound)
+        case (lower, low), (upper, high) if lower in LOWER and upper in UPPER:
+            is_closed = lower is Comparator.GE and upper is Comparator.LE
+            return not COMPARISONS[Comparator.LE if is_closed else Comparator.LT](low, high)
+        case _:
+            return False
+
+
+def _is_implied(condition: Condition, others: Iterable[Condition]) -> bool:
+    """Is it true whenever the others are? They are known not to contradict each other.
+
+    Only a condition that reads the same variables may stand in for another: one that reads more
+    cannot be evaluated as early.
+    """
+    match condition:
+        case NullTest(operand, negated=True):
+            return any(
+                operand in _needed(each) and variables_of(each) == variables_of(condition)
+                for each in others
+                if each != condition
+            )
+        case Compare(left, comparator, Constant()) if comparator is not Comparator.EQ:
+            return any(
+                isinstance(each, Compare)
+                and each.left == left
+                and each.comparator is Comparator.EQ
+                and isinstance(each.right, Constant)
+                for each in others
+            )
+        case _:
+            return False

@@ -1,0 +1,269 @@
+"""Choose where to start, and in which order and direction to walk.
+
+Scans, expands and filters that stand together form a pattern: variables with their own
+conditions, joined by walks. Any order that binds every variable once gives the same bag of rows.
+The pattern starts at the variable that is cheapest to reach, and goes on with whatever is expected
+to leave the fewest rows: a walk between two bound variables first, for it can only drop rows. A
+second variable is scanned only when nothing can be walked, for that multiplies.
+
+A walk may be turned round. The pairs it relates are the same seen from either end: with an edge
+variable, one row per edge; without one, all pairs at distance `hops_low` to `hops_high`, and
+distance along reversed edges is the same. The exception is the rule for self-loops: the node that
+has one is also found a hop later, which depends on the end the walk arrives at. From `hops_low` 1
+on, that later hop finds nothing new. So walks that start at two hops or more keep their direction.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compiler.access import Access, access_of
+from omnigraph.compiler.ir import (
+    Condition,
+    Direction,
+    Expand,
+    Optionally,
+    Read,
+    Scan,
+    Step,
+    Where,
+    Without,
+)
+from omnigraph.compiler.scope import (
+    bound_by,
+    ranked_variable,
+    ranking_of,
+    selected_by_rank,
+    variables_of,
+)
+
+FAN_OUT = 10.0
+"""How many edges of a type a node has, for want of knowledge."""
+
+SELECTIVITY = {
+    Access.KEY: 0.0001,
+    Access.EQUALITY: 0.05,
+    Access.TEXT: 0.1,
+    Access.RANGE: 0.3,
+    Access.CONDITION: 0.5,
+    Access.EVERYTHING: 1.0,
+}
+"""The share of nodes that conditions let through, for want of statistics."""
+
+
+def order_expands(query: Read, catalog: Catalog) -> Read:
+    rank = ranking_of(query)
+    ranked = None if rank is None else ranked_variable(rank)
+    rules = _Rules(catalog, selected=selected_by_rank(query), ranked=ranked)
+    return replace(query, steps=_order_block(query.steps, rules, outer=frozenset()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    catalog: Catalog
+    selected: str | None = None
+    """Scanned and ranked: must stay scanned."""
+    ranked: str | None = None
+    """If it is ranked but reached, it must stay reached."""
+
+    def may_scan(self, node: "_Node") -> bool:
+        return self.ranked is None or self.ranked == self.selected or node.was_scanned
+
+    def access(self, node: "_Node") -> Access:
+        node_type = self.catalog.node(node.type_name)
+        assert node_type is not None, node.type_name
+        return access_of(node.filters, node_type)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A variable that the pattern binds, and the conditions on it alone."""
+
+    type_name: str
+    columns: tuple[str, ...] | None
+    was_scanned: bool
+    filters: tuple[Condition, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pattern:
+    nodes: dict[str, _Node] = field(default_factory=dict)
+    walks: list[Expand] = field(default_factory=list)
+    """With the conditions on their edge variable only."""
+    conditions: list[Condition] = field(default_factory=list)
+
+
+def _order_block(
+    steps: Sequence[Step], rules: _Rules, *, outer: frozenset[str]
+) -> tuple[Step, ...]:
+    ordered: list[Step] = []
+    together: list[Scan | Expand | Where] = []
+    bound = outer
+
+    def flush() -> None:
+        nonlocal bound
+        ordered.extend(_Ordering(_pattern_of(together, bound), rules, bound).steps())
+        bound = bound.union(bound_by(together))
+        together.clear()
+
+    inner_rules = _Rules(rules.catalog)
+    for step in steps:
+        match step:
+            case Scan() | Expand() | Where():
+                together.append(step)
+            case Without(inner):
+                flush()
+                ordered.append(Without(_order_block(inner, inner_rules, outer=bound)))
+            case Optionally(inner):
+                flush()
+                ordered.append(Optionally(_order_block(inner, inner_rules, outer=bound)))
+                bound = bound.union(bound_by(inner))
+            case _:
+                assert_never(step)
+    flush()
+    return tuple(ordered)
+
+
+def _pattern_of(steps: Iterable[Scan | Expand | Where], outer: frozenset[str]) -> _Pattern:
+    pattern = _Pattern()
+    for step in steps:
+        match step:
+            case Scan(variable, type_name, filters, columns):
+                node = pattern.nodes.setdefault(
+                    variable, _Node(type_name, columns, was_scanned=True)
+                )
+                node.filters += filters
+            case Expand():
+                _add_walk(pattern, step, outer)
+            case Where(condition):
+                pattern.conditions.append(condition)
+            case _:
+                assert_never(step)
+    return pattern
+
+
+def _add_walk(pattern: _Pattern, step: Expand, outer: frozenset[str]) -> None:
+    of_edge: list[Condition] = []
+    for condition in step.filters:
+        variables = variables_of(condition)
+        if variables <= {step.edge_variable}:
+            of_edge.append(condition)
+        elif variables == {step.target} and step.target not in outer:
+            node = pattern.nodes.setdefault(
+                step.target, _Node(step.target_type, step.columns, was_scanned=False)
+            )
+            node.filters += (condition,)
+        else:
+            pattern.conditions.append(condition)
+    if step.target not in outer:
+        pattern.nodes.setdefault(
+            step.target, _Node(step.target_type, step.columns, was_scanned=False)
+        )
+    pattern.walks.append(replace(step, filters=tuple(of_edge)))
+
+
+class _Ordering:
+    """A pattern on its way to being steps again."""
+
+    def __init__(self, pattern: _Pattern, rules: _Rules, outer: frozenset[str]) -> None:
+        self.nodes = pattern.nodes
+        self.walks = list(pattern.walks)
+        self.conditions = list(pattern.conditions)
+        self.rules = rules
+        self.bound = set(outer)
+
+    def steps(self) -> Iterator[Step]:
+        yield from self._settled()
+        while self.walks or not self.bound.issuperset(self.nodes):
+            ready = [each for each in self.walks if self._can_walk(each, self.bound)]
+            yield self._walk(min(ready, key=self._cost)) if ready else self._scan(self._start())
+            yield from self._settled()
+
+    def _settled(self) -> Iterator[Where]:
+        """The conditions that can be evaluated by now."""
+        waiting = []
+        for condition in self.conditions:
+            if variables_of(condition) <= self.bound:
+                yield Where(condition)
+            else:
+                waiting.append(condition)
+        self.conditions = waiting
+
+    # scans
+
+    def _start(self) -> str:
+        """The cheapest variable from which the most can be reached; the first one among equals."""
+        unbound = [each for each in self.nodes if each not in self.bound]
+        if self.rules.selected in unbound:
+            return self.rules.selected
+        allowed = [each for each in unbound if self.rules.may_scan(self.nodes[each])] or unbound
+        return min(
+            allowed,
+            key=lambda each: (self._out_of_reach(each), self.rules.access(self.nodes[each])),
+        )
+
+    def _out_of_reach(self, start: str) -> int:
+        """How many variables of its component would need another scan."""
+        reached, component = {start}, {start}
+        for _ in self.walks:
+            for walk in self.walks:
+                ends = {walk.source, walk.target}
+                if self._can_walk(walk, reached):
+                    reached |= ends
+                if not ends.isdisjoint(component):
+                    component |= ends
+        return len(component - reached)
+
+    def _scan(self, variable: str) -> Scan:
+        node = self.nodes[variable]
+        self.bound.add(variable)
+        return Scan(variable, node.type_name, node.filters, node.columns)
+
+    # walks
+
+    def _can_walk(self, walk: Expand, bound: set[str]) -> bool:
+        return walk.source in bound or (_is_reversible(walk) and walk.target in bound)
+
+    def _cost(self, walk: Expand) -> float:
+        """The factor by which the number of rows is expected to grow."""
+        if {walk.source, walk.target} <= self.bound:
+            return 0.0
+        is_forward = walk.source in self.bound
+        arrival = self.nodes[walk.target if is_forward else walk.source]
+        direction = walk.direction if is_forward else walk.direction.reversed()
+        edge = self.rules.catalog.edge(walk.edge)
+        is_single = edge is not None and edge.cardinality.high == 1
+        match direction:
+            case Direction.OUT:
+                fan_out = 1.0 if is_single else FAN_OUT
+            case Direction.IN:
+                fan_out = FAN_OUT
+            case Direction.BOTH:
+                fan_out = 2 * FAN_OUT
+            case _:
+                assert_never(direction)
+        # Beyond a few hops everything is reached, and larger powers say nothing more.
+        return fan_out ** min(walk.hops_high, 6) * SELECTIVITY[self.rules.access(arrival)]
+
+    def _walk(self, walk: Expand) -> Expand:
+        self.walks.remove(walk)
+        if walk.source not in self.bound:
+            walk = replace(
+                walk,
+                source=walk.target,
+                direction=walk.direction.reversed(),
+                target=walk.source,
+                target_type=self.nodes[walk.source].type_name,
+            )
+        if walk.target not in self.bound:
+            node = self.nodes[walk.target]
+            walk = replace(walk, filters=node.filters + walk.filters, columns=node.columns)
+        self.bound.add(walk.target)
+        if walk.edge_variable is not None:
+            self.bound.add(walk.edge_variable)
+        return walk
+
+
+def _is_reversible(walk: Expand) -> bool:
+    return walk.hops_low == 1

@@ -1,0 +1,34 @@
+"""Numbers at the precision they are stored with."""
+
+import struct
+from collections.abc import Sequence
+
+_BITS_LIMIT = 1100
+"""No float has more digits than this many bits; longer integers need not be converted to know."""
+
+
+def to_double(value: float) -> float | None:
+    """A number as F64, or None when it is not finite or lies beyond the largest one."""
+    if isinstance(value, int) and value.bit_length() > _BITS_LIMIT:
+        return None
+    try:
+        double = float(value)
+    except OverflowError:
+        return None
+    return double if double - double == 0.0 else None
+
+
+def to_single(value: float) -> float | None:
+    """The nearest F32, or None when there is no finite one."""
+    rounded = to_singles((value,))
+    return None if rounded is None else rounded[0]
+
+
+def to_singles(values: Sequence[float]) -> tuple[float, ...] | None:
+    """Each as the nearest F32, or None when one of them has no finite one."""
+    layout = f"{len(values)}f"
+    try:
+        singles: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
+    except (OverflowError, struct.error):
+        return None
+    return singles if all(each - each == 0.0 for each in singles) else None

@@ -1,0 +1,225 @@
+"""Filters, and the inline matches of a binding."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.compiler.ir import (
+    AllOf,
+    AnyOf,
+    Comparator,
+    Compare,
+    Condition,
+    Constant,
+    Member,
+    Now,
+    NullTest,
+    Operand,
+    PropertyOf,
+    StringMatch,
+    StringTest,
+)
+from omnigraph.compiler.precision import to_single
+from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
+from omnigraph.compiler.resolve.operands import (
+    property_of,
+    resolve_operand,
+    resolve_parameter,
+)
+from omnigraph.compiler.resolve.search import resolve_text_match
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.typecheck import (
+    Problem,
+    find_comparison_problem,
+    find_member_problem,
+    find_string_problem,
+)
+from omnigraph.lang.query import ast
+from omnigraph.lang.source import Span
+
+# ── filters ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def resolve_condition(condition: ast.Condition, scope: Scope, context: Context) -> Condition | None:
+    """The condition, or None when a part of it is wrong; every part is looked at."""
+    match condition:
+        case ast.Comparison():
+            return _resolve_comparison(condition, scope, context)
+        case ast.NullTest(operand, negated, span):
+            resolved = resolve_operand(operand, scope, context)
+            return None if resolved is None else NullTest(resolved, negated, span)
+        case ast.TextMatch():
+            return resolve_text_match(condition, scope, context)
+        case ast.AnyOf(conditions):
+            parts = _resolve_all(conditions, scope, context)
+            return None if parts is None else AnyOf(parts)
+        case ast.AllOf(conditions):
+            parts = _resolve_all(conditions, scope, context)
+            return None if parts is None else AllOf(parts)
+        case _:
+            assert_never(condition)
+
+
+def _resolve_all(
+    conditions: tuple[ast.Condition, ...], scope: Scope, context: Context
+) -> tuple[Condition, ...] | None:
+    resolved = [resolve_condition(each, scope, context) for each in conditions]
+    parts = tuple(each for each in resolved if each is not None)
+    return parts if len(parts) == len(resolved) else None
+
+
+def _resolve_comparison(
+    comparison: ast.Comparison, scope: Scope, context: Context
+) -> Condition | None:
+    for text, other in (
+        (comparison.left, comparison.right),
+        (comparison.right, comparison.left),
+    ):
+        if isinstance(text, ast.TextMatch):
+            return _resolve_text_comparison(text, other, comparison, scope, context)
+    left = resolve_operand(comparison.left, scope, context)
+    right = resolve_operand(comparison.right, scope, context)
+    if left is None or right is None:
+        return None
+    built = _build_comparison(left, comparison.operator, right, comparison.span)
+    if isinstance(built, Problem):
+        context.report(built, comparison.span)
+        return None
+    return built
+
+
+def _resolve_text_comparison(
+    text: ast.TextMatch,
+    other: ast.Expression,
+    comparison: ast.Comparison,
+    scope: Scope,
+    context: Context,
+) -> Condition | None:
+    """`search(f, q) = true` is the clause itself; nothing else can be asked of it."""
+    resolved = resolve_text_match(text, scope, context)
+    if comparison.operator is ast.Operator.EQ and other == ast.Literal(True):
+        return resolved
+    message = f"`{text.function}` is either a clause by itself or compared with `= true`"
+    context.report(
+        Problem(Rule.U12, message, "to exclude what matches, put the clause into `not { }`"),
+        comparison.span,
+    )
+    return None
+
+
+def _build_comparison(
+    left: Operand, operator: ast.Operator, right: Operand, span: Span
+) -> Condition | Problem:
+    match operator:
+        case ast.Operator.CONTAINS if left.type is not None and left.type.is_list:
+            return find_member_problem(right, left) or Member(right, left, span)
+        case ast.Operator.CONTAINS | ast.Operator.STARTS_WITH:
+            test = StringTest(operator.value)
+            problem = find_string_problem(left, right, test)
+            return problem or StringMatch(left, test, right, span)
+        case ast.Operator.IN:
+            problem = find_member_problem(left, right)
+            return problem or Member(left, _typed_like(right, left), span)
+        case _:
+            problem = find_comparison_problem(left, right)
+            if problem is not None:
+                return problem
+            comparator = Comparator(operator.value)
+            return Compare(
+                _at_precision_of(left, right), comparator, _at_precision_of(right, left), span
+            )
+
+
+def _typed_like(haystack: Operand, needle: Operand) -> Operand:
+    """The empty list literal takes the type of what is looked for in it."""
+    if isinstance(haystack, Constant) and haystack.value == () and needle.type is not None:
+        return replace(haystack, type=as_list(needle.type))
+    return haystack
+
+
+def _at_precision_of(operand: Operand, other: Operand) -> Operand:
+    """A FLOAT literal beside an F32 means the F32 it would be stored as: 0.1 finds 0.1."""
+    if not isinstance(operand, Constant) or not isinstance(operand.value, float):
+        return operand
+    if other.type is None or other.type.base is not Scalar.F32:
+        return operand
+    single = to_single(operand.value)
+    if single is None:
+        return operand
+    return replace(operand, value=single, type=ValueType(Scalar.F32))
+
+
+# ── inline matches ───────────────────────────────────────────────────────────────────────────────
+
+
+def resolve_match(
+    variable: str, bound: Bound, match_: ast.Match, context: Context
+) -> Condition | None:
+    """`property: value` in a binding: equality, or membership for a list property."""
+    target = property_of(variable, bound, match_.name, match_.name.span, context, rule=Rule.T2)
+    if target is None:
+        return None
+    value = _resolve_match_value(match_.value, target, f"{bound.type_name}.{target.name}", context)
+    if value is None:
+        return None
+    if target.type.is_list:
+        return Member(value, target, match_.span)
+    return Compare(target, Comparator.EQ, value, match_.span)
+
+
+def _resolve_match_value(
+    value: ast.Value, target: PropertyOf, label: str, context: Context
+) -> Operand | None:
+    match value:
+        case ast.Variable():
+            operand: Operand | None = resolve_parameter(value, context, rule=Rule.U6)
+        case ast.Now(span):
+            operand = Now(span=span)
+        case _:
+            return _resolve_match_literal(value, target, label, context)
+    if operand is None:
+        return None
+    if target.type.is_list:
+        problem = find_member_problem(operand, target)
+    else:
+        problem = find_comparison_problem(target, operand)
+    if problem is None:
+        return operand
+    context.report(problem, value.span)
+    return None
+
+
+def _resolve_match_literal(
+    literal: ast.LiteralValue, target: PropertyOf, label: str, context: Context
+) -> Constant | None:
+    constant = resolve_literal(literal, context)
+    if constant is None:
+        return None
+    fitted = fit_matched(constant, target.type, label)
+    if isinstance(fitted, Constant):
+        return fitted
+    context.report(fitted, literal.span)
+    return None
+
+
+def fit_matched(constant: Constant, wanted: ValueType, label: str) -> Constant | Problem:
+    """The value that the property, or an element of it, is compared with."""
+    problem = _find_unmatchable(constant, wanted, label)
+    if problem is not None:
+        return problem
+    single = wanted.item if wanted.is_list else wanted
+    return fit(constant, single, target=label, use=Use.MATCH)
+
+
+def _find_unmatchable(constant: Constant, wanted: ValueType, label: str) -> Problem | None:
+    """T3: properties that no literal can be matched with, whatever its value."""
+    if wanted.is_vector:
+        message = f"{label} is {wanted}: vectors are not matched, only ranked"
+        return Problem(Rule.T3, message, "order by `nearest`")
+    if wanted.is_blob:
+        return Problem(Rule.T3, f"{label} is {wanted}: a Blob cannot be matched")
+    if wanted.is_list and constant.type is not None and constant.type.is_list:
+        message = f"{label} is {wanted}: a match on a list names one element"
+        return Problem(Rule.T3, message, "write the element without brackets")
+    return None

@@ -1,0 +1,97 @@
+"""What is known while one query is resolved: its catalog, its parameters, its scopes, its faults.
+
+A name that cannot be resolved is reported once. What depends on it becomes None, or a variable of
+unknown type, and is skipped without a second report: one slip gives one diagnostic.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.ir import WILDCARD_PREFIX, Parameter
+from omnigraph.compiler.typecheck import Problem
+from omnigraph.ids import TypeKind
+from omnigraph.lang.query import ast
+from omnigraph.lang.source import Diagnostic, Source, Span, sort_diagnostics
+
+
+class Context:
+    """One query under resolution. Collects every fault; nothing here raises."""
+
+    def __init__(self, catalog: Catalog, source: Source) -> None:
+        self.catalog = catalog
+        self.source = source
+        self.parameters: Mapping[str, Parameter] = {}
+        self.pattern: tuple[ast.Clause, ...] = ()
+        """The clauses of the read: a variable that is missing may be bound further down."""
+        self._diagnostics: list[Diagnostic] = []
+        self._wildcards = count(1)
+
+    def report(self, problem: Problem, span: Span) -> None:
+        self._diagnostics.append(
+            Diagnostic(
+                code=problem.rule.value,
+                family="type error",
+                message=problem.message,
+                source=self.source,
+                span=span,
+                hint=problem.hint,
+            )
+        )
+
+    @property
+    def fault_count(self) -> int:
+        return len(self._diagnostics)
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return sort_diagnostics(self._diagnostics)
+
+    def fresh_variable(self) -> str:
+        """A variable for one `$_`."""
+        return f"{WILDCARD_PREFIX}{next(self._wildcards)}"
+
+    def type_of(self, bound: "Bound") -> NodeType | EdgeType | None:
+        if bound.type_name is None:
+            return None
+        if bound.kind == "edge":
+            return self.catalog.edge(bound.type_name)
+        return self.catalog.node(bound.type_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A variable: what it stands for, and whether an `optional` may leave it unbound."""
+
+    kind: TypeKind
+    type_name: str | None
+    """None when the type was wrong and has been reported."""
+    optional: bool = False
+
+
+@dataclass
+class Scope:
+    """The variables of one block, within those of the blocks around it."""
+
+    outer: "Scope | None" = None
+    variables: dict[str, Bound] = field(default_factory=dict)
+    """Those this block binds, those its optional blocks handed out included."""
+    sealed: set[str] = field(default_factory=set)
+    """Variables of `not` blocks below: local to them, so they must not be bound here later."""
+
+    def find(self, name: str) -> Bound | None:
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope.variables.get(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        return None
+
+    def find_outer(self, name: str) -> Bound | None:
+        return None if self.outer is None else self.outer.find(name)
+
+    def names(self) -> Iterator[str]:
+        yield from self.variables
+        if self.outer is not None:
+            yield from self.outer.names()

@@ -1,0 +1,72 @@
+"""Which variables a clause mentions, and which it binds, as written."""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import assert_never
+
+from omnigraph.lang.query import ast
+
+
+def bound_names(clauses: Iterable[ast.Clause]) -> Iterator[str]:
+    """Every variable bound anywhere in these clauses, in their blocks too."""
+    for clause in clauses:
+        match clause:
+            case ast.Binding(variable):
+                yield variable.name
+            case ast.Traversal(source=source, edge_variable=edge_variable, target=target):
+                yield source.name
+                yield target.name
+                if edge_variable is not None:
+                    yield edge_variable.name
+            case ast.Negation(inner) | ast.OptionalMatch(inner):
+                yield from bound_names(inner)
+            case ast.Filter():
+                pass
+            case _:
+                assert_never(clause)
+
+
+def mentioned_names(clause: ast.Clause, *, parameters: Container[str]) -> Iterator[str]:
+    """The variables a clause names itself; what its blocks mention does not count.
+
+    A bare `$x` that is a declared parameter names the parameter.
+    """
+    match clause:
+        case ast.Binding() | ast.Traversal():
+            yield from bound_names((clause,))
+        case ast.Filter(condition):
+            yield from _in_condition(condition, parameters)
+        case ast.Negation() | ast.OptionalMatch():
+            pass
+        case _:
+            assert_never(clause)
+
+
+def _in_condition(condition: ast.Condition, parameters: Container[str]) -> Iterator[str]:
+    match condition:
+        case ast.Comparison(left=left, right=right):
+            yield from _in_expression(left, parameters)
+            yield from _in_expression(right, parameters)
+        case ast.NullTest(operand):
+            yield from _in_expression(operand, parameters)
+        case ast.TextMatch():
+            yield from _in_expression(condition, parameters)
+        case ast.AnyOf(conditions) | ast.AllOf(conditions):
+            for each in conditions:
+                yield from _in_condition(each, parameters)
+        case _:
+            assert_never(condition)
+
+
+def _in_expression(expression: ast.Expression, parameters: Container[str]) -> Iterator[str]:
+    match expression:
+        case ast.PropertyRef(variable):
+            yield variable.name
+        case ast.Variable(name):
+            if name not in parameters:
+                yield name
+        case ast.TextMatch(target=target, query=query):
+            yield from _in_expression(target, parameters)
+            yield from _in_expression(query, parameters)
+        case _:
+            # Rank functions and aggregates are refused in `match`; literals mention nothing.
+            pass

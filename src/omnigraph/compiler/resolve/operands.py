@@ -1,0 +1,174 @@
+"""Expressions that are evaluated for one row: literals, parameters, `$x.p`, `$x`, `now()`."""
+
+from typing import assert_never
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.compiler.ir import STRING, Constant, IdOf, Now, Operand, ParameterRef, PropertyOf
+from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.literals import resolve_literal
+from omnigraph.compiler.resolve.mentions import bound_names
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.spelling import closest, suggest
+from omnigraph.compiler.typecheck import Problem
+from omnigraph.lang.query import ast
+from omnigraph.lang.source import Span
+
+_IMPLICIT = {"id", "src", "dst"}
+
+
+def resolve_operand(expression: ast.Expression, scope: Scope, context: Context) -> Operand | None:
+    """The operand, or None when what is wrong with it has been reported."""
+    match expression:
+        case (
+            ast.Literal()
+            | ast.Null()
+            | ast.DateLiteral()
+            | ast.DateTimeLiteral()
+            | ast.ListLiteral()
+        ):
+            return resolve_literal(expression, context)
+        case ast.Variable():
+            return resolve_variable(expression, scope, context)
+        case ast.PropertyRef():
+            return resolve_property(expression, scope, context)
+        case ast.Now(span):
+            return Now(span=span)
+        case ast.Word("null", span):
+            return Constant(None, None, span)
+        case (
+            ast.Word() | ast.Aggregate() | ast.Nearest() | ast.Bm25() | ast.Rrf() | ast.TextMatch()
+        ):
+            context.report(misplaced(expression), expression.span)
+            return None
+        case _:
+            assert_never(expression)
+
+
+def misplaced(
+    expression: ast.Word | ast.Aggregate | ast.Nearest | ast.Bm25 | ast.Rrf | ast.TextMatch,
+) -> Problem:
+    """Why this expression has no value for a single row."""
+    match expression:
+        case ast.Word(text):
+            hint = "aliases are for `order`; a property is written `$x.name`, a String in quotes"
+            return Problem(Rule.U10, f"'{text}' has no meaning here", hint)
+        case ast.Aggregate(function):
+            hint = "give it an alias in `return` and order by that"
+            return Problem(Rule.U14, f"`{function}` can only be returned", hint)
+        case ast.TextMatch(function):
+            hint = f"write `{function}(…)` by itself, as a clause of `match`"
+            return Problem(Rule.U12, f"`{function}` filters rows; it is not a value", hint)
+        case ast.Nearest() | ast.Bm25() | ast.Rrf():
+            name = rank_name(expression)
+            hint = "it stands first in `order`, and may then be returned as well"
+            return Problem(Rule.U11, f"`{name}` ranks rows; it is not a value here", hint)
+        case _:
+            assert_never(expression)
+
+
+def rank_name(rank: ast.Nearest | ast.Bm25 | ast.Rrf) -> str:
+    return type(rank).__name__.lower()
+
+
+# ── variables and parameters ─────────────────────────────────────────────────────────────────────
+
+
+def resolve_variable(
+    variable: ast.Variable, scope: Scope, context: Context
+) -> ParameterRef | IdOf | None:
+    """`$x`: a declared parameter if there is one, else the node bound to it."""
+    parameter = context.parameters.get(variable.name)
+    if parameter is not None:
+        return ParameterRef(parameter.name, parameter.type, variable.span)
+    bound = scope.find(variable.name)
+    if bound is None:
+        context.report(_unknown_variable(variable, scope, context), variable.span)
+        return None
+    if bound.kind == "edge":
+        message = f"`${variable.name}` is an edge; only its properties can be used"
+        context.report(Problem(Rule.T23, message), variable.span)
+        return None
+    value_type = STRING.optional() if bound.optional else STRING
+    return IdOf(variable.name, value_type, variable.span)
+
+
+def resolve_parameter(
+    variable: ast.Variable, context: Context, *, rule: Rule
+) -> ParameterRef | None:
+    """`$x` where only a parameter can stand."""
+    parameter = context.parameters.get(variable.name)
+    if parameter is not None:
+        return ParameterRef(parameter.name, parameter.type, variable.span)
+    message = f"`${variable.name}` is not a declared parameter"
+    hint = suggest(variable.name, context.parameters)
+    if hint is None and variable.name in set(bound_names(context.pattern)):
+        hint = "only parameters can stand here; compare properties in a filter"
+    elif hint is None:
+        hint = f"declare it: `${variable.name}: String`"
+    context.report(Problem(rule, message, hint), variable.span)
+    return None
+
+
+def _unknown_variable(variable: ast.Variable, scope: Scope, context: Context) -> Problem:
+    name = variable.name
+    if name == ast.WILDCARD:
+        return Problem(Rule.U6, "`$_` stands for any node and cannot be read", "give it a name")
+    message = f"`${name}` is neither a declared parameter nor bound above"
+    return Problem(Rule.U6, message, _hint_for_variable(name, scope, context))
+
+
+def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:
+    if name in set(bound_names(context.pattern)):
+        return "it is bound further down, or inside a `not` block; bind it above"
+    best = closest(name, {*scope.names(), *context.parameters})
+    return None if best is None else f"did you mean `${best}`?"
+
+
+# ── properties ───────────────────────────────────────────────────────────────────────────────────
+
+
+def resolve_property(
+    reference: ast.PropertyRef, scope: Scope, context: Context, *, rule: Rule = Rule.T6
+) -> PropertyOf | None:
+    """`$x.p`, of a node or of an edge."""
+    variable = reference.variable.name
+    bound = scope.find(variable)
+    if bound is None:
+        problem = _unbound(variable, scope, context, rule)
+        context.report(problem, reference.variable.span)
+        return None
+    return property_of(variable, bound, reference.name, reference.span, context, rule=rule)
+
+
+def property_of(
+    variable: str, bound: Bound, name: ast.Name, span: Span, context: Context, *, rule: Rule
+) -> PropertyOf | None:
+    """A property of what a variable is bound to; `rule` is the one an unknown name breaks."""
+    owner = context.type_of(bound)
+    if owner is None:
+        return None
+    found = owner.find(name.text)
+    if found is None:
+        context.report(unknown_property(owner, name.text, rule), name.span)
+        return None
+    value_type = found.type.optional() if bound.optional else found.type
+    return PropertyOf(variable, name.text, value_type, span)
+
+
+def _unbound(variable: str, scope: Scope, context: Context, rule: Rule) -> Problem:
+    if variable == ast.WILDCARD:
+        return Problem(rule, "`$_` stands for any node and has no properties", "give it a name")
+    if variable in context.parameters:
+        message = f"`${variable}` is a parameter, and parameters have no properties"
+        return Problem(rule, message)
+    message = f"`${variable}` is not bound above"
+    return Problem(rule, message, _hint_for_variable(variable, scope, context))
+
+
+def unknown_property(owner: NodeType | EdgeType, name: str, rule: Rule) -> Problem:
+    """An unknown property of a type, with the one that may have been meant."""
+    message = f"{owner.name} has no property '{name}'"
+    hint = suggest(name, (each.name for each in owner.properties))
+    if name in _IMPLICIT:
+        hint = f"'{name}' is not a property; return the node itself, `$x`, for its id"
+    return Problem(rule, message, hint)

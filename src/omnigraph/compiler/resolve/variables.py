@@ -1,0 +1,52 @@
+"""How variables get into a scope, and what keeps them out.
+
+Rows are made by bindings and traversals first, and the blocks run on finished rows. A name that a
+block used for a variable of its own must therefore not be bound around that block later: the block
+would then mean that other variable (U20).
+"""
+
+from dataclasses import replace
+
+from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.typecheck import Problem
+from omnigraph.lang.query import ast
+from omnigraph.lang.source import Span
+
+
+def declare(name: str, bound: Bound, span: Span, scope: Scope, context: Context) -> None:
+    """Bind a name that is free in this scope and around it."""
+    if name in scope.sealed:
+        message = f"`${name}` is bound here, and above is a variable of a `not` block"
+        hint = "bind it above that block, or use another name"
+        context.report(Problem(Rule.U20, message, hint), span)
+    scope.variables[name] = bound
+
+
+def is_usable_node(variable: ast.Variable, scope: Scope, context: Context) -> bool:
+    """May this variable be bound, or walked from or to, as a node? Reports why not."""
+    bound = scope.find(variable.name)
+    if bound is None:
+        return True
+    if bound.kind == "edge":
+        message = f"`${variable.name}` is an edge and cannot stand for a node"
+        context.report(Problem(Rule.T23, message), variable.span)
+        return False
+    if bound.optional and variable.name in scope.variables:
+        message = f"`${variable.name}` comes from an `optional` block and cannot be bound outside"
+        hint = "move this clause into that block, or into another `optional`"
+        context.report(Problem(Rule.U20, message, hint), variable.span)
+        return False
+    return True
+
+
+def close_negation(inner: Scope, scope: Scope) -> None:
+    """The variables of a `not` block are local to it."""
+    scope.sealed |= inner.variables.keys() | inner.sealed
+
+
+def close_optional(inner: Scope, span: Span, scope: Scope, context: Context) -> None:
+    """The variables of an `optional` block are handed out, as ones that may be unbound."""
+    for name, bound in inner.variables.items():
+        declare(name, replace(bound, optional=True), span, scope, context)
+    scope.sealed |= inner.sealed

@@ -1,0 +1,74 @@
+"""Every rule a query can break, by code.
+
+T1 to T24 are numbered by the language and keep their numbers. U1 and up are ours: rules that the
+language states without numbering them, or that its extensions need. D2 is the one rule about a
+mutation as a whole. Codes are append-only. Each has a golden case and a line in the documentation;
+tests compare both with this list.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Rule(StrEnum):
+    """What a diagnostic's `code` may be."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Self:
+        rule = str.__new__(cls, code)
+        rule._value_ = code
+        rule.meaning = meaning
+        return rule
+
+    T1 = "T1", "A binding names a type that is not a node type."
+    T2 = "T2", "An inline match names a property that the type does not have."
+    T3 = "T3", "A literal is not a value that the property can hold."
+    T4 = "T4", "A traversal names an edge type that does not exist."
+    T5 = "T5", "An end of a traversal has a type that the edge does not connect."
+    T6 = "T6", "`$x.p` reads a variable that is not bound, or a property that it does not have."
+    T7 = "T7", "Two values that are compared or assigned do not go together."
+    T8 = "T8", "An aggregate is applied to a value that it cannot aggregate."
+    T9 = "T9", "A negation mentions no outer variable; or beside an aggregate stands no group key."
+    T10 = "T10", "A mutation names an unknown type, or assigns nothing."
+    T11 = "T11", "A mutation names an unknown property, or filters by a Blob."
+    T12 = "T12", "An insert leaves out a required property or an endpoint."
+    T13 = "T13", "A property is assigned twice."
+    T14 = "T14", "A mutation uses a `$x` that is not a declared parameter."
+    T15 = "T15", "Hop bounds are missing or out of order, or `nearest` got a wrong operand."
+    T16 = "T16", "Edges cannot be updated."
+    T17 = "T17", "Ordering by `nearest` needs a limit."
+    T18 = "T18", "Ordering by `nearest` does not mix with ordering by an alias."
+    T19 = "T19", "`search` and `fuzzy` take Strings, and `fuzzy` an integer number of edits."
+    T20 = "T20", "`match_text` and `bm25` take Strings."
+    T21 = (
+        "T21",
+        "`rrf` fuses two rankings of one variable, with a positive integer k, and needs a limit.",
+    )
+    T22 = "T22", "An undirected traversal needs an edge whose two ends have one type."
+    T23 = "T23", "An edge variable is used as if it were a node, reused, or combined with hops."
+    T24 = "T24", "A Blob cannot be read as a value."
+
+    U1 = "U1", "Two queries of a file have one name."
+    U2 = "U2", "Two parameters of a query have one name."
+    U3 = "U3", "A parameter has a reserved name."
+    U4 = "U4", "A parameter has a type that no parameter can have."
+    U5 = "U5", "A variable is bound again, to another type."
+    U6 = "U6", "`$x` is neither a declared parameter nor a variable bound above."
+    U7 = "U7", "The elements of a list literal are not values of one type."
+    U8 = "U8", "Nothing in a connected part of the pattern is bound to a type."
+    U9 = "U9", "Two columns of the result have one name."
+    U10 = "U10", "A bare word is not an alias that can be used there."
+    U11 = "U11", "A rank function stands where it cannot rank."
+    U12 = "U12", "A full-text function stands where it cannot filter."
+    U13 = "U13", "A comparison with null is never true."
+    U14 = "U14", "An aggregate stands where there is no group."
+    U15 = "U15", "The text of a date or datetime literal is not one."
+    U16 = "U16", "`limit` and `offset` take a count: an integer from zero up, never null."
+    U17 = "U17", "A number is too large for every type."
+    U18 = "U18", "The result cannot be ordered by that."
+    U19 = "U19", "An optional block mentions no variable from outside."
+    U20 = "U20", "A variable of a `not` or `optional` block is bound again outside, further down."
+    U21 = "U21", "The key of a node cannot be updated."
+
+    D2 = "D2", "A mutation both writes and deletes."

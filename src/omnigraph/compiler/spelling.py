@@ -1,0 +1,37 @@
+"""Which name was meant: suggestions by edit distance."""
+
+from collections.abc import Iterable
+
+
+def suggest(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint that names the closest candidate, when one is close enough to be a slip."""
+    best = closest(name, candidates)
+    return None if best is None else f"did you mean '{best}'?"
+
+
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """The nearest candidate within a third of the word; a difference in case alone is nearest."""
+    folded = name.lower()
+    allowed = max(1, len(name) // 3)
+    ranked = sorted(
+        (distance, candidate)
+        for candidate in set(candidates)
+        if abs(len(candidate) - len(name)) <= allowed
+        and (distance := _edits(folded, candidate.lower())) <= allowed
+    )
+    return ranked[0][1] if ranked else None
+
+
+def _edits(left: str, right: str) -> int:
+    """Insertions, deletions, replacements and swaps of neighbours that separate two words."""
+    before_last: list[int] = []
+    last = list(range(len(right) + 1))
+    for row, a in enumerate(left, start=1):
+        current = [row]
+        for column, b in enumerate(right, start=1):
+            cost = min(last[column] + 1, current[-1] + 1, last[column - 1] + (a != b))
+            if row > 1 and column > 1 and a == right[column - 2] and b == left[row - 2]:
+                cost = min(cost, before_last[column - 2] + 1)
+            current.append(cost)
+        before_last, last = last, current
+    return last[-1]

@@ -1,0 +1,298 @@
+"""Which typed expressions go together: the type rules, as functions from operands to a problem.
+
+They look at resolved operands only, and know neither syntax nor scopes. `resolve` calls them as it
+builds each part, so that a part which is wrong is reported and left out while the rest of the query
+is still checked.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.catalog.temporal import format_date, format_datetime
+from omnigraph.catalog.types import Scalar, ValueType, Vector, are_compatible
+from omnigraph.compiler.ir import (
+    F64,
+    I64,
+    AggregateFunction,
+    Constant,
+    IdOf,
+    Nearest,
+    Now,
+    Operand,
+    ParameterRef,
+    PropertyOf,
+    Rrf,
+    StringTest,
+    Value,
+)
+from omnigraph.compiler.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A broken rule, before it is known where it was broken."""
+
+    rule: Rule
+    message: str
+    hint: str | None = None
+
+
+# ── names for messages ───────────────────────────────────────────────────────────────────────────
+
+
+def describe(operand: Operand) -> str:
+    """An operand as a message names it, with its type."""
+    match operand:
+        case Constant(_, None):
+            return "null"
+        case Constant(tuple() as values):
+            return f"a list of {len(values)}"
+        case Constant(value, value_type):
+            return f"the literal {_spell(value, value_type)}"
+        case ParameterRef(name, value_type):
+            return f"`${name}` ({value_type})"
+        case PropertyOf(variable, name, value_type):
+            return f"`${variable}.{name}` ({value_type})"
+        case IdOf(variable):
+            return f"the node `${variable}`"
+        case Now():
+            return "`now()` (DateTime)"
+        case _:
+            assert_never(operand)
+
+
+def _spell(value: Value, value_type: ValueType | None) -> str:
+    base = None if value_type is None else value_type.base
+    match value:
+        case str():
+            return f'"{value}"'
+        case bool():
+            return str(value).lower()
+        case int() if base is Scalar.DATE:
+            return f'date("{format_date(value)}")'
+        case int() if base is Scalar.DATETIME:
+            return f'datetime("{format_datetime(value)}")'
+        case _:
+            return repr(value)
+
+
+def hint_for_text(given: ValueType, wanted: ValueType) -> str | None:
+    """A String next to a Date is the commonest slip; say how a date is spelled."""
+    if given.is_string and wanted.base is Scalar.DATE:
+        return 'write date("2024-05-01")'
+    if given.is_string and wanted.base is Scalar.DATETIME:
+        return 'write datetime("2024-05-01T08:00:00Z")'
+    return None
+
+
+# ── comparisons ──────────────────────────────────────────────────────────────────────────────────
+
+
+def find_comparison_problem(left: Operand, right: Operand) -> Problem | None:
+    """T7 and U13: both sides are scalars, neither is null, and their types go together."""
+    return (
+        find_null_problem(left, right)
+        or find_scalar_problem(left)
+        or find_scalar_problem(right)
+        or find_mismatch(left, right)
+    )
+
+
+def find_null_problem(left: Operand, right: Operand) -> Problem | None:
+    """U13: null is not equal to anything, nor different from it."""
+    for null, other in ((left, right), (right, left)):
+        if null.type is None:
+            message = f"comparing {describe(other)} with null never matches"
+            return Problem(Rule.U13, message, "write `is null` or `is not null`")
+    return None
+
+
+def find_scalar_problem(operand: Operand) -> Problem | None:
+    """T7: lists, vectors, Blobs and whole nodes are not compared."""
+    if isinstance(operand, IdOf):
+        message = f"{describe(operand)} cannot be compared"
+        return Problem(Rule.T7, message, "compare one of its properties")
+    if is_scalar(operand):
+        return None
+    hint = "use `contains` or `in`" if operand.type is not None and operand.type.is_list else None
+    return Problem(Rule.T7, f"{describe(operand)} is not a single value to compare", hint)
+
+
+def is_scalar(operand: Operand) -> bool:
+    """A single value that can be compared and sorted."""
+    value_type = operand.type
+    if value_type is None:
+        return False
+    return not (value_type.is_list or value_type.is_vector or value_type.is_blob)
+
+
+def find_mismatch(left: Operand, right: Operand) -> Problem | None:
+    """T7: types that do not go together."""
+    left_type, right_type = left.type, right.type
+    if left_type is None or right_type is None or are_compatible(left_type, right_type):
+        return None
+    message = f"{describe(left)} and {describe(right)} cannot be compared"
+    hint = hint_for_text(left_type, right_type) or hint_for_text(right_type, left_type)
+    return Problem(Rule.T7, message, hint)
+
+
+def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
+    """T7: an element is looked for in a list whose elements it can equal."""
+    problem = find_null_problem(needle, haystack) or find_scalar_problem(needle)
+    if problem is not None:
+        return problem
+    if haystack.type is None or not haystack.type.is_list:
+        return Problem(Rule.T7, f"{describe(haystack)} is not a list to look into")
+    if isinstance(haystack, Constant) and haystack.value == ():
+        return None
+    assert needle.type is not None
+    if are_compatible(needle.type, haystack.type.item):
+        return None
+    message = f"{describe(haystack)} cannot hold {describe(needle)}"
+    return Problem(Rule.T7, message, hint_for_text(needle.type, haystack.type.item))
+
+
+def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) -> Problem | None:
+    """T7: prefixes and substrings are looked for in Strings."""
+    problem = find_null_problem(subject, pattern)
+    if problem is not None:
+        return problem
+    for operand in (subject, pattern):
+        if isinstance(operand, IdOf) or operand.type is None or not operand.type.is_string:
+            message = f"`{test}` takes Strings, not {describe(operand)}"
+            return Problem(Rule.T7, message)
+    return None
+
+
+# ── aggregates ───────────────────────────────────────────────────────────────────────────────────
+
+_ORDERED = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
+
+
+def find_aggregate_problem(
+    function: AggregateFunction, argument: Operand, *, distinct: bool
+) -> Problem | None:
+    """T8, and T24 for Blobs."""
+    if argument.type is not None and argument.type.is_blob:
+        return Problem(Rule.T24, f"{describe(argument)} cannot be aggregated")
+    if distinct and function is not AggregateFunction.COUNT:
+        return Problem(Rule.T8, f"`{function}` does not take `distinct`; only `count` does")
+    match function:
+        case AggregateFunction.COUNT:
+            if distinct and not is_scalar(argument):
+                message = f"`count(distinct …)` takes single values, not {describe(argument)}"
+                return Problem(Rule.T8, message)
+            return None
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            wanted = "a number"
+            is_fitting = argument.type is not None and argument.type.is_number
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            wanted = "a number, a String, a Date or a DateTime"
+            is_fitting = is_scalar(argument) and _is_ordered(argument)
+        case _:
+            assert_never(function)
+    if is_fitting and not isinstance(argument, IdOf):
+        return None
+    return Problem(Rule.T8, f"`{function}` takes {wanted}, not {describe(argument)}")
+
+
+def _is_ordered(argument: Operand) -> bool:
+    assert argument.type is not None
+    return argument.type.is_number or argument.type.base in _ORDERED
+
+
+def aggregate_type(function: AggregateFunction, argument: Operand) -> ValueType:
+    """The type of the result; everything but a count is null for a group without values."""
+    match function:
+        case AggregateFunction.COUNT:
+            return I64
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            return F64.optional()
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            assert argument.type is not None
+            return argument.type.optional()
+        case _:
+            assert_never(function)
+
+
+# ── search ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_query_problem(rule: Rule, function: str, query: Operand) -> Problem | None:
+    """T19 and T20: what is searched for is one String, the same for every row."""
+    if isinstance(query, IdOf) or query.type is None or not query.type.is_string:
+        return Problem(rule, f"`{function}` searches for a String, not for {describe(query)}")
+    return _find_row_problem(rule, function, query)
+
+
+def find_integer_problem(rule: Rule, what: str, operand: Operand) -> Problem | None:
+    """An integer, the same for every row."""
+    if operand.type is None or not operand.type.is_integer:
+        return Problem(rule, f"{what} is an integer, not {describe(operand)}")
+    return _find_row_problem(rule, what, operand)
+
+
+def _find_row_problem(rule: Rule, what: str, operand: Operand) -> Problem | None:
+    if isinstance(operand, PropertyOf | IdOf):
+        message = f"{what} cannot depend on the row: {describe(operand)}"
+        return Problem(rule, message, "use a literal or a parameter")
+    return None
+
+
+def find_nearest_problem(target: PropertyOf, query: Operand) -> Problem | None:
+    """T15: a vector property, and a vector of its length or a String to embed."""
+    if not isinstance(target.type.base, Vector):
+        return Problem(Rule.T15, f"`nearest` ranks by a vector, not by {describe(target)}")
+    problem = _find_row_problem(Rule.T15, "what `nearest` looks for", query)
+    if problem is not None:
+        return problem
+    if query.type is not None and query.type.is_string:
+        return None
+    dimension = target.type.base.dimension
+    if query.type is None or not _is_vector_like(query):
+        message = f"`nearest` looks for a vector or a String, not for {describe(query)}"
+        return Problem(Rule.T15, message)
+    given = _dimension_of(query)
+    if given != dimension:
+        message = f"{describe(target)} has {dimension} dimensions, {describe(query)} has {given}"
+        return Problem(Rule.T15, message)
+    return None
+
+
+def _is_vector_like(query: Operand) -> bool:
+    assert query.type is not None
+    is_numbers = query.type.is_list and query.type.item.is_number
+    return query.type.is_vector or (is_numbers and isinstance(query, Constant))
+
+
+def _dimension_of(query: Operand) -> int:
+    if isinstance(query, Constant) and isinstance(query.value, tuple):
+        return len(query.value)
+    assert query.type is not None
+    assert isinstance(query.type.base, Vector)
+    return query.type.base.dimension
+
+
+def find_fusion_problem(rrf: Rrf) -> Problem | None:
+    """T21: two rankings of one variable, fused with a positive integer."""
+    first, second = rrf.first.target.variable, rrf.second.target.variable
+    if first != second:
+        message = f"`rrf` fuses two rankings of one variable, here `${first}` and `${second}`"
+        return Problem(Rule.T21, message)
+    problem = find_integer_problem(Rule.T21, "k of `rrf`", rrf.k)
+    if problem is not None:
+        return problem
+    if isinstance(rrf.k, Constant) and isinstance(rrf.k.value, int) and rrf.k.value <= 0:
+        return Problem(Rule.T21, f"k of `rrf` is positive, not {rrf.k.value}")
+    return None
+
+
+def find_limit_problem(rank: object) -> Problem | None:
+    """T17 and T21: what to report when the ordering has no limit. `bm25` needs none."""
+    if isinstance(rank, Nearest):
+        message = "ordering by `nearest` needs a limit"
+        return Problem(Rule.T17, message, "add `limit 10` after the order")
+    if isinstance(rank, Rrf):
+        message = "ordering by `rrf` needs a limit"
+        return Problem(Rule.T21, message, "add `limit 10` after the order")
+    return None

@@ -1,0 +1,262 @@
+"""How a person calls what the grammar expects, and the mistakes people make in `.gq`.
+
+A hint is found by what stands at the wrong place, what was written just before it, and what should
+have stood there. The first row of the table that fits is shown.
+"""
+
+import re
+from dataclasses import dataclass
+
+from omnigraph.lang.query.rules import Rule
+from omnigraph.lang.syntax import Dialect, Fault, Unexpected, close_match
+
+CLAUSE = "a clause"
+EXPRESSION = "an expression"
+VALUE = "a value"
+NAME = "a name"
+EDGE = "an edge"
+TYPE = "a type"
+OPERATOR = "a comparison operator"
+VARIABLE = "a variable"
+
+KEYWORDS = frozenset(
+    {
+        *("QUERY", "MATCH", "RETURN", "ORDER", "LIMIT", "OFFSET", "OPTIONAL", "AS", "ASC", "DESC"),
+        *("AND", "OR", "NULL", "NOW", "NEAREST", "SEARCH", "MATCH_TEXT", "FUZZY", "BM25", "RRF"),
+        *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
+        *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
+    }
+)
+_WORD_OPERATORS = frozenset({"CONTAINS", "STARTS_WITH", "IN", "IS"})
+_BOOLEANS = frozenset({"TRUE", "FALSE"})
+_NUMBERS = frozenset({"INT", "FLOAT", "NEGATIVE_INT", "NEGATIVE_FLOAT"})
+_LITERALS = _NUMBERS | _BOOLEANS | {"STRING", "DATE", "DATETIME", "LSQB"}
+_EDGES = KEYWORDS | _WORD_OPERATORS | _BOOLEANS | {"NAME"}
+_NAMES = _EDGES | {"NOT"}
+_EXPRESSIONS = _NAMES | _LITERALS | {"VARIABLE"}
+_SYMBOLS = frozenset({"EQUAL", "NOT_EQUAL", "AT_MOST", "AT_LEAST", "LESSTHAN", "MORETHAN"})
+
+_GROUPS = (
+    (_EXPRESSIONS | {"LPAR"}, CLAUSE),
+    (_EXPRESSIONS, EXPRESSION),
+    (_LITERALS | {"VARIABLE", "NOW", "NULL"}, VALUE),
+    (_LITERALS, "a literal"),
+    (_NAMES, NAME),
+    (_EDGES, EDGE),
+    (_SYMBOLS, OPERATOR),
+)
+
+_WORDS = {
+    "QUERY": "'query'",
+    "MATCH": "'match'",
+    "RETURN": "'return'",
+    "INSERT": "'insert'",
+    "UPDATE": "'update'",
+    "DELETE": "'delete'",
+    "SET": "'set'",
+    "WHERE": "'where'",
+    "ORDER": "'order'",
+    "LIMIT": "'limit'",
+    "OFFSET": "'offset'",
+    "NEAREST": "'nearest'",
+    "BM25": "'bm25'",
+    "CONTAINS": "'contains'",
+    "STARTS_WITH": "'starts_with'",
+    "IN": "'in'",
+    "IS": "'is'",
+    "NULL": "'null'",
+    "NOT": "'not'",
+    "AS": "'as'",
+    "AND": "'and'",
+    "OR": "'or'",
+    "ASC": "'asc'",
+    "DESC": "'desc'",
+    "DESCRIPTION": "'@description'",
+    "INSTRUCTION": "'@instruction'",
+    "TYPE_NAME": TYPE,
+    "VECTOR": TYPE,
+    "VARIABLE": VARIABLE,
+    "STRING": "a string",
+    "INT": "a whole number",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "COMMA": "','",
+    "COLON": "':'",
+    "DOT": "'.'",
+    "QMARK": "'?'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    hint: str
+    found: str = ""
+    """A regular expression for all of what was found."""
+    before: str = ""
+    """A regular expression for the end of what stands before it."""
+    expected: str = ""
+
+    def fits(self, unexpected: Unexpected) -> bool:
+        tail = unexpected.before[-_TAIL_MAX:].rstrip()
+        return (
+            (not self.found or re.fullmatch(self.found, unexpected.found) is not None)
+            and (not self.before or re.search(rf"(?:{self.before})\Z", tail) is not None)
+            and (not self.expected or self.expected in unexpected.expected)
+        )
+
+
+_TAIL_MAX = 200
+
+_SECTIONS = "the sections of a read stand in this order: match, return, order, limit, offset"
+_EITHER = "a query either reads or changes; split it in two"
+
+_MISTAKES = (
+    # Characters that the language does not have.
+    _Mistake("strings stand in double quotes", found="'"),
+    _Mistake("nothing separates queries or clauses; leave the ';' out", found=";"),
+    _Mistake("comments begin with '//' or stand between '/*' and '*/'", found="#"),
+    _Mistake("write 'and'", found="&"),
+    _Mistake("write 'or'", found=r"\|"),
+    _Mistake("to count rows, count a variable: count($x)", found=r"\*", before=r"count\s*\("),
+    _Mistake(
+        'a query may have @description("…") and @instruction("…"), before its \'{\'', found="@"
+    ),
+    _Mistake(
+        "a sign stands directly before its digits; there is no arithmetic, and a traversal is"
+        " written $a edge $b",
+        found="-",
+    ),
+    # Operators of other languages.
+    _Mistake("one '=' compares", found="=", before="="),
+    _Mistake("write '!='", found=">", before="<"),
+    _Mistake("write '!='", found="!|~"),
+    _Mistake("write 'contains' or 'starts_with'", found="(?i:like|ilike|matches)"),
+    # Numbers and names.
+    _Mistake("numbers have no exponent; write the digits out", found=r"[0-9]+[eE][0-9]*"),
+    _Mistake("separate the number from the word", found="[0-9]+[A-Za-z_].*"),
+    _Mistake("a decimal number has digits on both sides of its point", found=r"\.", before="[0-9]"),
+    _Mistake("a decimal number has digits on both sides of its point", found=r"\.", expected=VALUE),
+    _Mistake(
+        "a decimal number has digits on both sides of its point", found=r"\.", expected=EXPRESSION
+    ),
+    _Mistake("the name of a variable begins with a lower-case letter or '_'", found=r"\$[A-Z].*"),
+    _Mistake("after '$' stands the name of a variable", found=r"\$[0-9]*"),
+    _Mistake(
+        "the name of a type begins with an upper-case letter", found="[a-z_].*", expected=TYPE
+    ),
+    # Negation, and what joins clauses.
+    _Mistake("negation stands in braces: not { … }", found=r"\$.*|\(", before=r"\bnot"),
+    _Mistake(
+        "an edge cannot be called 'not'; negation is written not { … }",
+        found="not",
+        before=r"\$\w+",
+    ),
+    _Mistake(
+        "an optional part stands in braces: optional { … }", found=r"\$.*|\(", before=r"\boptional"
+    ),
+    _Mistake(
+        "'and' joins conditions; other clauses just follow each other",
+        before=r"\band",
+        expected=OPERATOR,
+    ),
+    _Mistake(
+        "'or' joins conditions only; put parentheses around a condition between two variables, such"
+        " as ($list contains $item)",
+        before=r"\bor",
+        expected=OPERATOR,
+    ),
+    # Empty braces.
+    _Mistake(
+        "leave the braces out when a binding matches nothing",
+        found=r"\}",
+        before=r"\$\w+\s*:\s*\w+\s*\{",
+    ),
+    _Mistake("these braces cannot be empty", found=r"\}", before=r"\{"),
+    # Commas.
+    _Mistake("orderings are separated by commas", expected="'asc'"),
+    _Mistake(
+        "'nearest' puts the closest first and takes neither 'asc' nor 'desc'", found="asc|desc"
+    ),
+    _Mistake(
+        "property matches are separated by commas",
+        found="[a-z_].*",
+        before=r":\s*[^\s:]+",
+        expected="','",
+    ),
+    _Mistake("parameters are separated by commas", found=r"\$.*", expected="','"),
+    # Sections and statements.
+    _Mistake(
+        "parentheses follow the name of a query, even if it has no parameters",
+        found=r"\{|@",
+        expected="'('",
+    ),
+    _Mistake("a vector type names its dimension: Vector(3)", before=r"\bVector", expected="'('"),
+    _Mistake("conditions stand inside of match { … }", found="(?i:where)"),
+    _Mistake(
+        "grouping is implied: what is returned beside an aggregate is the group",
+        found="(?i:group|having)",
+    ),
+    _Mistake(
+        "a mutation's 'where' holds exactly one comparison", found="and|or", expected="'insert'"
+    ),
+    _Mistake(_EITHER, found="match|return", expected="'insert'"),
+    _Mistake(_EITHER, found="insert|update|delete"),
+    _Mistake(_SECTIONS, found="match|return|order|limit|offset"),
+    _Mistake(
+        "a file holds queries: query name($parameter: Type) { match { … } return { … } }",
+        found="(?i:select|match|create|with|from|insert|update|delete|merge)",
+        expected="'query'",
+    ),
+    _Mistake(
+        "names of properties, edges and aliases begin with a lower-case letter or '_'",
+        found="[A-Z].*",
+        expected=NAME,
+    ),
+    _Mistake(
+        "edges are named with a lower-case first letter in a query", found="[A-Z].*", expected=EDGE
+    ),
+)
+
+
+def _hint(unexpected: Unexpected) -> str | None:
+    found = unexpected.found
+    keywords = {phrase.strip("'") for phrase in unexpected.expected if phrase[1:2].isalpha()}
+    if found.lower() in keywords:
+        return "keywords are written in lower case"
+    for keyword in keywords:
+        if re.fullmatch(rf"{keyword}[0-9]+", found):
+            return f"write '{keyword} {found.removeprefix(keyword)}'"
+    for mistake in _MISTAKES:
+        if mistake.fits(unexpected):
+            return mistake.hint
+    return close_match(found.lower(), keywords)
+
+
+# Atomic, as everywhere below: a gap is read one way only, however long the text that follows fails.
+_GAP = r"(?>\s|//[^\n]*|/\*(?s:.*?)\*/)"
+
+DIALECT = Dialect(
+    codes={
+        Fault.UNEXPECTED: Rule.UNEXPECTED,
+        Fault.ENCODING: Rule.UNEXPECTED,
+        Fault.OPEN_COMMENT: Rule.UNCLOSED,
+        Fault.OPEN_STRING: Rule.UNCLOSED,
+        Fault.ESCAPE: Rule.ESCAPE,
+        Fault.NUMBER: Rule.NUMBER,
+    },
+    words=_WORDS,
+    groups=_GROUPS,
+    # `query` may also be a name. Only a whole head begins a query, and then even if the query
+    # before it was never closed: `return { query count($x) }` has no ':' after its variable.
+    declaration=(
+        rf"(?<![A-Za-z0-9_$])query{_GAP}++[a-z_][A-Za-z0-9_]*+{_GAP}*+\({_GAP}*+"
+        rf"(?:\){_GAP}*+[@{{]|\$[a-z_][A-Za-z0-9_]*+{_GAP}*+:)"
+    ),
+    hint=_hint,
+)

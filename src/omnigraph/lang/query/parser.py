@@ -1,0 +1,405 @@
+"""Text → tree. `parse` returns what was written, or raises with every reason why it is not `.gq`.
+
+The grammar decides what a text says; here it becomes values, and what a grammar cannot say is
+checked: that names are not repeated, that numbers fit, that nothing is nested without end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import ClassVar
+
+from lark import Lark, Token, Tree
+
+from omnigraph.errors import QueryInvalid
+from omnigraph.lang.query import ast
+from omnigraph.lang.query.mistakes import DIALECT
+from omnigraph.lang.query.rules import Rule
+from omnigraph.lang.source import Source
+from omnigraph.lang.syntax import Reading, load_grammar, parse_tree, quoted, span_of
+
+NESTING_MAX = 100
+"""Trees are walked by recursion, here and in everything that follows; Python's stack is finite."""
+
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+
+Item = Token | Tree[Token]
+
+
+def parse(source: Source) -> ast.File:
+    """The tree of a `.gq` text. Raises `QueryInvalid` with every reason, not just the first."""
+    reading = Reading(source, DIALECT)
+    tree = parse_tree(grammar(), reading)
+    queries = () if tree is None else tuple(_Reader(reading).queries(tree))
+    if reading.findings:
+        raise QueryInvalid(reading.sorted_findings())
+    return ast.File(queries)
+
+
+@cache
+def grammar() -> Lark:
+    """The grammar itself, from which tests grow programs."""
+    # Not the contextual lexer: with it a word would be a keyword or a name depending on which
+    # states the parser generator has merged. Every word has one terminal, and the rules say where
+    # it is a name.
+    return load_grammar("omnigraph.lang.query", start="file", lexer="basic")
+
+
+class _Reader:
+    """Turns Lark's tree into ours, rule by rule, and reports what is wrong to `reading`."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
+
+    def queries(self, tree: Tree[Token]) -> Iterator[ast.Query]:
+        seen: dict[str, int] = {}
+        for child in _trees(tree.children):
+            deep = _find_nested_too_deeply(child)
+            if deep is not None:
+                message = f"this is nested too deeply; the limit is {NESTING_MAX} levels"
+                self._reading.report(Rule.NESTING, message, span_of(deep))
+                continue
+            query = self._query(child)
+            line = self._reading.source.line_at(query.name.span.start)
+            if query.name.text in seen:
+                message = (
+                    f"query {quoted(query.name.text)} is already defined "
+                    f"in line {seen[query.name.text]}"
+                )
+                hint = "give each query of a file its own name"
+                self._reading.report(Rule.QUERY_REPEATED, message, query.name.span, hint=hint)
+            seen.setdefault(query.name.text, line)
+            yield query
+
+    def _query(self, tree: Tree[Token]) -> ast.Query:
+        parts = tree.children
+        parameters: tuple[ast.Parameter, ...] = ()
+        notes: dict[str, str] = {}
+        for part in _trees(parts[1:-1]):
+            if part.data == "parameters":
+                parameters = self._parameters(part)
+            else:
+                self._note(part, notes)
+        body = _tree(parts[-1])
+        return ast.Query(
+            name=_name(parts[0]),
+            parameters=parameters,
+            description=notes.get("@description"),
+            instruction=notes.get("@instruction"),
+            body=self._read(body) if body.data == "read" else self._mutation(body),
+            span=span_of(tree),
+        )
+
+    def _parameters(self, tree: Tree[Token]) -> tuple[ast.Parameter, ...]:
+        parameters = tuple(self._parameter(child) for child in _trees(tree.children))
+        seen: set[str] = set()
+        for each in parameters:
+            if each.name in seen:
+                message = f"parameter {quoted('$' + each.name)} is declared twice"
+                self._reading.report(Rule.PARAMETER_REPEATED, message, each.span)
+            seen.add(each.name)
+        return parameters
+
+    def _parameter(self, tree: Tree[Token]) -> ast.Parameter:
+        variable, declared = _token(tree.children[0]), _tree(tree.children[1])
+        tokens = [_token(each) for each in declared.children]
+        is_vector, is_list = declared.data == "vector_type", declared.data == "list_type"
+        type_ref = ast.TypeRef(
+            base=None if is_vector else str(tokens[1] if is_list else tokens[0]),
+            dimension=self._whole_number(tokens[2]) if is_vector else None,
+            is_list=is_list,
+            nullable=tokens[-1] == "?",
+            span=span_of(declared),
+        )
+        return ast.Parameter(str(variable[1:]), type_ref, span_of(tree))
+
+    def _note(self, tree: Tree[Token], notes: dict[str, str]) -> None:
+        kind, text = _token(tree.children[0]), self._string(tree.children[1])
+        if kind in notes:
+            message = f"a query has at most one {kind}"
+            self._reading.report(Rule.ANNOTATION, message, span_of(tree))
+        elif not text.strip():
+            message = f"{kind} is empty"
+            hint = "say something, or leave the annotation out"
+            self._reading.report(Rule.ANNOTATION, message, span_of(tree), hint=hint)
+        notes.setdefault(str(kind), text)
+
+    # ── reads ────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, tree: Tree[Token]) -> ast.Read:
+        parts = {str(part.data): part for part in _trees(tree.children)}
+        order = parts.get("order")
+        return ast.Read(
+            match=self._clauses(parts["match"].children),
+            returns=tuple(self._projection(each) for each in _trees(parts["returns"].children)),
+            order=() if order is None else tuple(map(self._ordering, _trees(order.children))),
+            limit=self._count(parts.get("limit")),
+            offset=self._count(parts.get("offset")),
+            span=span_of(tree),
+        )
+
+    def _count(self, tree: Tree[Token] | None) -> ast.Literal | ast.Variable | None:
+        if tree is None:
+            return None
+        token = _token(tree.children[0])
+        if token.type == "VARIABLE":
+            return _variable(token)
+        return ast.Literal(self._whole_number(token), span_of(token))
+
+    def _projection(self, tree: Tree[Token]) -> ast.Projection:
+        alias = _name(tree.children[1]) if len(tree.children) > 1 else None
+        return ast.Projection(self._expression(tree.children[0]), alias, span_of(tree))
+
+    def _ordering(self, tree: Tree[Token]) -> ast.Ordering:
+        descending = tree.children[1] == "desc" if len(tree.children) > 1 else None
+        return ast.Ordering(self._expression(tree.children[0]), descending, span_of(tree))
+
+    def _clauses(self, items: Iterable[Item]) -> tuple[ast.Clause, ...]:
+        return tuple(self._clause(each) for each in _trees(items))
+
+    def _clause(self, tree: Tree[Token]) -> ast.Clause:
+        match str(tree.data):
+            case "binding":
+                return self._binding(tree)
+            case "filter":
+                return ast.Filter(self._condition(_tree(tree.children[0])), span_of(tree))
+            case "negation":
+                return ast.Negation(self._clauses(tree.children), span_of(tree))
+            case "optional":
+                return ast.OptionalMatch(self._clauses(tree.children), span_of(tree))
+            case kind:
+                return self._traversal(tree, undirected=kind == "undirected_traversal")
+
+    def _binding(self, tree: Tree[Token]) -> ast.Binding:
+        variable, type_name, *matches = tree.children
+        return ast.Binding(
+            variable=_variable(variable),
+            type_name=_name(type_name),
+            matches=tuple(
+                ast.Match(_name(each.children[0]), self._value(each.children[1]), span_of(each))
+                for each in _trees(matches)
+            ),
+            span=span_of(tree),
+        )
+
+    def _traversal(self, tree: Tree[Token], *, undirected: bool) -> ast.Traversal:
+        source, *middle, target = tree.children
+        hops = self._hops(middle.pop()) if isinstance(middle[-1], Tree) else None
+        *bound, edge = middle
+        return ast.Traversal(
+            source=_variable(source),
+            edge_variable=_variable(bound[0]) if bound else None,
+            edge=_name(edge),
+            undirected=undirected,
+            hops=hops,
+            target=_variable(target),
+            span=span_of(tree),
+        )
+
+    def _hops(self, item: Item) -> ast.Hops:
+        low, *high = (self._whole_number(_token(each)) for each in _tree(item).children)
+        return ast.Hops(low, high[0] if high else None, span_of(item))
+
+    # ── conditions ───────────────────────────────────────────────────────────────────────────────
+
+    def _condition(self, tree: Tree[Token]) -> ast.Condition:
+        match str(tree.data):
+            case "comparison":
+                left, operator, right = tree.children
+                return ast.Comparison(
+                    left=self._expression(left),
+                    operator=ast.Operator(str(operator)),
+                    right=self._expression(right),
+                    span=span_of(tree),
+                )
+            case "null_test":
+                operand = self._expression(tree.children[0])
+                return ast.NullTest(operand, len(tree.children) == 4, span_of(tree))
+            case "any_of":
+                return ast.AnyOf(self._conditions(tree), span_of(tree))
+            case "all_of":
+                return ast.AllOf(self._conditions(tree), span_of(tree))
+            case _:
+                return self._text_match(tree)
+
+    def _conditions(self, tree: Tree[Token]) -> tuple[ast.Condition, ...]:
+        return tuple(self._condition(each) for each in _trees(tree.children))
+
+    # ── expressions ──────────────────────────────────────────────────────────────────────────────
+
+    def _expression(self, item: Item) -> ast.Expression:
+        if isinstance(item, Token):
+            return self._variable_or_literal(item)
+        build = self._CALLS.get(str(item.data))
+        return self._literal(item) if build is None else build(self, item)
+
+    def _value(self, item: Item) -> ast.Value:
+        if isinstance(item, Token):
+            return self._variable_or_literal(item)
+        match str(item.data):
+            case "now":
+                return ast.Now(span_of(item))
+            case "null":
+                return ast.Null(span_of(item))
+            case _:
+                return self._literal(item)
+
+    def _variable_or_literal(self, token: Token) -> ast.Variable | ast.LiteralValue:
+        return _variable(token) if token.type == "VARIABLE" else self._literal(token)
+
+    def _literal(self, item: Item) -> ast.LiteralValue:
+        span = span_of(item)
+        if isinstance(item, Token):
+            match item.type:
+                case "STRING":
+                    return ast.Literal(self._string(item), span)
+                case "INT" | "NEGATIVE_INT":
+                    return ast.Literal(self._whole_number(item), span)
+                case _:
+                    return ast.Literal(self._reading.decimal(item), span)
+        match str(item.data):
+            case "boolean":
+                return ast.Literal(item.children[0] == "true", span)
+            case "date":
+                return ast.DateLiteral(self._string(item.children[0]), span)
+            case "datetime":
+                return ast.DateTimeLiteral(self._string(item.children[0]), span)
+            case _:
+                return ast.ListLiteral(tuple(map(self._literal, item.children)), span)
+
+    def _property(self, tree: Tree[Token]) -> ast.PropertyRef:
+        variable, name = tree.children
+        return ast.PropertyRef(_variable(variable), _name(name), span_of(tree))
+
+    def _word(self, tree: Tree[Token]) -> ast.Word:
+        return ast.Word(str(tree.children[0]), span_of(tree))
+
+    def _now(self, tree: Tree[Token]) -> ast.Now:
+        return ast.Now(span_of(tree))
+
+    def _aggregate(self, tree: Tree[Token]) -> ast.Aggregate:
+        return ast.Aggregate(
+            function=ast.AggregateFunction(str(tree.children[0])),
+            argument=self._expression(tree.children[-2]),
+            distinct=len(tree.children) == 5,
+            span=span_of(tree),
+        )
+
+    def _text_match(self, tree: Tree[Token]) -> ast.TextMatch:
+        # name ( target , query [, max_edits] )
+        arguments = tree.children[2::2]
+        return ast.TextMatch(
+            function=ast.TextFunction(str(tree.children[0])),
+            target=self._expression(arguments[0]),
+            query=self._expression(arguments[1]),
+            max_edits=self._expression(arguments[2]) if len(arguments) > 2 else None,
+            span=span_of(tree),
+        )
+
+    def _nearest(self, tree: Tree[Token]) -> ast.Nearest:
+        target, query = tree.children
+        return ast.Nearest(self._property(_tree(target)), self._expression(query), span_of(tree))
+
+    def _bm25(self, tree: Tree[Token]) -> ast.Bm25:
+        target, query = tree.children
+        return ast.Bm25(self._expression(target), self._expression(query), span_of(tree))
+
+    def _rrf(self, tree: Tree[Token]) -> ast.Rrf:
+        first, second, *k = tree.children
+        return ast.Rrf(
+            first=self._ranking(_tree(first)),
+            second=self._ranking(_tree(second)),
+            k=self._expression(k[0]) if k else None,
+            span=span_of(tree),
+        )
+
+    def _ranking(self, tree: Tree[Token]) -> ast.Nearest | ast.Bm25:
+        return self._nearest(tree) if tree.data == "nearest" else self._bm25(tree)
+
+    _CALLS: ClassVar[dict[str, Callable[["_Reader", Tree[Token]], ast.Expression]]] = {
+        "property": _property,
+        "word": _word,
+        "now": _now,
+        "aggregate": _aggregate,
+        "text_match": _text_match,
+        "nearest": _nearest,
+        "bm25": _bm25,
+        "rrf": _rrf,
+    }
+
+    # ── mutations ────────────────────────────────────────────────────────────────────────────────
+
+    def _mutation(self, tree: Tree[Token]) -> ast.Mutation:
+        return ast.Mutation(tuple(map(self._statement, _trees(tree.children))), span_of(tree))
+
+    def _statement(self, tree: Tree[Token]) -> ast.Statement:
+        type_name, rest = _name(tree.children[0]), list(_trees(tree.children[1:]))
+        span = span_of(tree)
+        match str(tree.data):
+            case "insert":
+                return ast.Insert(type_name, self._assignments(rest), span)
+            case "update":
+                where = self._predicate(rest[-1])
+                return ast.Update(type_name, self._assignments(rest[:-1]), where, span)
+            case _:
+                return ast.Delete(type_name, self._predicate(rest[0]), span)
+
+    def _assignments(self, trees: Iterable[Tree[Token]]) -> tuple[ast.Assignment, ...]:
+        return tuple(
+            ast.Assignment(_name(each.children[0]), self._value(each.children[1]), span_of(each))
+            for each in trees
+        )
+
+    def _predicate(self, tree: Tree[Token]) -> ast.Predicate:
+        name, operator, value = tree.children
+        return ast.Predicate(
+            name=_name(name),
+            operator=ast.Operator(str(operator)),
+            value=self._value(value),
+            span=span_of(tree),
+        )
+
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────
+
+    def _string(self, item: Item) -> str:
+        return self._reading.string(_token(item))
+
+    def _whole_number(self, token: Token) -> int:
+        number = self._reading.whole_number(token)
+        if not INTEGER_MIN <= number <= INTEGER_MAX:
+            message = f"the number {quoted(token)} does not fit a 64-bit integer"
+            self._reading.report(Rule.NUMBER, message, span_of(token))
+        return number
+
+
+def _variable(item: Item) -> ast.Variable:
+    token = _token(item)
+    return ast.Variable(str(token[1:]), span_of(token))
+
+
+def _name(item: Item) -> ast.Name:
+    return ast.Name(str(_token(item)), span_of(item))
+
+
+def _token(item: Item) -> Token:
+    assert isinstance(item, Token)
+    return item
+
+
+def _tree(item: Item) -> Tree[Token]:
+    assert isinstance(item, Tree)
+    return item
+
+
+def _trees(items: Iterable[Item]) -> Iterator[Tree[Token]]:
+    return map(_tree, items)
+
+
+def _find_nested_too_deeply(query: Tree[Token]) -> Tree[Token] | None:
+    level = [query]
+    for _ in range(NESTING_MAX):
+        level = [child for tree in level for child in tree.children if isinstance(child, Tree)]
+        if not level:
+            return None
+    return level[0]

@@ -1,0 +1,422 @@
+"""Text → tree. `parse` returns what was written, or raises with every place that is not `.pg`.
+
+The grammar reads a little more than the language has; what it lets through and should not is
+reported here, where there are words for it: where annotations and constraints may stand, what
+their parentheses may hold, what a list may hold.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+
+from lark import Lark, Token, Tree
+
+from omnigraph.errors import SchemaInvalid
+from omnigraph.lang.schema.ast import (
+    Annotation,
+    Cardinality,
+    Constraint,
+    Declaration,
+    Edge,
+    Interface,
+    Literal,
+    Name,
+    Node,
+    Property,
+    Range,
+    Schema,
+    TypeRef,
+)
+from omnigraph.lang.source import Source, Span
+from omnigraph.lang.syntax import (
+    Dialect,
+    Fault,
+    Reading,
+    Unexpected,
+    close_match,
+    load_grammar,
+    parse_tree,
+    quoted,
+    span_of,
+)
+
+BASE_TYPES = (
+    "String",
+    "Blob",
+    "Bool",
+    "I32",
+    "I64",
+    "U32",
+    "U64",
+    "F32",
+    "F64",
+    "DateTime",
+    "Date",
+)
+
+CONSTRAINTS = ("key", "unique", "index", "range", "check")
+"""With parentheses these are constraints of the type; without, annotations of a property."""
+
+_TYPE_CODE = "S4"
+_PLACE_CODE = "S5"
+_ARGUMENT_CODE = "S6"
+
+_KEYWORDS = frozenset({"interface", "node", "edge", "implements"})
+
+
+def parse(source: Source) -> Schema:
+    """The tree of a `.pg` text. Raises `SchemaInvalid` with every place that breaks the grammar."""
+    reading = Reading(source, _DIALECT)
+    tree = parse_tree(_grammar(), reading)
+    declarations = () if tree is None else tuple(_Reader(reading).declarations(tree))
+    if reading.findings:
+        raise SchemaInvalid(reading.sorted_findings())
+    return Schema(declarations)
+
+
+@cache
+def _grammar() -> Lark:
+    return load_grammar("omnigraph.lang.schema", start="schema")
+
+
+def _hint(unexpected: Unexpected) -> str | None:
+    found, expected = unexpected.found, unexpected.expected
+    if "a type name" in expected and found[:1].islower():
+        return "the name of a type begins with an upper-case letter"
+    if "a property name" in expected and found[:1].isupper():
+        return "the name of a property begins with a lower-case letter or '_'"
+    if "a property name" in expected and found in {",", ";"}:
+        return "properties follow each other without a separator"
+    if "'{'" in expected and "','" in expected and found == "@":
+        return "annotations of a node stand before 'implements'"
+    keywords = {phrase.strip("'") for phrase in expected} & _KEYWORDS
+    return close_match(found.lower(), keywords)
+
+
+_DIALECT = Dialect(
+    codes={
+        Fault.UNEXPECTED: "S1",
+        Fault.OPEN_COMMENT: "S2",
+        Fault.OPEN_STRING: "S3",
+        Fault.NUMBER: "S7",
+        Fault.ENCODING: "S8",
+        Fault.ESCAPE: "D4",
+    },
+    words={
+        "TYPE_NAME": "a type name",
+        "PROPERTY_NAME": "a property name",
+        "MARK_NAME": "the name of an annotation",
+        "TYPE_WORD": "a property type",
+        "VECTOR": "a property type",
+        "ENUM": "a property type",
+        "ENUM_VALUE": "a value of the enum",
+        "NAME": "a name",
+        "STRING": "a string",
+        "BOOL": "true or false",
+        "INT": "a number",
+        "FLOAT": "a number",
+        "NEGATIVE_INT": "a number",
+        "NEGATIVE_FLOAT": "a number",
+        "INTERFACE": "'interface'",
+        "NODE": "'node'",
+        "EDGE": "'edge'",
+        "IMPLEMENTS": "'implements'",
+        "NULLABLE": "'?'",
+        "AT": "'@'",
+        "COLON": "':'",
+        "ARROW": "'->'",
+        "DOTS": "'..'",
+        "EQUAL": "'='",
+        "COMMA": "','",
+        "LPAR": "'('",
+        "RPAR": "')'",
+        "LSQB": "a property type",
+        "RSQB": "']'",
+        "LBRACE": "'{'",
+        "RBRACE": "'}'",
+        "$END": "the end of the text",
+    },
+    declaration=r"\b(?:node|edge|interface)[ \t\r\n]+[A-Z]",
+    hint=_hint,
+)
+
+
+class _Reader:
+    """Turns the trees of the grammar into ours, rule by rule."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def declarations(self, schema: Tree[Token]) -> Iterator[Declaration]:
+        for tree in _subtrees(schema):
+            match tree.data:
+                case "interface":
+                    yield self._interface(tree)
+                case "node":
+                    yield self._node(tree)
+                case _:
+                    yield self._edge(tree)
+
+    def _interface(self, tree: Tree[Token]) -> Interface:
+        _, name = _tokens(tree)
+        properties: list[Property] = []
+        for member in self._members(tree):
+            if isinstance(member, Property):
+                properties.append(member)
+            else:
+                self._reading.report(
+                    _PLACE_CODE,
+                    f"@{member.name}(…) stands in interface {name}, which holds properties only",
+                    member.span,
+                    hint="declare it in the nodes that implement the interface",
+                )
+        return Interface(_name(name), tuple(properties), span_of(tree))
+
+    def _node(self, tree: Tree[Token]) -> Node:
+        _, name = _tokens(tree)
+        implements = next((each for each in _subtrees(tree) if each.data == "implements"), None)
+        return Node(
+            _name(name),
+            self._header_annotations(_marks(tree), owner=f"node {name}"),
+            () if implements is None else tuple(map(_name, _tokens(implements)[1:])),
+            self._members(tree),
+            span_of(tree),
+        )
+
+    def _edge(self, tree: Tree[Token]) -> Edge:
+        _, name, source, target = _tokens(tree)
+        marks = _marks(tree)
+        cardinality = None
+        if marks and _mark_name(marks[0]) == "card":
+            cardinality = self._cardinality(marks[0])
+            marks = marks[1:]
+        for mark in marks:
+            if _mark_name(mark) == "card":
+                self._reading.report(
+                    _PLACE_CODE,
+                    f"@card of edge {name} must come right after the target type, and once",
+                    span_of(mark),
+                )
+        return Edge(
+            _name(name),
+            _name(source),
+            _name(target),
+            cardinality,
+            self._header_annotations(
+                [mark for mark in marks if _mark_name(mark) != "card"], owner=f"edge {name}"
+            ),
+            self._members(tree),
+            span_of(tree),
+        )
+
+    def _cardinality(self, mark: Tree[Token]) -> Cardinality | None:
+        match _arguments(mark):
+            case [Tree(data="closed_range", children=[Token("INT") as low, Token("INT") as high])]:
+                bounds = self._reading.whole_number(low), self._reading.whole_number(high)
+                return Cardinality(*bounds, span_of(mark))
+            case [Tree(data="range_from", children=[Token("INT") as low])]:
+                return Cardinality(self._reading.whole_number(low), None, span_of(mark))
+            case _:
+                self._reading.report(
+                    _ARGUMENT_CODE,
+                    "@card takes a smallest and, if there is one, a largest number of edges",
+                    span_of(mark),
+                    hint="for example @card(0..1) or @card(1..)",
+                )
+                return None
+
+    def _header_annotations(
+        self, marks: list[Tree[Token]], *, owner: str
+    ) -> tuple[Annotation, ...]:
+        annotations: list[Annotation] = []
+        for mark in marks:
+            read = self._mark(mark)
+            if isinstance(read, Annotation):
+                annotations.append(read)
+            else:
+                self._reading.report(
+                    _PLACE_CODE,
+                    f"@{read.name}(…) stands in the header of {owner}",
+                    read.span,
+                    hint="constraints stand between the braces",
+                )
+        return tuple(annotations)
+
+    def _members(self, declaration: Tree[Token]) -> tuple[Property | Constraint, ...]:
+        """The body, each annotation given to the property it directly follows."""
+        body = next((each for each in _subtrees(declaration) if each.data == "body"), None)
+        members: list[Property | Constraint] = []
+        for tree in [] if body is None else _subtrees(body):
+            if tree.data == "property":
+                members.append(self._property(tree))
+                continue
+            read = self._mark(tree)
+            match members[-1] if members else None, read:
+                case _, Constraint():
+                    members.append(read)
+                case Property() as owner, Annotation():
+                    members[-1] = Property(
+                        owner.name,
+                        owner.type,
+                        (*owner.annotations, read),
+                        owner.span.cover(read.span),
+                    )
+                case _:
+                    self._reading.report(
+                        _PLACE_CODE,
+                        f"@{read.name} does not follow a property",
+                        read.span,
+                        hint="an annotation stands directly after its property, before constraints",
+                    )
+        return tuple(members)
+
+    def _property(self, tree: Tree[Token]) -> Property:
+        (name,) = _tokens(tree)
+        (type_tree,) = _subtrees(tree)
+        return Property(_name(name), self._type(type_tree), (), span_of(tree))
+
+    def _type(self, tree: Tree[Token]) -> TypeRef:
+        (core,) = _subtrees(tree)
+        nullable = bool(_tokens(tree))
+        span = span_of(tree)
+        if core.data != "list":
+            return self._core(core, is_list=False, nullable=nullable, span=span)
+        (item,) = _subtrees(core)
+        if _tokens(core):
+            self._reading.report(
+                _TYPE_CODE,
+                "the items of a list are never null",
+                span,
+                hint="write the '?' behind the list if the list itself may be null",
+            )
+        if item.data != "base":
+            self._reading.report(_TYPE_CODE, f"a list cannot hold {item.data} items", span_of(item))
+        return self._core(item, is_list=True, nullable=nullable, span=span)
+
+    def _core(self, core: Tree[Token], *, is_list: bool, nullable: bool, span: Span) -> TypeRef:
+        word, *rest = _tokens(core)
+        match core.data:
+            case "vector":
+                dimension = self._reading.whole_number(rest[0])
+                return TypeRef(None, dimension, None, is_list, nullable, span)
+            case "enum":
+                return TypeRef(None, None, tuple(map(_name, rest)), is_list, nullable, span)
+            case _:
+                if word not in BASE_TYPES:
+                    self._report_unknown_type(word)
+                return TypeRef(str(word), None, None, is_list, nullable, span)
+
+    def _report_unknown_type(self, word: Token) -> None:
+        spellings = {known.lower(): known for known in (*BASE_TYPES, "Vector", "enum")}
+        meant = spellings.get(word.lower())
+        hint = close_match(word, frozenset(spellings.values()))
+        listing = f"the types are {', '.join(BASE_TYPES)}, Vector(n), enum(…) and lists like [I32]"
+        self._reading.report(
+            _TYPE_CODE,
+            f"{quoted(word)} is not a property type",
+            span_of(word),
+            hint=f"did you mean '{meant}'?" if meant else hint or listing,
+        )
+
+    def _mark(self, mark: Tree[Token]) -> Annotation | Constraint:
+        arguments = _arguments(mark)
+        name = _mark_name(mark)
+        if name in CONSTRAINTS and arguments:
+            read = (self._constraint_argument(name, each) for each in arguments)
+            return Constraint(name, tuple(a for a in read if a is not None), span_of(mark))
+        if not arguments:
+            return Annotation(name, None, (), span_of(mark))
+        value = self._annotation_value(name, arguments[0])
+        keywords = (self._keyword(name, each) for each in arguments[1:])
+        return Annotation(
+            name, value, tuple(each for each in keywords if each is not None), span_of(mark)
+        )
+
+    def _constraint_argument(
+        self, name: str, argument: Token | Tree[Token]
+    ) -> Name | Literal | Range | None:
+        match argument:
+            case Token():  # `true` too: a property may be called so, and no constraint takes a Bool
+                return _name(argument)
+            case Tree(data="literal", children=[Token() as token]):
+                return self._literal(token)
+            case Tree(data="keyword"):
+                self._report_argument(argument, f"@{name} takes no keywords")
+                return None
+            case _:
+                return self._range(argument)
+
+    def _annotation_value(self, name: str, argument: Token | Tree[Token]) -> Literal | Name | None:
+        match argument:
+            case Token(value="true" | "false"):
+                return Literal(value=argument == "true", text=str(argument), span=span_of(argument))
+            case Token():
+                return _name(argument)
+            case Tree(data="literal", children=[Token() as token]):
+                return self._literal(token)
+            case Tree(data="keyword"):
+                self._report_argument(argument, f"@{name} needs a value before its keywords")
+            case _:
+                self._report_argument(argument, f"@{name} takes a name or a literal, not a range")
+        return None
+
+    def _keyword(self, name: str, argument: Token | Tree[Token]) -> tuple[str, Literal] | None:
+        match argument:
+            case Tree(
+                data="keyword",
+                children=[Token() as word, Tree(children=[Token() as value])],
+            ):
+                return str(word), self._literal(value)
+            case _:
+                self._report_argument(argument, f"@{name} takes one value; then only keywords")
+                return None
+
+    def _report_argument(self, argument: Token | Tree[Token], message: str) -> None:
+        self._reading.report(_ARGUMENT_CODE, message, span_of(argument))
+
+    def _literal(self, token: Token) -> Literal:
+        span = span_of(token)
+        match token.type:
+            case "STRING":
+                text = self._reading.string(token)
+                return Literal(text, text, span)
+            case "INT":
+                return Literal(self._reading.whole_number(token), str(token), span)
+            case "FLOAT":
+                return Literal(self._reading.decimal(token), str(token), span)
+            case _:
+                return Literal(value=str(token) == "true", text=str(token), span=span)
+
+    def _range(self, tree: Tree[Token]) -> Range:
+        bounds = [self._number(token) for token in _tokens(tree)]
+        low = None if tree.data == "range_to" else bounds[0]
+        high = None if tree.data == "range_from" else bounds[-1]
+        return Range(low, high, span_of(tree))
+
+    def _number(self, token: Token) -> int | float:
+        is_whole = token.type in {"INT", "NEGATIVE_INT"}
+        return self._reading.whole_number(token) if is_whole else self._reading.decimal(token)
+
+
+def _tokens(tree: Tree[Token]) -> list[Token]:
+    return [each for each in tree.children if isinstance(each, Token)]
+
+
+def _subtrees(tree: Tree[Token]) -> list[Tree[Token]]:
+    return [each for each in tree.children if isinstance(each, Tree)]
+
+
+def _marks(tree: Tree[Token]) -> list[Tree[Token]]:
+    return [each for each in _subtrees(tree) if each.data == "mark"]
+
+
+def _mark_name(mark: Tree[Token]) -> str:
+    return str(_tokens(mark)[0])
+
+
+def _arguments(mark: Tree[Token]) -> list[Token | Tree[Token]]:
+    """What stands in the parentheses; nothing without them, for the grammar has no empty ones."""
+    return next((each.children for each in _subtrees(mark)), [])
+
+
+def _name(token: Token) -> Name:
+    return Name(str(token), span_of(token))

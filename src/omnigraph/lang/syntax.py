@@ -1,0 +1,292 @@
+"""What the two parsers share: one way to lex, to fail, and to carry on after a failure.
+
+Both grammars are LALR with a contextual lexer: a keyword is a keyword only where the grammar asks
+for it, so no word is reserved. A language describes itself with a `Dialect` and reads its trees
+through a `Reading`, which collects what is wrong instead of stopping at it::
+
+    reading = Reading(source, DIALECT)
+    tree = parse_tree(grammar(), reading)        # None if some of the text cannot be read
+    ... span_of(tree), reading.string(token), reading.whole_number(token), reading.report(...)
+    if reading.findings:
+        raise SchemaInvalid(reading.sorted_findings())
+
+Terminals that both grammars must spell alike: `STRING`, `INT`, `FLOAT` and the two comments.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum, auto
+from importlib import resources
+from math import isinf
+from typing import Literal, cast
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.utils import TextSlice
+
+from omnigraph.lang.source import Diagnostic, Source, Span, sort_diagnostics
+
+FAMILY = "parse error"
+
+DIGITS_MAX = 1_000
+"""Longer numbers are refused: no type holds them, and Python charges quadratically to read them."""
+
+FINDINGS_MAX = 20
+"""Syntax errors after this many in one text are echoes of the first ones; recovery then ends."""
+
+ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WORD = re.compile(r"\$?[A-Za-z0-9_]+")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Comments and strings are stepped over, closed or not, so that the search for the next declaration
+# neither stops inside of one nor reads the rest of the text again for each that stays open.
+_SKIPPED = r'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\]|\\(?s:.))*(?:"|\Z)'
+
+
+class Fault(Enum):
+    """The ways in which a text can fail to be a program of either language."""
+
+    UNEXPECTED = auto()
+    """Something else was expected here."""
+    OPEN_COMMENT = auto()
+    """A block comment is never closed."""
+    OPEN_STRING = auto()
+    """A string is never closed."""
+    ESCAPE = auto()
+    """A string holds an escape the languages do not have."""
+    NUMBER = auto()
+    """A number is too long, or too large for a 64-bit float."""
+    ENCODING = auto()
+    """Half of a surrogate pair, which no file can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpected:
+    """A place where the grammar could not go on."""
+
+    found: str
+    """The word, string or character that stands there; empty at the end of the text."""
+    expected: tuple[str, ...]
+    """What could have stood there, in human words."""
+    before: str
+    """The text up to there, for hints that depend on what was said last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a language adds to the shared treatment of syntax."""
+
+    codes: Mapping[Fault, str]
+    words: Mapping[str, str]
+    """Terminal → how a person calls it. Several may share one phrase, which is then said once."""
+    declaration: str
+    """A regular expression that finds where a declaration begins; recovery resumes there."""
+    hint: Callable[[Unexpected], str | None]
+    groups: tuple[tuple[frozenset[str], str], ...] = ()
+    """Terminals that have one phrase together, such as all that begin an expression. Groups whose
+    members could all stand there speak for them, in this order; `words` calls the rest."""
+
+
+def load_grammar(
+    package: str, *, start: str, lexer: Literal["contextual", "basic"] = "contextual"
+) -> Lark:
+    """The grammar kept in a package as `grammar.lark`. Building it takes time: cache the result."""
+    text = resources.files(package).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(text, start=start, parser="lalr", lexer=lexer, propagate_positions=True)
+
+
+def span_of(item: Token | Tree[Token]) -> Span:
+    """Where a token or a (non-empty) tree stands."""
+    if isinstance(item, Token):
+        assert item.start_pos is not None
+        return Span(item.start_pos, item.start_pos + len(item))
+    return Span(item.meta.start_pos, item.meta.end_pos)
+
+
+class Reading:
+    """One pass over one source: reads tokens and keeps what was found wrong with them."""
+
+    def __init__(self, source: Source, dialect: Dialect) -> None:
+        self.source = source
+        self.dialect = dialect
+        self.findings: list[Diagnostic] = []
+
+    def sorted_findings(self) -> tuple[Diagnostic, ...]:
+        return sort_diagnostics(self.findings)
+
+    def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
+        self.findings.append(Diagnostic(code, FAMILY, message, self.source, span, hint))
+
+    def report_fault(
+        self, fault: Fault, message: str, span: Span, *, hint: str | None = None
+    ) -> None:
+        self.report(self.dialect.codes[fault], message, span, hint=hint)
+
+    def string(self, token: Token) -> str:
+        """The value of a STRING token; an escape we do not know is reported and kept as written."""
+        start = span_of(token).start
+
+        def replacement(match: re.Match[str]) -> str:
+            meant = ESCAPES.get(match[1])
+            if meant is None:
+                place = Span(start + 1 + match.start(), start + 1 + match.end())
+                self.report_fault(
+                    Fault.ESCAPE,
+                    f"unsupported escape sequence {quoted(match[0])}",
+                    place,
+                    hint=r"strings know \" \\ \n \r \t; write a backslash as \\",
+                )
+                return match[0]
+            return meant
+
+        return _ESCAPE.sub(replacement, token[1:-1])
+
+    def whole_number(self, token: Token) -> int:
+        """The value of digits, signed or not; reported, and 0, when there are too many."""
+        if len(token) > DIGITS_MAX:
+            self.report_fault(
+                Fault.NUMBER,
+                f"a number of {len(token):,} digits is too long; the most is {DIGITS_MAX:,}",
+                span_of(token),
+            )
+            return 0
+        return int(token)
+
+    def decimal(self, token: Token) -> float:
+        """The value of a FLOAT token; reported, and 0, when no 64-bit float comes near it."""
+        value = float(token)
+        if isinf(value):
+            self.report_fault(
+                Fault.NUMBER,
+                f"the number {quoted(token)} is too large for a 64-bit float",
+                span_of(token),
+            )
+            return 0.0
+        return value
+
+
+def parse_tree(grammar: Lark, reading: Reading) -> Tree[Token] | None:
+    """The tree of the whole text; or None, and every declaration that broke the grammar reported.
+
+    After a failure the parse resumes at the next declaration, only to find what else is wrong.
+    """
+    text = reading.source.text
+    lone = _find_lone_surrogate(text)
+    if lone is not None:
+        reading.report_fault(
+            Fault.ENCODING,
+            f"{quoted(text[lone])} is half of a surrogate pair, not a character",
+            Span(lone, lone + 1),
+        )
+        return None
+    resume = re.compile(f"{_SKIPPED}|(?P<declaration>{reading.dialect.declaration})")
+    start: int | None = 0
+    while start is not None and len(reading.findings) < FINDINGS_MAX:
+        try:
+            tree = grammar.parse(TextSlice(text, start, len(text)))
+        except UnexpectedInput as failure:
+            stopped = _report_unexpected(failure, reading)
+            start = None if stopped is None else _find_next(resume, text, start, stopped)
+        else:
+            return None if reading.findings else tree
+    return None
+
+
+def quoted(text: str, *, length_max: int = 40) -> str:
+    """`text` in quotes for a message: shortened, and with unprintable characters spelled out."""
+    if len(text) == 1 and not text.isprintable():
+        return f"U+{ord(text):04X}"
+    shown = text if len(text) <= length_max else f"{text[: length_max - 1]}…"
+    return f"'{''.join(each if each.isprintable() else _escaped(each) for each in shown)}'"
+
+
+def close_match(word: str, known: AbstractSet[str]) -> str | None:
+    """A hint that names the known word which `word` most likely was meant to be."""
+    matches = get_close_matches(word[:60], sorted(known), n=1, cutoff=0.7)
+    return f"did you mean '{matches[0]}'?" if matches else None
+
+
+def listed(phrases: tuple[str, ...]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    if len(phrases) <= 1:
+        return "".join(phrases)
+    return f"{', '.join(phrases[:-1])} or {phrases[-1]}"
+
+
+def _find_lone_surrogate(text: str) -> int | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as failure:
+        return failure.start
+    return None
+
+
+def _find_next(resume: re.Pattern[str], text: str, start: int, stopped: int) -> int | None:
+    """Where the next declaration begins; the word that stopped the parse may itself begin it."""
+    for match in resume.finditer(text, max(stopped, start + 1)):
+        if match["declaration"] is not None:
+            return match.start()
+    return None
+
+
+def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None:
+    """Report a failed parse; return where it stopped, or None if the rest cannot be read."""
+    text = reading.source.text
+    if isinstance(failure, UnexpectedToken) and failure.token.type == "$END":
+        # Lark lends the end the place of the last token; what is missing is missing after it.
+        at = failure.token.end_pos or 0
+        _report_found("", at, failure, reading)
+        return None
+    at = cast("int", failure.pos_in_stream)
+    if text.startswith("/*", at):
+        reading.report_fault(
+            Fault.OPEN_COMMENT,
+            "this comment is never closed",
+            Span(at, at + 2),
+            hint="end it with '*/'; comments do not nest",
+        )
+        return None
+    string = _STRING.match(text, at)
+    if string is None and text.startswith('"', at):
+        reading.report_fault(
+            Fault.OPEN_STRING,
+            "this string is never closed",
+            Span(at, at + 1),
+            hint="end it with '\"'; inside a string write a quote as \\\"",
+        )
+        return None
+    word = string or _WORD.match(text, at)
+    _report_found(text[at] if word is None else word[0], at, failure, reading)
+    return at
+
+
+def _report_found(found: str, at: int, failure: UnexpectedInput, reading: Reading) -> None:
+    expected = _expected_words(failure, reading.dialect)
+    unexpected = Unexpected(found, expected, reading.source.text[:at])
+    seen = quoted(found) if found else "the end of the text"
+    reading.report_fault(
+        Fault.UNEXPECTED,
+        f"expected {listed(unexpected.expected)}, found {seen}",
+        Span(at, at + len(found)),
+        hint=reading.dialect.hint(unexpected),
+    )
+
+
+def _expected_words(failure: UnexpectedInput, dialect: Dialect) -> tuple[str, ...]:
+    """What the parser could have gone on with, in the order in which the dialect lists it."""
+    accepted: AbstractSet[str] = failure.interactive_parser.accepts()  # type: ignore[no-untyped-call]  # lark's own
+    phrases: dict[str, None] = {}
+    for members, phrase in dialect.groups:
+        if members <= accepted:
+            accepted -= members
+            phrases[phrase] = None
+    phrases.update((phrase, None) for name, phrase in dialect.words.items() if name in accepted)
+    return tuple(phrases)
+
+
+def _escaped(character: str) -> str:
+    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(character, f"\\u{ord(character):04x}")

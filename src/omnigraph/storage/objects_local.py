@@ -1,0 +1,223 @@
+"""`Objects` in a local folder, safe among processes.
+
+A put writes `name#digits` beside its target, flushes it, then moves it into place: by link(2),
+which fails if the target exists, or by rename(2), which replaces it. Both are atomic, so readers
+take no lock and never see half a put.
+
+rename(2) cannot ask "is this still the object I read?". Whoever replaces or removes an object
+therefore holds an exclusive flock(2) on its folder; the kernel drops the lock of a dead process,
+and a folder needs no lock file that would outlive its purpose. `put_new` needs no lock: it can
+only succeed where there is nothing to replace.
+"""
+
+import fcntl
+import hashlib
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from omnigraph.errors import ObjectChanged, ObjectExists
+from omnigraph.storage.durability import Disk
+from omnigraph.storage.objects import TEMPORARY_NAME, Listed, Stored, Tag, check_key
+from omnigraph.storage.translate import translating_objects
+
+_FOLDER_RACES_MAX: Final = 16
+"""How often a put may find its folder removed by `delete_prefix` before it gives up."""
+
+
+class LocalObjects:
+    """Objects below one folder."""
+
+    def __init__(self, root: Path, disk: Disk) -> None:
+        self._root = root
+        self._disk = disk
+        self._numbers = itertools.count()
+
+    def read(self, key: str) -> Stored:
+        path = self._path(key)
+        with translating_objects("read", key):
+            return _read(path)
+
+    def put_over(self, key: str, data: bytes) -> Tag:
+        target = self._path(key)
+
+        def move(temporary: Path) -> None:
+            with _locked(target.parent):
+                temporary.replace(target)
+
+        with translating_objects("write", key):
+            self._put(target, data, move)
+        return _tag(data)
+
+    def put_new(self, key: str, data: bytes) -> Tag:
+        target = self._path(key)
+
+        def move(temporary: Path) -> None:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                raise ObjectExists(key) from None
+            temporary.unlink()
+
+        with translating_objects("create", key):
+            self._put(target, data, move)
+        return _tag(data)
+
+    def put_if_match(self, key: str, data: bytes, *, tag: Tag) -> Tag:
+        target = self._path(key)
+
+        def move(temporary: Path) -> None:
+            with _locked(target.parent):
+                try:
+                    current = _read(target).tag
+                except FileNotFoundError:
+                    raise ObjectChanged(key) from None
+                if current != tag:
+                    raise ObjectChanged(key)
+                temporary.replace(target)
+
+        with translating_objects("replace", key):
+            self._put(target, data, move)
+        return _tag(data)
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        with translating_objects("delete", key):
+            try:
+                with _locked(path.parent):
+                    path.unlink()
+            except FileNotFoundError:
+                return
+            self._disk.flush_folder(path.parent)
+
+    def delete_prefix(self, prefix: str) -> None:
+        folder = self._path(prefix)
+        with translating_objects("delete everything below", prefix):
+            if not folder.is_dir():
+                return
+            shutil.rmtree(folder, onerror=_ignore_what_is_gone)
+            self._disk.flush_folder(folder.parent)
+
+    def exists(self, key: str) -> bool:
+        path = self._path(key)
+        with translating_objects("look for", key):
+            try:
+                is_folder = os.path.stat.S_ISDIR(path.stat().st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return not is_folder or any(True for _ in _walk(path))
+
+    def list(self, prefix: str) -> Sequence[Listed]:
+        folder = self._path(prefix)
+        with translating_objects("list", prefix):
+            found = [
+                Listed(
+                    key=file.relative_to(self._root).as_posix(),
+                    size_bytes=facts.st_size,
+                    modified_ms=facts.st_mtime_ns // 1_000_000,
+                )
+                for file, facts in _walk(folder)
+            ]
+        return sorted(found, key=lambda each: each.key)
+
+    def clock_ms(self) -> int:
+        # A file's times come from the clock of the file system, which on a network mount is not
+        # the clock of this machine.
+        with translating_objects("ask the time of", str(self._root)):
+            self._make_folder(self._root)
+            with tempfile.TemporaryFile(dir=self._root) as probe:
+                return os.fstat(probe.fileno()).st_mtime_ns // 1_000_000
+
+    def _path(self, key: str) -> Path:
+        check_key(key)
+        return self._root / key
+
+    def _put(self, target: Path, data: bytes, move: Callable[[Path], None]) -> None:
+        for races_left in reversed(range(_FOLDER_RACES_MAX)):
+            try:
+                self._make_folder(target.parent)
+                temporary = self._write_temporary(target, data)
+                try:
+                    move(temporary)
+                finally:
+                    temporary.unlink(missing_ok=True)
+                self._disk.flush_folder(target.parent)
+            except FileNotFoundError:
+                if not races_left:
+                    raise
+            else:
+                return
+
+    def _write_temporary(self, target: Path, data: bytes) -> Path:
+        while True:
+            number = f"{os.getpid()}{next(self._numbers):06}"
+            temporary = target.with_name(f"{target.name}#{number}")
+            try:
+                with temporary.open("xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                # A process of this number died here once, or lives on another host.
+                continue
+            self._disk.flush_file(temporary)
+            return temporary
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._disk.flush_folder(folder.parent)
+
+
+def _read(path: Path) -> Stored:
+    with path.open("rb") as file:
+        data = file.read()
+        facts = os.fstat(file.fileno())
+    return Stored(data, _tag(data), facts.st_mtime_ns // 1_000_000)
+
+
+def _tag(data: bytes) -> Tag:
+    """A tag of the bytes: inode numbers and file times are reused within one clock tick."""
+    return Tag(hashlib.sha256(data).hexdigest())
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Finished objects below a folder. What vanishes while we look is not there; all else is loud."""
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir():
+            yield from _walk(Path(entry.path))
+        elif not TEMPORARY_NAME.search(entry.name):
+            try:
+                facts = entry.stat()
+            except FileNotFoundError:
+                continue
+            yield Path(entry.path), facts
+
+
+def _ignore_what_is_gone(
+    _function: object,
+    _path: object,
+    failure: tuple[type[BaseException], BaseException, TracebackType],
+) -> None:
+    if not isinstance(failure[1], FileNotFoundError):
+        raise failure[1]

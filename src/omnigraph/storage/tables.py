@@ -1,0 +1,482 @@
+"""`Tables`: versioned tables of rows, changed in two steps.
+
+A change is *staged* first: its files are written, nothing can see them, HEAD has not moved. Then
+`commit_exact` makes one new version of it, or does not. No method here moves HEAD as a side
+effect of writing. The few things Lance cannot do in two steps are methods of `Residuals`, reached
+by a name of its own (`tables.residual`), and docs/dev/storage.md gives the reason for each.
+
+What an implementation promises:
+
+1. A `Handle` is one version of one table on one branch, for good. Reading it shows nothing else.
+2. A staged change lands as `read_version + 1` or is refused, as long as every writer of the table
+   goes through here: data changes are guarded, so that any two of them conflict. Index, setting
+   and compaction commits do not conflict with data; one that slips in between makes the outcome
+   `Elsewhere`. Leases exist to prevent that; this layer only tells (D1).
+3. The caller names the transaction (`Mark`); after a commit the name is read back and compared.
+   When a commit fails in a way that is not a refusal, the name is looked for before anything is
+   reported. `ReplyLost` is raised only if it cannot be found.
+4. On a local disk opened as durable, every file a landed transaction created has been flushed,
+   with its folder, when the call returns (D11).
+5. Branches are opened by their own folder, and their recorded base is compared with where they
+   are found: a copied graph answers `GraphRelocated` and never reads from the old place (D16).
+
+Values in reading order: what is addressed (`TableRef`, `Handle`), what is read (`ScanRequest`),
+what is staged (`Mark`, `RowChanges`, `IndexSpec`, `Staged`), what came of it (`Landed`, `Refused`,
+`Elsewhere`), what happened before (`Transacted`, `Branch`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+ROW_ID: Final = "_rowid"
+"""A row's identity: survives updates and compaction."""
+
+ROW_ADDRESS: Final = "_rowaddr"
+"""A row's place: fragment in the upper 32 bits, offset in the lower. Valid for one version."""
+
+ROWS_PER_FILE: Final = 100_000
+"""An update costs what the fragment it touches weighs, so fragments are kept small."""
+
+Rows = pa.Table | pa.RecordBatchReader
+
+
+# --- what is addressed ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """One table on one of its branches. `path` is relative to the root; no branch means main."""
+
+    path: str
+    branch: str | None = None
+
+
+class Handle(Protocol):
+    """A table at one version. Cheap to keep; safe to share among threads that read."""
+
+    @property
+    def ref(self) -> TableRef: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def row_count(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One run of rows that were written together."""
+
+    fragment_id: int
+    row_count: int
+    deleted_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index of a table, and the fragments it covers."""
+
+    name: str
+    column: str
+    kind: str
+    covered: frozenset[int]
+    segment_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """What maintenance looks at."""
+
+    fragments: tuple[Fragment, ...]
+    indices: tuple[Index, ...]
+    config: Mapping[str, str]
+
+
+# --- what is read ---------------------------------------------------------------------------
+
+
+class Metric(Enum):
+    L2 = "l2"
+    COSINE = "cosine"
+    DOT = "dot"
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The `limit` rows whose vectors lie closest, after the filter, best first."""
+
+    column: str
+    vector: tuple[float, ...]
+    limit: int
+    metric: Metric = Metric.L2
+    refine_factor: int | None = None
+
+
+class TextMatch(Enum):
+    ANY = "any"
+    ALL = "all"
+    PHRASE = "phrase"
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """Rows whose text matches, best first. Needs a full-text index on the column."""
+
+    column: str
+    text: str
+    match: TextMatch = TextMatch.ANY
+    fuzziness: int = 0
+
+
+class Blobs(Enum):
+    """How blob columns are read."""
+
+    DESCRIPTIONS = "blobs_descriptions"
+    """Where the bytes are, and how many."""
+
+    BYTES = "all_binary"
+    """The bytes themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to read of a version."""
+
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    limit: int | None = None
+    offset: int | None = None
+    fragment_ids: tuple[int, ...] | None = None
+    nearest: Nearest | None = None
+    text: TextQuery | None = None
+    blobs: Blobs = Blobs.DESCRIPTIONS
+    with_row_id: bool = False
+    with_row_address: bool = False
+    batch_rows_max: int | None = None
+
+
+EVERYTHING: Final = ScanRequest()
+
+
+# --- what is staged -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a transaction is recognised afterwards, by its writer and by strangers."""
+
+    uuid: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """New content for rows that exist: row i of `rows` replaces the row at place i."""
+
+    rows: pa.Table
+    row_ids: Sequence[int]
+    row_addresses: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Everything one transaction does to the rows of a table. Addresses are of the handle's version."""
+
+    inserts: pa.Table | None = None
+    updates: Replacement | None = None
+    deletes: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is left to say after a fragment was written: its description, and how many rows it has."""
+
+    fragment: str
+    row_count: int
+
+
+class IndexKind(Enum):
+    BTREE = "BTREE"
+    INVERTED = "INVERTED"
+    IVF_FLAT = "IVF_FLAT"
+    IVF_PQ = "IVF_PQ"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    column: str
+    kind: IndexKind
+    parameters: Mapping[str, int | str | bool] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.column}_idx"
+
+
+class IndexScope(Enum):
+    UNCOVERED = "uncovered"
+    """Index only the fragments no segment covers; what exists stays."""
+
+    REBUILD = "rebuild"
+    """Index everything anew, in one segment, and drop what existed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Changes to what a table says about itself. A value of None removes the key."""
+
+    config: Mapping[str, str | None] = field(default_factory=dict)
+    schema_metadata: Mapping[str, str | None] = field(default_factory=dict)
+    field_metadata: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A change whose files are written and which nobody can see yet."""
+
+    ref: TableRef
+    read_version: int
+    """The version it was staged on; 0 for a table that does not exist yet."""
+
+    mark: Mark
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    receipts: tuple[Receipt, ...] = ()
+    """The new fragments of an append, which may be staged again on a later version (D5)."""
+
+    payload: object = field(default=None, repr=False, compare=False)
+    """The implementation's own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCompaction:
+    """Fragments rewritten together, not yet put in the place of the old ones."""
+
+    ref: TableRef
+    read_version: int
+    fragments_before: int
+    payload: object = field(default=None, repr=False, compare=False)
+
+
+# --- what came of it ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """It is the version right after the one it was made for."""
+
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was published; somebody else was first."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """It landed, and something that does not conflict with it landed in between."""
+
+    handle: Handle
+
+
+Outcome = Landed | Refused | Elsewhere
+
+
+# --- what happened before -------------------------------------------------------------------
+
+
+class TransactionKind(Enum):
+    DATA = "data"
+    INDEX = "index"
+    CONFIG = "config"
+    COMPACTION = "compaction"
+    RESTORE = "restore"
+    FORK = "fork"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Transacted:
+    """The transaction that made one version. Unreadable ones, and some compactions, have no uuid."""
+
+    version: int
+    kind: TransactionKind
+    uuid: str | None
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    version: int
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch of a table. `identifier` differs each time a branch of that name is created."""
+
+    name: str
+    parent: str | None
+    parent_version: int
+    identifier: str
+
+
+# --- the protocols --------------------------------------------------------------------------
+
+
+class Residuals(Protocol):
+    """What Lance does only in one step: these calls write and move HEAD together."""
+
+    def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
+        """Insert or replace rows by key, if nobody touched those keys since `handle`.
+
+        This is the compare-and-swap of `__manifest`, and every publish goes through it (D9).
+        Refused means contention. A merge-insert chooses its own transaction uuid, so `mark` is
+        only sometimes recorded: recognise what landed by its rows. Raises `StorageFailure` when
+        the outcome is unknown.
+        """
+        ...
+
+    def commit_compaction(self, staged: StagedCompaction) -> Outcome:
+        """Put compacted fragments in place: two versions, so never `Landed` at + 1.
+
+        The handle of `Landed` is the version that must be confirmed before it is published.
+        """
+        ...
+
+    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> None:
+        """Forget exactly these versions and the files only they use. Never HEAD."""
+        ...
+
+
+class Tables(Protocol):
+    """Tables below one root. Every method may raise `StorageFailure`."""
+
+    @property
+    def residual(self) -> Residuals: ...
+
+    # reading
+
+    def open_at(self, ref: TableRef, version: int | None = None) -> Handle:
+        """A version of a table; the newest if none is named.
+
+        Raises `TableNotFound`, `VersionNotFound`, `GraphRelocated`, `TableCorrupt`.
+        """
+        ...
+
+    def probe(self, handle: Handle) -> int:
+        """The newest version, found as cheaply as the store allows.
+
+        Never ahead of the truth. It may lag behind it when versions in between were deleted, so
+        whoever lost a race opens the table afresh instead of probing again.
+        """
+        ...
+
+    def scan(
+        self, handle: Handle, request: ScanRequest = EVERYTHING
+    ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
+        """Batches as they are read. The context translates errors that occur while reading."""
+        ...
+
+    def read(self, handle: Handle, request: ScanRequest = EVERYTHING) -> pa.Table: ...
+
+    def count(self, handle: Handle, where: str) -> int: ...
+
+    def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
+        """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed."""
+        ...
+
+    def inspect(self, handle: Handle) -> Anatomy: ...
+
+    def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
+        """What made each version from `after + 1` to the handle's, oldest first."""
+        ...
+
+    def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]: ...
+
+    # staging: files only
+
+    def stage_create(
+        self, ref: TableRef, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+    ) -> Staged: ...
+
+    def stage_rows(self, handle: Handle, changes: RowChanges, mark: Mark) -> Staged:
+        """Inserts, updates that keep their row ids, and deletions, as one transaction."""
+        ...
+
+    def stage_append(self, handle: Handle, rows: Rows, mark: Mark) -> Staged: ...
+
+    def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
+        """Append fragments that were written elsewhere, or staged before on an older version."""
+        ...
+
+    def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
+        """Replace rows whose key exists, insert the others. Keys in `rows` must differ."""
+        ...
+
+    def stage_delete(self, handle: Handle, where: str, mark: Mark) -> Staged: ...
+
+    def stage_overwrite(
+        self, handle: Handle, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+    ) -> Staged:
+        """Replace all rows, perhaps by none, and the schema. Indices are lost."""
+        ...
+
+    def stage_indices(
+        self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
+    ) -> Staged | None:
+        """Build what is missing; None if nothing is."""
+        ...
+
+    def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged: ...
+
+    def stage_compaction(
+        self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
+    ) -> StagedCompaction | None:
+        """Rewrite small fragments together; None if there is nothing to gain."""
+        ...
+
+    # moving HEAD, deliberately
+
+    def commit_exact(self, staged: Staged) -> Outcome:
+        """Raises `ReplyLost` when the commit failed oddly and cannot be found."""
+        ...
+
+    def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
+        """Make the content of version `to` the newest again, on top of exactly `head`.
+
+        Only under the lease (D1): Lance lets a restore bury whatever landed meanwhile. Refused
+        if HEAD is not `head`. Elsewhere if a commit slipped in all the same; it has then been
+        put back on top, and the caller must look again.
+        """
+        ...
+
+    def harden(self, handle: Handle) -> None:
+        """Flush every file of this version that this process does not know to be flushed."""
+        ...
+
+    # branches
+
+    def find_branches(self, path: str) -> tuple[Branch, ...]: ...
+
+    def fork(self, source: Handle, branch: str) -> Handle:
+        """A new branch of the table that starts as `source`. Raises `BranchExists`."""
+        ...
+
+    def delete_branch(self, path: str, branch: str) -> None:
+        """Raises `BranchNotFound`, `BranchInUse`."""
+        ...
+
+    def clear_branch(self, path: str, branch: str) -> None:
+        """Remove a branch or whatever is left of one. Raises `BranchInUse`."""
+        ...

@@ -1,0 +1,156 @@
+"""Foreign errors become ours here, and nowhere else.
+
+Of what Lance raises only `CommitConflictError` has a type; everything else is told apart by its
+text. The texts are collected in this module, and each is pinned by a test in `tests/guards`, so
+that an upgrade which rewords one fails there and not in a recovery. The cause is always kept.
+
+What is not a failure of storage, our own errors and programming mistakes, passes through untouched.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+from lance.commit import CommitConflictError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    BranchNotFound,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    OmnigraphError,
+    StorageFailure,
+    TableCorrupt,
+    TableNotFound,
+    VersionNotFound,
+)
+
+MISSING: Final = "was not found"
+MISSING_FILE: Final = "Not found:"
+MANIFEST_SUFFIX: Final = ".manifest"
+TABLE_TAKEN: Final = "Dataset already exists"
+TABLE_TAKEN_LATE: Final = "_versions/0.manifest was not found"
+BRANCH_TAKEN: Final = "Clone operation should not enter build_manifest"
+BRANCH_MISSING: Final = "Ref not found"
+BRANCH_REFERENCED: Final = "is referenced by"
+MERGE_LOST: Final = "Too many concurrent writers"
+OVERTAKEN: Final = "Incompatible transaction"
+PREEMPTED: Final = "Retryable commit conflict"
+UNREADABLE_REWRITE: Final = "RewrittenIndex"
+CUT_SHORT: Final = ("file size is too small", "Invalid range")
+
+
+# --- objects --------------------------------------------------------------------------------
+
+
+@contextmanager
+def translating_objects(action: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        ours = _object_error(error, action, key)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _object_error(error: BaseException, action: str, key: str) -> OmnigraphError | None:
+    match error:
+        case FileNotFoundError() | IsADirectoryError() | NotADirectoryError() if action == "read":
+            return ObjectNotFound(key)
+        case AlreadyExistsError():
+            return ObjectExists(key)
+        case PreconditionError():
+            return ObjectChanged(key)
+        case OSError() | BaseError():
+            return StorageFailure(action, subject=key, reason=_first_line(error))
+        case _ if is_panic(error):
+            return StorageFailure(action, subject=key, reason=_first_line(error))
+        case _:
+            return None
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def translating_tables(
+    action: str, path: str, *, branch: str | None, version: int | None = None
+) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        ours = _table_error(error, action, path=path, branch=branch, version=version)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _table_error(
+    error: BaseException, action: str, *, path: str, branch: str | None, version: int | None
+) -> OmnigraphError | None:
+    if not is_foreign(error):
+        return None
+    text = str(error)
+    if version is not None and MISSING in text and MANIFEST_SUFFIX in text:
+        return VersionNotFound(path, branch=branch, version=version)
+    if isinstance(error, pa.ArrowInvalid) and MISSING_FILE in text:
+        return TableCorrupt(action, subject=path, reason=_first_line(error))
+    if any(sign in text for sign in CUT_SHORT):
+        return TableCorrupt(action, subject=path, reason=_first_line(error))
+    if isinstance(error, ValueError) and (MISSING in text or MISSING_FILE in text):
+        return TableNotFound(path, branch=branch)
+    return StorageFailure(action, subject=path, reason=_first_line(error))
+
+
+def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphError | None:
+    """What an operation on the branches of a table means by this error, if it means one thing."""
+    text = str(error)
+    if isinstance(error, OSError) and (BRANCH_TAKEN in text or TABLE_TAKEN in text):
+        return BranchExists(path, branch=branch)
+    if isinstance(error, ValueError) and BRANCH_MISSING in text:
+        return BranchNotFound(path, branch=branch)
+    if isinstance(error, OSError) and BRANCH_REFERENCED in text:
+        children = text.partition(BRANCH_REFERENCED)[2].partition("[")[2].partition("]")[0]
+        names = [name.strip(' "') for name in children.split(",")]
+        return BranchInUse(path, branch=branch, children=names)
+    return None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Did Lance decline the commit, so that nothing of it was published?"""
+    text = str(error)
+    match error:
+        case CommitConflictError():
+            return True
+        case OSError():
+            signs = (MERGE_LOST, OVERTAKEN, PREEMPTED, TABLE_TAKEN, TABLE_TAKEN_LATE)
+            return any(sign in text for sign in signs)
+        case _:
+            return False
+
+
+def is_unreadable_rewrite(error: BaseException) -> bool:
+    """Lance's Python face cannot build the record of a compaction that remapped indices."""
+    return isinstance(error, TypeError) and UNREADABLE_REWRITE in str(error)
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Is this a failure of Lance, Arrow or the disk, rather than ours or a mistake in our code?"""
+    if isinstance(error, OmnigraphError):
+        return False
+    return isinstance(error, OSError | ValueError | RuntimeError | KeyError) or is_panic(error)
+
+
+def is_panic(error: BaseException) -> bool:
+    """A Rust panic. Its class derives from BaseException and cannot be imported."""
+    return type(error).__name__ == "PanicException"
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,3 +1,31 @@
-"""OmniGraph: a typed property graph on Lance datasets, with branches and a Spark pipeline."""
+"""OmniGraph: a typed property graph on Lance datasets, with branches and a Spark pipeline.
+
+The public names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+__all__ = ["Durability", "LocalGraph", "OmnigraphError", "init", "open"]
+
+if TYPE_CHECKING:
+    from omnigraph.errors import OmnigraphError
+    from omnigraph.sdk.local import LocalGraph, init, open
+    from omnigraph.storage.durability import Durability
+
+_HOMES = {
+    "Durability": "omnigraph.storage.durability",
+    "LocalGraph": "omnigraph.sdk.local",
+    "OmnigraphError": "omnigraph.errors",
+    "init": "omnigraph.sdk.local",
+    "open": "omnigraph.sdk.local",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -43,6 +43,4 @@ def _new_id() -> str:
     return str(ULID())
 
 
-REAL = Effects(
-    now_ms=_now_ms, monotonic_ms=_monotonic_ms, sleep_ms=_sleep_ms, new_id=_new_id
-)
+REAL = Effects(now_ms=_now_ms, monotonic_ms=_monotonic_ms, sleep_ms=_sleep_ms, new_id=_new_id)

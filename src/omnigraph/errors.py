@@ -13,30 +13,47 @@
     │   ├── StoreUriInvalid       a place to keep a graph was spelled in a way we cannot use
     │   ├── StoreKeyInvalid       an object's name would leave the store or hide in it
     │   ├── BranchNameInvalid     no branch can have that name
+    │   ├── KeyInvalid            a value cannot be (part of) the identity of a node
+    │   ├── ConfigInvalid         the operator's configuration cannot be used
+    │   ├── NotConfirmed          something would be destroyed, and nobody said yes
+    │   ├── OpenedReadOnly        a write was asked of a graph opened for reading
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
     │   ├── TableNotFound         no table at that path, or none on that branch
     │   ├── VersionNotFound       the table exists, that version of it does not
-    │   ├── BranchNotFound        the table has no branch of that name
+    │   ├── ForkNotFound          the table has no branch of that name
+    │   ├── GraphNotFound         no graph at that place
+    │   ├── BranchNotFound        the graph has no branch of that name
+    │   ├── TableUnknown          the snapshot shows no table of that key
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
     │   ├── UpdateRefused         the manifest already says something that excludes the change
     │   ├── Contention            other writers kept winning; nothing of ours took effect
+    │   ├── Fenced                somebody recovered our operation; it must not go on
+    │   ├── SchemaLocked          a schema change is under way
+    │   ├── BranchExists          the graph has a branch of that name already
+    │   ├── BranchInUse           other branches came from this one, or still read its files
+    │   ├── GraphExists           there is a graph at that place already
     │   ├── ObjectExists          the key was to be new and is not
     │   ├── ObjectChanged         the object is no longer the one that was read
-    │   ├── BranchExists          the table already has a branch of that name, or its remains
-    │   └── BranchInUse           other branches were forked from this one
+    │   ├── ForkExists            the table already has a branch of that name, or its remains
+    │   └── ForkInUse             other branches of the table were forked from this one
     ├── PlacementError        the place the graph is kept in does not fit; an operator must act
     │   ├── ConditionalWritesIgnored  the store accepts conditional puts and does not honour them
+    │   ├── GraphIncomplete       an init died there and left something behind
+    │   ├── FormatTooNew          written by a newer program; upgrade first
+    │   ├── FormatTooOld          written by a program too old for us
     │   └── GraphRelocated        the files were moved; branches still point at the old place
     ├── CorruptionError       what is stored contradicts itself; nothing was changed
     │   ├── ManifestCorrupt       the manifest holds rows that cannot be understood
+    │   ├── SchemaFilesInvalid    the three schema files do not agree
     │   └── SchemaCorrupt         the stored form of the schema cannot be understood
-    └── StorageFailure        the store failed; whether a write took effect must be looked up
-        ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
-        └── TableCorrupt          files a table names are missing or cannot be read
+    ├── StorageFailure        the store failed; whether a write took effect must be looked up
+    │   ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
+    │   └── TableCorrupt          files a table names are missing or cannot be read
+    └── OutcomeUnknown        work may still become visible; look before trying again
 
 The class says the remedy, `code` says the cause, and the facts are fields: nobody reads a message
 with a regular expression. Codes are append-only; a code once published keeps its meaning.
@@ -62,11 +79,11 @@ class Code(StrEnum):
     OBJECT_NOT_FOUND = "object_not_found"
     TABLE_NOT_FOUND = "table_not_found"
     VERSION_NOT_FOUND = "version_not_found"
-    BRANCH_NOT_FOUND = "branch_not_found"
+    FORK_NOT_FOUND = "fork_not_found"
     OBJECT_EXISTS = "object_exists"
     OBJECT_CHANGED = "object_changed"
-    BRANCH_EXISTS = "branch_exists"
-    BRANCH_IN_USE = "branch_in_use"
+    FORK_EXISTS = "fork_exists"
+    FORK_IN_USE = "fork_in_use"
     CONDITIONAL_WRITES_IGNORED = "conditional_writes_ignored"
     GRAPH_RELOCATED = "graph_relocated"
     STORAGE_FAILURE = "storage_failure"
@@ -81,6 +98,22 @@ class Code(StrEnum):
     OUTCOME_UNKNOWN = "outcome_unknown"
     UPDATE_REFUSED = "update_refused"
     SCHEMA_CORRUPT = "schema_corrupt"
+    KEY_INVALID = "key_invalid"
+    FENCED = "fenced"
+    FORMAT_TOO_NEW = "format_too_new"
+    FORMAT_TOO_OLD = "format_too_old"
+    SCHEMA_FILES_INVALID = "schema_files_invalid"
+    SCHEMA_LOCKED = "schema_locked"
+    GRAPH_EXISTS = "graph_exists"
+    GRAPH_INCOMPLETE = "graph_incomplete"
+    GRAPH_NOT_FOUND = "graph_not_found"
+    TABLE_UNKNOWN = "table_unknown"
+    OPENED_READ_ONLY = "opened_read_only"
+    CONFIG_INVALID = "config_invalid"
+    NOT_CONFIRMED = "not_confirmed"
+    BRANCH_NOT_FOUND = "branch_not_found"
+    BRANCH_EXISTS = "branch_exists"
+    BRANCH_IN_USE = "branch_in_use"
 
 
 class Finding(Protocol):
@@ -167,6 +200,21 @@ class MigrationUnsupported(InputError):
         super().__init__(f"[{rule}] {reason}" if rule else reason)
 
 
+class KeyInvalid(InputError):
+    """A value cannot be the key of a node, or a member of it."""
+
+    code = Code.KEY_INVALID
+
+    def __init__(self, member: str | None, *, declared: str, value: object) -> None:
+        self.member = member
+        self.declared = declared
+        self.value = value
+        subject = "the key" if member is None else f"the key {member}"
+        shown = repr(value)
+        clipped = shown if len(shown) <= 60 else f"{shown[:59]}…"
+        super().__init__(f"{subject} is {declared}, and {clipped} is not a value of it")
+
+
 class UsageError(InputError):
     """A command or call was made the wrong way."""
 
@@ -217,6 +265,38 @@ class BranchNameInvalid(InputError):
         super().__init__(f"{name!r} cannot name a branch: {reason}")
 
 
+class ConfigInvalid(InputError):
+    """The operator's configuration cannot be used as it stands."""
+
+    code = Code.CONFIG_INVALID
+
+    def __init__(self, path: str, *, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class NotConfirmed(InputError):
+    """Something would be destroyed, and nobody said yes."""
+
+    code = Code.NOT_CONFIRMED
+
+    def __init__(self, action: str, *, target: str) -> None:
+        self.action = action
+        self.target = target
+        super().__init__(f"{action} {target}: not confirmed; say --yes to go ahead")
+
+
+class OpenedReadOnly(InputError):
+    """The graph was opened for reading, and a write was asked of it."""
+
+    code = Code.OPENED_READ_ONLY
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        super().__init__(f"{uri} was opened read-only")
+
+
 class NotFoundError(OmnigraphError):
     """What was named is not there. Look again, or name something else."""
 
@@ -254,15 +334,45 @@ class VersionNotFound(NotFoundError):
         super().__init__(f"table {path!r} has no version {version} on branch {branch or 'main'!r}")
 
 
-class BranchNotFound(NotFoundError):
+class ForkNotFound(NotFoundError):
     """The table has no branch of that name."""
 
-    code = Code.BRANCH_NOT_FOUND
+    code = Code.FORK_NOT_FOUND
 
     def __init__(self, path: str, *, branch: str) -> None:
         self.path = path
         self.branch = branch
         super().__init__(f"table {path!r} has no branch {branch!r}")
+
+
+class GraphNotFound(NotFoundError):
+    """There is no graph at that place."""
+
+    code = Code.GRAPH_NOT_FOUND
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        super().__init__(f"no graph at {uri}; make one with: omnigraph init {uri} --schema FILE")
+
+
+class BranchNotFound(NotFoundError):
+    """The graph has no branch of that name."""
+
+    code = Code.BRANCH_NOT_FOUND
+
+    def __init__(self, branch: str) -> None:
+        self.branch = branch
+        super().__init__(f"branch {branch!r} not found")
+
+
+class TableUnknown(NotFoundError):
+    """The snapshot shows no table of that key."""
+
+    code = Code.TABLE_UNKNOWN
+
+    def __init__(self, table_key: str) -> None:
+        self.table_key = table_key
+        super().__init__(f"there is no table {table_key} here")
 
 
 class CommitNotFound(NotFoundError):
@@ -315,6 +425,59 @@ class Contention(ConflictError):
         )
 
 
+class Fenced(ConflictError):
+    """Somebody took this operation for dead and recovered it. What it wrote will not be seen."""
+
+    code = Code.FENCED
+
+    def __init__(self, branch: str, *, recovered_by: str) -> None:
+        self.branch = branch
+        self.recovered_by = recovered_by
+        super().__init__(
+            f"this operation on branch {branch!r} was undone or finished by commit {recovered_by}"
+        )
+
+
+class SchemaLocked(ConflictError):
+    """A schema change is under way. Try again when it is done."""
+
+    code = Code.SCHEMA_LOCKED
+
+    def __init__(self) -> None:
+        super().__init__("a schema change is under way; try again when it is done")
+
+
+class BranchExists(ConflictError):
+    """The graph has a branch of that name already."""
+
+    code = Code.BRANCH_EXISTS
+
+    def __init__(self, branch: str) -> None:
+        self.branch = branch
+        super().__init__(f"branch {branch!r} already exists")
+
+
+class BranchInUse(ConflictError):
+    """Other branches came from this one, or still read its files."""
+
+    code = Code.BRANCH_IN_USE
+
+    def __init__(self, branch: str, *, users: Sequence[str]) -> None:
+        self.branch = branch
+        self.users = tuple(users)
+        super().__init__(f"branch {branch!r} is needed by: {', '.join(self.users)}")
+
+
+class GraphExists(ConflictError):
+    """There is a graph at that place already. Nothing touches it."""
+
+    code = Code.GRAPH_EXISTS
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        super().__init__(f"{uri} is already initialized; nothing was changed")
+
+
 class ObjectExists(ConflictError):
     """The object was to be created, and is there already."""
 
@@ -335,10 +498,10 @@ class ObjectChanged(ConflictError):
         super().__init__(f"object {key!r} changed since it was read")
 
 
-class BranchExists(ConflictError):
+class ForkExists(ConflictError):
     """The table has a branch of that name, or the remains of one."""
 
-    code = Code.BRANCH_EXISTS
+    code = Code.FORK_EXISTS
 
     def __init__(self, path: str, *, branch: str) -> None:
         self.path = path
@@ -346,10 +509,10 @@ class BranchExists(ConflictError):
         super().__init__(f"table {path!r} already has a branch {branch!r}, or the remains of one")
 
 
-class BranchInUse(ConflictError):
+class ForkInUse(ConflictError):
     """Other branches were forked from this one, and read its files."""
 
-    code = Code.BRANCH_IN_USE
+    code = Code.FORK_IN_USE
 
     def __init__(self, path: str, *, branch: str, children: Sequence[str]) -> None:
         self.path = path
@@ -390,6 +553,49 @@ class GraphRelocated(PlacementError):
         )
 
 
+class GraphIncomplete(PlacementError):
+    """An attempt to make a graph died there, and left something behind."""
+
+    code = Code.GRAPH_INCOMPLETE
+
+    def __init__(self, uri: str, *, found: Sequence[str]) -> None:
+        self.uri = uri
+        self.found = tuple(found)
+        super().__init__(
+            f"{uri} holds the remains of an init that did not finish ({', '.join(self.found)}); "
+            "`omnigraph init --force` clears them"
+        )
+
+
+class FormatTooNew(PlacementError):
+    """The graph was written by a newer program."""
+
+    code = Code.FORMAT_TOO_NEW
+
+    def __init__(self, branch: str, *, found: int, supported: int) -> None:
+        self.branch = branch
+        self.found = found
+        self.supported = supported
+        super().__init__(
+            f"branch {branch!r} has format {found}, newer than {supported}; upgrade omnigraph first"
+        )
+
+
+class FormatTooOld(PlacementError):
+    """The graph was written by a program so old that no step forward is kept."""
+
+    code = Code.FORMAT_TOO_OLD
+
+    def __init__(self, branch: str, *, found: int, supported: int) -> None:
+        self.branch = branch
+        self.found = found
+        self.supported = supported
+        super().__init__(
+            f"branch {branch!r} has format {found}, older than {supported}; "
+            "step it forward with an older release first"
+        )
+
+
 class CorruptionError(OmnigraphError):
     """What is stored contradicts itself. Nothing was changed; an operator must look."""
 
@@ -416,6 +622,17 @@ class SchemaCorrupt(CorruptionError):
         super().__init__(f"the stored schema is damaged at {place}: {reason}")
 
 
+class SchemaFilesInvalid(CorruptionError):
+    """The three files that hold the schema do not agree."""
+
+    code = Code.SCHEMA_FILES_INVALID
+
+    def __init__(self, file: str, *, reason: str) -> None:
+        self.file = file
+        self.reason = reason
+        super().__init__(f"{file}: {reason}")
+
+
 class StorageFailure(OmnigraphError):
     """The store failed. Whether a write took effect must be looked up before it is retried."""
 
@@ -438,3 +655,20 @@ class TableCorrupt(StorageFailure):
     """Files that a table names are missing, cut short, or not what they should be."""
 
     code = Code.TABLE_CORRUPT
+
+
+class OutcomeUnknown(OmnigraphError):
+    """The store failed while work was being made visible, and it may still become so.
+
+    Look for the commit before trying again.
+    """
+
+    code = Code.OUTCOME_UNKNOWN
+
+    def __init__(self, branch: str, *, commit_id: str) -> None:
+        self.branch = branch
+        self.commit_id = commit_id
+        super().__init__(
+            f"it is not known whether commit {commit_id} reached branch {branch!r}; look for it "
+            "before trying again"
+        )

@@ -10,10 +10,11 @@ is what puts it in canonical order.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
 
 from omnigraph.catalog.canonical import EntityKind, float_text, property_id, type_id
+from omnigraph.catalog.document import Field, read_document
 from omnigraph.catalog.model import (
     Annotation,
     Cardinality,
@@ -36,8 +37,6 @@ JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[st
 JsonObject = dict[str, JsonValue]
 
 IR_VERSION: Final = 1
-
-T = TypeVar("T")
 
 
 def schema_hash(catalog: Catalog) -> str:
@@ -187,11 +186,7 @@ def decode_ir(text: str) -> Catalog:
     Keys we do not know are skipped. Whether what is said makes sense — an edge whose ends exist,
     a key whose columns exist — is checked too: a reader of the catalog relies on it.
     """
-    try:
-        # A number of thousands of digits and a hundred thousand brackets are damage like any other.
-        root = _Field(json.loads(text), "the root")
-    except (ValueError, RecursionError) as failure:
-        raise SchemaCorrupt("the root", reason=f"it is not JSON: {failure}") from failure
+    root = read_document(text)
     version = root.key("ir_version").whole_number()
     if version != IR_VERSION:
         raise SchemaCorrupt("ir_version", reason=f"version {version} is not {IR_VERSION}")
@@ -204,96 +199,25 @@ def decode_ir(text: str) -> Catalog:
     return catalog
 
 
-class _Field:
-    """A value inside the document, and the path to it for the message if it is not as it should."""
-
-    def __init__(self, value: object, place: str) -> None:
-        self._value = value
-        self.place = place
-
-    def key(self, name: str) -> "_Field":
-        if not isinstance(self._value, dict):
-            raise self.wrong("an object")
-        if name not in self._value:
-            raise SchemaCorrupt(self.place, reason=f"'{name}' is missing")
-        prefix = "" if self.place == "the root" else f"{self.place}."
-        return _Field(self._value[name], f"{prefix}{name}")
-
-    def optional_key(self, name: str) -> "_Field | None":
-        return self.key(name) if isinstance(self._value, dict) and name in self._value else None
-
-    def only_key(self) -> tuple[str, "_Field"]:
-        """The one key of an object that stands for a choice."""
-        if not isinstance(self._value, dict) or len(self._value) != 1:
-            raise self.wrong("an object with one key")
-        (name,) = self._value
-        return name, self.key(name)
-
-    def each(self, decode: Callable[["_Field"], T]) -> tuple[T, ...]:
-        if not isinstance(self._value, list):
-            raise self.wrong("a list")
-        items = (_Field(each, f"{self.place}[{at}]") for at, each in enumerate(self._value))
-        return tuple(decode(each) for each in items)
-
-    def entries(self) -> tuple[tuple[str, str], ...]:
-        if not isinstance(self._value, dict):
-            raise self.wrong("an object")
-        return tuple((name, self.key(name).text()) for name in self._value)
-
-    def text(self) -> str:
-        if not isinstance(self._value, str):
-            raise self.wrong("a string")
-        if any("\ud800" <= each <= "\udfff" for each in self._value):
-            raise self.wrong("a string of whole characters")
-        return self._value
-
-    def whole_number(self) -> int:
-        if not isinstance(self._value, int) or isinstance(self._value, bool):
-            raise self.wrong("a whole number")
-        return self._value
-
-    def number(self) -> float:
-        """A float; JSON may write it without a point."""
-        if isinstance(self._value, bool) or not isinstance(self._value, int | float):
-            raise self.wrong("a number")
-        value = float(self._value) if abs(self._value) < 2**1024 else float("inf")
-        if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124  # NaN
-            raise self.wrong("a finite number")
-        return value
-
-    def truth(self) -> bool:
-        if not isinstance(self._value, bool):
-            raise self.wrong("true or false")
-        return self._value
-
-    def is_null(self) -> bool:
-        return self._value is None
-
-    def wrong(self, wanted: str) -> SchemaCorrupt:
-        shown = json.dumps(self._value)
-        clipped = shown if len(shown) <= 60 else f"{shown[:59]}…"
-        return SchemaCorrupt(self.place, reason=f"expected {wanted}, found {clipped}")
-
-
-def _decode_interface(field: _Field) -> InterfaceType:
+def _decode_interface(field: Field) -> InterfaceType:
     name = field.key("name").text()
     _check_id(field.key("type_id"), type_id("interface", name))
     return InterfaceType(name, _decode_properties("interface", name, field))
 
 
-def _decode_node(field: _Field) -> NodeType:
+def _decode_node(field: Field) -> NodeType:
     name = field.key("name").text()
     _check_id(field.key("type_id"), type_id("node", name))
     return NodeType(
         name,
         properties=_decode_properties("node", name, field),
         constraints=field.key("constraints").each(_decode_constraint),
-        implements=field.key("implements").each(_Field.text),
+        implements=field.key("implements").each(Field.text),
         annotations=field.key("annotations").each(_decode_annotation),
     )
 
 
-def _decode_edge(field: _Field) -> EdgeType:
+def _decode_edge(field: Field) -> EdgeType:
     name = field.key("name").text()
     _check_id(field.key("type_id"), type_id("edge", name))
     cardinality = field.key("cardinality")
@@ -312,8 +236,8 @@ def _decode_edge(field: _Field) -> EdgeType:
     )
 
 
-def _decode_properties(kind: EntityKind, owner: str, field: _Field) -> tuple[Property, ...]:
-    def decode(item: _Field) -> Property:
+def _decode_properties(kind: EntityKind, owner: str, field: Field) -> tuple[Property, ...]:
+    def decode(item: Field) -> Property:
         name = item.key("name").text()
         _check_id(item.key("prop_id"), property_id(kind, owner, name))
         annotations = item.key("annotations").each(_decode_annotation)
@@ -322,18 +246,18 @@ def _decode_properties(kind: EntityKind, owner: str, field: _Field) -> tuple[Pro
     return field.key("properties").each(decode)
 
 
-def _decode_type(field: _Field) -> ValueType:
+def _decode_type(field: Field) -> ValueType:
     enum = field.key("enum_values")
     return ValueType(
         _decode_scalar(field.key("scalar")),
         nullable=field.key("nullable").truth(),
         is_list=field.key("list").truth(),
-        enum_values=None if enum.is_null() else enum.each(_Field.text),
+        enum_values=None if enum.is_null() else enum.each(Field.text),
     )
 
 
-def _decode_scalar(field: _Field) -> Scalar | Vector:
-    if isinstance(field._value, dict):  # noqa: SLF001  # a scalar is a word, or an object
+def _decode_scalar(field: Field) -> Scalar | Vector:
+    if field.is_object():
         tag, inner = field.only_key()
         dimension = inner.whole_number() if tag == "Vector" else 0
         if not 1 <= dimension <= VECTOR_DIMENSION_MAX:
@@ -345,7 +269,7 @@ def _decode_scalar(field: _Field) -> Scalar | Vector:
     return Scalar(word)
 
 
-def _decode_annotation(field: _Field) -> Annotation:
+def _decode_annotation(field: Field) -> Annotation:
     value = field.key("value")
     keywords = field.optional_key("kwargs")
     return Annotation(
@@ -355,15 +279,15 @@ def _decode_annotation(field: _Field) -> Annotation:
     )
 
 
-def _decode_constraint(field: _Field) -> Constraint:
+def _decode_constraint(field: Field) -> Constraint:
     tag, inner = field.only_key()
     match tag:
         case "Key":
-            return Key(inner.each(_Field.text))
+            return Key(inner.each(Field.text))
         case "Unique":
-            return Unique(inner.each(_Field.text))
+            return Unique(inner.each(Field.text))
         case "Index":
-            return Index(inner.each(_Field.text))
+            return Index(inner.each(Field.text))
         case "Range":
             low, high = _decode_bound(inner.key("min")), _decode_bound(inner.key("max"))
             return Range(inner.key("property").text(), low, high)
@@ -373,7 +297,7 @@ def _decode_constraint(field: _Field) -> Constraint:
             raise field.wrong("a constraint")
 
 
-def _decode_bound(field: _Field) -> int | float | None:
+def _decode_bound(field: Field) -> int | float | None:
     if field.is_null():
         return None
     tag, inner = field.only_key()
@@ -386,23 +310,42 @@ def _decode_bound(field: _Field) -> int | float | None:
             raise field.wrong("a bound")
 
 
-def _check_id(field: _Field, expected: int) -> None:
+def _check_id(field: Field, expected: int) -> None:
     if field.whole_number() != expected:
         raise field.wrong(f"the id {expected}, which follows from the name")
 
 
 def _check_references(catalog: Catalog) -> None:
+    _check_names("interfaces", catalog.interfaces)
+    _check_names("nodes", catalog.nodes)
+    _check_names("edges", catalog.edges)
+    for node in catalog.nodes:
+        _check_columns(node, implicit=frozenset())
     for edge in catalog.edges:
+        _check_columns(edge, implicit=frozenset({"src", "dst"}))
         for end in (edge.source, edge.target):
             if catalog.node(end) is None:
-                raise SchemaCorrupt(f"edge {edge.name}", reason=f"there is no node {end}")
-    for owner in (*catalog.nodes, *catalog.edges):
-        implicit = {"src", "dst"} if isinstance(owner, EdgeType) else set()
-        for constraint in owner.constraints:
-            for column in _columns(constraint):
-                if column not in implicit and owner.find(column) is None:
-                    reason = f"a constraint names '{column}', which is not one of its properties"
-                    raise SchemaCorrupt(owner.table_key, reason=reason)
+                raise SchemaCorrupt(edge.table_key, reason=f"there is no node {end}")
+
+
+def _check_names(
+    place: str, named: Sequence[InterfaceType | NodeType | EdgeType | Property]
+) -> None:
+    seen: set[str] = set()
+    for each in named:
+        if each.name in seen:
+            raise SchemaCorrupt(place, reason=f"'{each.name}' stands there twice")
+        seen.add(each.name)
+        if not isinstance(each, Property):
+            _check_names(f"{place} {each.name}", each.properties)
+
+
+def _check_columns(owner: NodeType | EdgeType, *, implicit: frozenset[str]) -> None:
+    for constraint in owner.constraints:
+        for column in _columns(constraint):
+            if column not in implicit and owner.find(column) is None:
+                reason = f"a constraint names '{column}', which is not one of its properties"
+                raise SchemaCorrupt(owner.table_key, reason=reason)
 
 
 def _columns(constraint: Constraint) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class Rule(Enum):
     D5 = "a bound of @card is larger than 4294967295"
     D6 = "the smallest number of @card is larger than its largest"
     D7 = "a constraint has arguments of the wrong shape"
-    D8 = "a property has the name of an implicit column or of an end of an edge"
+    D8 = "a property is called id, or on an edge src, dst, from or to"
     D9 = "a property has a name that the storage keeps for itself"
 
     I1 = "a node implements an interface that is not declared"
@@ -68,7 +68,7 @@ class Rule(Enum):
     C8 = "@check on a property that is not a String"
     C9 = "the pattern of @check is not a regular expression of the accepted dialect"
     C10 = "the lower bound of @range is above the upper one"
-    C11 = "a bound of @range does not fit in 64 bits"
+    C11 = "a whole bound of @range does not fit in 64 bits with a sign"
     C12 = "a constraint names a property twice"
 
     K1 = "two nodes have one name"

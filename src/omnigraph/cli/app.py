@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import omnigraph
-from omnigraph.cli.commands import explain, lint, schema
+from omnigraph.cli.commands import branch, commit, explain, init, lint, schema, snapshot
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
 from omnigraph.cli.render import print_error, print_line, print_note
@@ -21,6 +21,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("init")(init.init)
+app.command("snapshot")(snapshot.snapshot)
+app.add_typer(branch.app, name="branch")
+app.add_typer(commit.app, name="commit")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")

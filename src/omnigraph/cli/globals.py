@@ -1,8 +1,9 @@
 """Flags that every command understands, wherever in the command line they stand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from omnigraph.errors import UsageError
 
@@ -60,7 +61,7 @@ def split_globals(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
 
     Raises UsageError for a flag without its value. Nothing after `--` is touched.
     """
-    found = Globals()
+    values: dict[str, Any] = {}
     rest: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
@@ -74,19 +75,17 @@ def split_globals(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
         elif flag.takes is None:
             if equals:
                 raise UsageError(f"{name} takes no value")
-            found = replace(found, **{flag.field: True})
+            values[flag.field] = True
         else:
             value = attached if equals else next(remaining, None)
             if value is None:
                 raise UsageError(f"{name} needs a value: {name} {flag.takes}")
-            found = _with_value(found, flag, value)
-    return found, rest
+            values[flag.field] = _error_format(value) if flag.field == "errors" else value
+    return Globals(**values), rest
 
 
-def _with_value(found: Globals, flag: GlobalFlag, value: str) -> Globals:
-    if flag.field != "errors":
-        return replace(found, **{flag.field: value})
+def _error_format(text: str) -> ErrorFormat:
     try:
-        return replace(found, errors=ErrorFormat(value))
+        return ErrorFormat(text)
     except ValueError:
-        raise UsageError(f"--errors is text or json, not '{value}'") from None
+        raise UsageError(f"--errors is text or json, not '{text}'") from None

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 
-from omnigraph.cli.globals import ErrorFormat
+from omnigraph.cli.globals import ErrorFormat, Globals
 from omnigraph.errors import OmnigraphError
 
 
@@ -19,6 +19,13 @@ def print_json(document: Mapping[str, object]) -> None:
 def print_note(text: str) -> None:
     """Something a person should see and a script should not read."""
     sys.stderr.write(f"{text}\n")
+
+
+def print_target(verb: str, uri: str, settings: Globals) -> None:
+    """Say where a write goes, before it goes there."""
+    if not settings.quiet:
+        place = "remote" if "://" in uri else "local"
+        print_note(f"omnigraph {verb} → {uri} (direct, {place})")
 
 
 def print_error(error: OmnigraphError, error_format: ErrorFormat) -> None:

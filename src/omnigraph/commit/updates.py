@@ -187,6 +187,12 @@ def _check_tombstone(
         raise UpdateRefused(update.key, reason=f"it is dropped already, at version {recorded}")
 
 
+def encode_commits(commits: Sequence[Commit]) -> pa.Table:
+    """The rows of commits alone: the commits themselves, and the last of them as the head."""
+    rows = [*map(_commit_row, commits), _head_row(commits[-1])]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -61,7 +61,7 @@ def find_key(conditions: Sequence[Condition], node: NodeType) -> tuple[KeyPart, 
             case Compare(IdOf(), Comparator.EQ, value) if is_fixed(value):
                 return (KeyPart("id", value),)
             case Compare(PropertyOf(name=name, type=held), Comparator.EQ, value) if (
-                name in node.key and is_fixed(value) and _has_same_text(held, value)
+                name in node.key and is_fixed(value) and is_spelled_alike(held, value)
             ):
                 parts.setdefault(name, KeyPart(name, value))
             case _:
@@ -72,16 +72,21 @@ def find_key(conditions: Sequence[Condition], node: NodeType) -> tuple[KeyPart, 
 
 
 def find_index(conditions: Sequence[Condition], node: NodeType) -> tuple[str, IndexKind] | None:
-    """The index that serves the best of these conditions, if one was asked for."""
+    """The index that serves the best of these conditions, if one was asked for.
+
+    A text search comes first: it has no other way.
+    """
     kinds = dict(node.indexes)
+    searched = [each.target.name for each in conditions if isinstance(each, TextMatch)]
+    for name in searched:
+        if kinds.get(name) is IndexKind.FULL_TEXT:
+            return name, IndexKind.FULL_TEXT
     for condition in sorted(conditions, key=_access):
         match condition:
             case Compare(PropertyOf(name=name)) | Member(PropertyOf(name=name)) if (
                 _access(condition) <= Access.RANGE and kinds.get(name) is IndexKind.BTREE
             ):
                 return name, IndexKind.BTREE
-            case TextMatch(target=PropertyOf(name=name)) if kinds.get(name) is IndexKind.FULL_TEXT:
-                return name, IndexKind.FULL_TEXT
             case _:
                 pass
     return None
@@ -114,7 +119,7 @@ def _access(condition: Condition) -> Access:
             return Access.CONDITION
 
 
-def _has_same_text(held: ValueType, value: Operand) -> bool:
+def is_spelled_alike(held: ValueType, value: Operand) -> bool:
     """An id is the text of the key: 2.0 equals the integer 2, but it would be spelled otherwise."""
     if value.type is None:
         return False

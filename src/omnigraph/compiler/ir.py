@@ -5,7 +5,8 @@ starts from one empty row, and each step takes rows to rows:
 
 - `Scan` binds a node variable to every node of a type (a second scan is a cross-join);
 - `Expand` walks an edge from a bound variable and binds its other end; when that end is bound
-  already it keeps the rows for which the walk arrives there;
+  already it keeps the rows for which the walk arrives there; from a variable that an optional
+  block left unbound it leads nowhere;
 - `Where` keeps rows for which its condition is true (null is not true);
 - `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
 - `Optionally` joins each row with what its steps yield for it, or, when they yield nothing, keeps
@@ -13,7 +14,14 @@ starts from one empty row, and each step takes rows to rows:
   is null, its id is null, and it counts as null.
 
 `resolve` emits steps in the order of the language's execution model: scans and expands, then
-filters, then optionals, then negations. Passes may reorder whatever keeps the bag of rows.
+filters, then optionals, then negations. One kind of filter is not free to come that early: a
+`Where` that reads a variable of an `Optionally` follows it, and so sees the rows it left unbound.
+Passes may reorder whatever keeps the bag of rows.
+
+Names are unique where they can meet: a block never binds a variable that the blocks around it bind
+too, above or below it. Inline matches are filters of the step that binds their variable; those
+that a block asks of a variable from outside are a `Where` of the block. An `Expand` over an edge
+between two types has exactly one hop.
 
 Values of constants and parameters are canonical Python: `str`, `int`, `float`, `bool`, `None`,
 a tuple for lists and vectors; a Date is an `int` of days and a DateTime an `int` of milliseconds

@@ -10,9 +10,9 @@ def suggest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The nearest candidate within a third of the word; a difference in case alone is nearest."""
+    """The nearest candidate within a third of the word; case alone makes no difference."""
     folded = name.lower()
-    allowed = max(1, len(name) // 3)
+    allowed = (len(name) + 1) // 3  # none for one letter: every other one would be close
     ranked = sorted(
         (distance, candidate)
         for candidate in set(candidates)

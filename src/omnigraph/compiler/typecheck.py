@@ -76,20 +76,25 @@ def _spell(value: Value, value_type: ValueType | None) -> str:
             return repr(value)
 
 
-def hint_for_text(given: ValueType, wanted: ValueType) -> str | None:
-    """A String next to a Date is the commonest slip; say how a date is spelled."""
-    if given.is_string and wanted.base is Scalar.DATE:
-        return 'write date("2024-05-01")'
-    if given.is_string and wanted.base is Scalar.DATETIME:
-        return 'write datetime("2024-05-01T08:00:00Z")'
-    return None
+def hint_for_text(given: Operand, wanted: ValueType) -> str | None:
+    """A String next to a Date is the commonest slip; say what to write instead."""
+    if given.type is None or not given.type.is_string:
+        return None
+    if wanted.base not in (Scalar.DATE, Scalar.DATETIME):
+        return None
+    if isinstance(given, ParameterRef):
+        return f"declare `${given.name}` as {wanted.base}"
+    if not isinstance(given, Constant):
+        return None
+    is_date = wanted.base is Scalar.DATE
+    return 'write date("2024-05-01")' if is_date else 'write datetime("2024-05-01T08:00:00Z")'
 
 
 # ── comparisons ──────────────────────────────────────────────────────────────────────────────────
 
 
 def find_comparison_problem(left: Operand, right: Operand) -> Problem | None:
-    """T7 and U13: both sides are scalars, neither is null, and their types go together."""
+    """T7 and U11: both sides are scalars, neither is null, and their types go together."""
     return (
         find_null_problem(left, right)
         or find_scalar_problem(left)
@@ -99,11 +104,11 @@ def find_comparison_problem(left: Operand, right: Operand) -> Problem | None:
 
 
 def find_null_problem(left: Operand, right: Operand) -> Problem | None:
-    """U13: null is not equal to anything, nor different from it."""
+    """U11: null is not equal to anything, nor different from it."""
     for null, other in ((left, right), (right, left)):
         if null.type is None:
             message = f"comparing {describe(other)} with null never matches"
-            return Problem(Rule.U13, message, "write `is null` or `is not null`")
+            return Problem(Rule.U11, message, "write `is null` or `is not null`")
     return None
 
 
@@ -114,7 +119,11 @@ def find_scalar_problem(operand: Operand) -> Problem | None:
         return Problem(Rule.T7, message, "compare one of its properties")
     if is_scalar(operand):
         return None
-    hint = "use `contains` or `in`" if operand.type is not None and operand.type.is_list else None
+    hint = (
+        "look into it with `contains` or `in`"
+        if operand.type is not None and operand.type.is_list
+        else None
+    )
     return Problem(Rule.T7, f"{describe(operand)} is not a single value to compare", hint)
 
 
@@ -132,15 +141,17 @@ def find_mismatch(left: Operand, right: Operand) -> Problem | None:
     if left_type is None or right_type is None or are_compatible(left_type, right_type):
         return None
     message = f"{describe(left)} and {describe(right)} cannot be compared"
-    hint = hint_for_text(left_type, right_type) or hint_for_text(right_type, left_type)
+    hint = hint_for_text(left, right_type) or hint_for_text(right, left_type)
     return Problem(Rule.T7, message, hint)
 
 
 def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
     """T7: an element is looked for in a list whose elements it can equal."""
-    problem = find_null_problem(needle, haystack) or find_scalar_problem(needle)
+    problem = find_null_problem(needle, haystack)
     if problem is not None:
         return problem
+    if isinstance(needle, IdOf) or not is_scalar(needle):
+        return Problem(Rule.T7, f"{describe(needle)} is not a single value to look for")
     if haystack.type is None or not haystack.type.is_list:
         return Problem(Rule.T7, f"{describe(haystack)} is not a list to look into")
     if isinstance(haystack, Constant) and haystack.value == ():
@@ -149,7 +160,7 @@ def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
     if are_compatible(needle.type, haystack.type.item):
         return None
     message = f"{describe(haystack)} cannot hold {describe(needle)}"
-    return Problem(Rule.T7, message, hint_for_text(needle.type, haystack.type.item))
+    return Problem(Rule.T7, message, hint_for_text(needle, haystack.type.item))
 
 
 def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) -> Problem | None:
@@ -222,7 +233,7 @@ def find_query_problem(rule: Rule, function: str, query: Operand) -> Problem | N
     """T19 and T20: what is searched for is one String, the same for every row."""
     if isinstance(query, IdOf) or query.type is None or not query.type.is_string:
         return Problem(rule, f"`{function}` searches for a String, not for {describe(query)}")
-    return _find_row_problem(rule, function, query)
+    return _find_row_problem(rule, f"what `{function}` looks for", query)
 
 
 def find_integer_problem(rule: Rule, what: str, operand: Operand) -> Problem | None:

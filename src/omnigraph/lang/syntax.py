@@ -114,6 +114,8 @@ class Reading:
         self.source = source
         self.dialect = dialect
         self.findings: list[Diagnostic] = []
+        self.salvaged: list[Tree[Token]] = []
+        """The declarations that could be read although the text as a whole could not."""
 
     def sorted_findings(self) -> tuple[Diagnostic, ...]:
         return sort_diagnostics(self.findings)
@@ -147,10 +149,11 @@ class Reading:
 
     def whole_number(self, token: Token) -> int:
         """The value of digits, signed or not; reported, and 0, when there are too many."""
-        if len(token) > DIGITS_MAX:
+        digits = len(token.lstrip("-"))
+        if digits > DIGITS_MAX:
             self.report_fault(
                 Fault.NUMBER,
-                f"a number of {len(token):,} digits is too long; the most is {DIGITS_MAX:,}",
+                f"a number of {digits:,} digits is too long; the most is {DIGITS_MAX:,}",
                 span_of(token),
             )
             return 0
@@ -190,9 +193,13 @@ def parse_tree(grammar: Lark, reading: Reading) -> Tree[Token] | None:
             tree = grammar.parse(TextSlice(text, start, len(text)))
         except UnexpectedInput as failure:
             stopped = _report_unexpected(failure, reading)
+            reading.salvaged.extend(_find_complete(failure))
             start = None if stopped is None else _find_next(resume, text, start, stopped)
         else:
-            return None if reading.findings else tree
+            if not reading.findings:
+                return tree
+            reading.salvaged.extend(each for each in tree.children if isinstance(each, Tree))
+            return None
     return None
 
 
@@ -226,11 +233,27 @@ def _find_lone_surrogate(text: str) -> int | None:
 
 
 def _find_next(resume: re.Pattern[str], text: str, start: int, stopped: int) -> int | None:
-    """Where the next declaration begins; the word that stopped the parse may itself begin it."""
-    for match in resume.finditer(text, max(stopped, start + 1)):
-        if match["declaration"] is not None:
+    """Where the next declaration begins: behind the place that stopped the parse, or around it.
+
+    Around it, because the keyword may have been read as a name before its declaration stood out.
+    """
+    for match in resume.finditer(text, start):
+        if match["declaration"] is not None and match.start() > start and match.end() > stopped:
             return match.start()
     return None
+
+
+def _find_complete(failure: UnexpectedInput) -> list[Tree[Token]]:
+    """The declarations before the one that failed: the parser keeps them at the bottom."""
+    bottom = failure.interactive_parser.parser_state.value_stack[:1]
+    # Lark collects what a star repeats under a name of its own, which begins with two underscores.
+    return [
+        child
+        for collected in bottom
+        if isinstance(collected, Tree) and collected.data.startswith("__")
+        for child in collected.children
+        if isinstance(child, Tree)
+    ]
 
 
 def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None:

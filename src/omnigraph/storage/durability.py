@@ -75,8 +75,10 @@ def flush_files(disk: Disk, files: Iterable[Path], *, below: Path) -> None:
     for file in files:
         disk.flush_file(file)
         folder = file.parent
-        while folder not in folders and folder.is_relative_to(below):
+        while folder not in folders:
             folders.add(folder)
+            if folder == below or not folder.is_relative_to(below):
+                break
             folder = folder.parent
     for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
         disk.flush_folder(folder)

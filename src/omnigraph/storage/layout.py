@@ -42,6 +42,7 @@ def parse_root(text: str) -> Root:
 
     Raises:
         StoreUriInvalid: nothing was given, or another kind of store is meant.
+
     """
     if not text.strip():
         raise StoreUriInvalid(text, reason="it is empty")

@@ -122,6 +122,7 @@ def open_bucket(
     Raises:
         ConditionalWritesIgnored: the store lets two writers win.
         StorageFailure: the store cannot be reached, or not with these options.
+
     """
     with translating_objects("open", uri):
         objects = CloudObjects(
@@ -160,10 +161,12 @@ def _connect(
 ) -> ObjectStore:
     config = {k: v for k, v in storage_options.items() if k not in _CLIENT_OPTIONS}
     client = {k: v for k, v in storage_options.items() if k in _CLIENT_OPTIONS}
-    if retries_max is None:
-        return S3Store.from_url(uri, config=config, client_options=client)
     return S3Store.from_url(
-        uri, config=config, client_options=client, retry_config={"max_retries": retries_max}
+        uri,
+        # Options arrive from outside as text; obstore checks their names and values itself.
+        config=config,  # type: ignore[arg-type]
+        client_options=client,  # type: ignore[arg-type]
+        retry_config={} if retries_max is None else {"max_retries": retries_max},
     )
 
 

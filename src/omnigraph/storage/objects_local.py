@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,7 +109,7 @@ class LocalObjects:
         path = self._path(key)
         with translating_objects("look for", key):
             try:
-                is_folder = os.path.stat.S_ISDIR(path.stat().st_mode)
+                is_folder = stat.S_ISDIR(path.stat().st_mode)
             except (FileNotFoundError, NotADirectoryError):
                 return False
             return not is_folder or any(True for _ in _walk(path))
@@ -198,7 +199,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Finished objects below a folder. What vanishes while we look is not there; all else is loud."""
+    """Finished objects below a folder. What vanishes meanwhile is not there; all else is loud."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):

@@ -186,7 +186,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """Everything one transaction does to the rows of a table. Addresses are of the handle's version."""
+    """What one transaction does to the rows of a table. Addresses are of its handle's version."""
 
     inserts: pa.Table | None = None
     updates: Replacement | None = None
@@ -195,7 +195,7 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is left to say after a fragment was written: its description, and how many rows it has."""
+    """What is left to say once a fragment is written: its description, and how many rows it has."""
 
     fragment: str
     row_count: int
@@ -307,7 +307,7 @@ class TransactionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transacted:
-    """The transaction that made one version. Unreadable ones, and some compactions, have no uuid."""
+    """The transaction that made one version. One that cannot be read back has no uuid."""
 
     version: int
     kind: TransactionKind
@@ -319,6 +319,16 @@ class Transacted:
 class VersionFacts:
     version: int
     created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLocation:
+    """The file that describes a version. Size and tag are known where asking is free."""
+
+    path: str
+    """The key of the object store: for a local file its absolute path without the first slash."""
+    size_bytes: int | None
+    tag: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +414,10 @@ class Tables(Protocol):
 
     def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]: ...
 
+    def locate_version(self, handle: Handle) -> VersionLocation:
+        """The file that describes the handle's version."""
+        ...
+
     # staging: files only
 
     def stage_create(
@@ -469,14 +483,18 @@ class Tables(Protocol):
 
     def find_branches(self, path: str) -> tuple[Branch, ...]: ...
 
+    def find_branch(self, path: str, branch: str) -> Branch | None:
+        """One branch by its ref, without listing the others."""
+        ...
+
     def fork(self, source: Handle, branch: str) -> Handle:
-        """A new branch of the table that starts as `source`. Raises `BranchExists`."""
+        """A new branch of the table that starts as `source`. Raises `ForkExists`."""
         ...
 
     def delete_branch(self, path: str, branch: str) -> None:
-        """Raises `BranchNotFound`, `BranchInUse`."""
+        """Raises `ForkNotFound`, `ForkInUse`."""
         ...
 
     def clear_branch(self, path: str, branch: str) -> None:
-        """Remove a branch or whatever is left of one. Raises `BranchInUse`."""
+        """Remove a branch or whatever is left of one. Raises `ForkInUse`."""
         ...

@@ -16,9 +16,9 @@ from lance.commit import CommitConflictError
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 from omnigraph.errors import (
-    BranchExists,
-    BranchInUse,
-    BranchNotFound,
+    ForkExists,
+    ForkInUse,
+    ForkNotFound,
     ObjectChanged,
     ObjectExists,
     ObjectNotFound,
@@ -111,13 +111,13 @@ def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphEr
     """What an operation on the branches of a table means by this error, if it means one thing."""
     text = str(error)
     if isinstance(error, OSError) and (BRANCH_TAKEN in text or TABLE_TAKEN in text):
-        return BranchExists(path, branch=branch)
+        return ForkExists(path, branch=branch)
     if isinstance(error, ValueError) and BRANCH_MISSING in text:
-        return BranchNotFound(path, branch=branch)
+        return ForkNotFound(path, branch=branch)
     if isinstance(error, OSError) and BRANCH_REFERENCED in text:
         children = text.partition(BRANCH_REFERENCED)[2].partition("[")[2].partition("]")[0]
         names = [name.strip(' "') for name in children.split(",")]
-        return BranchInUse(path, branch=branch, children=names)
+        return ForkInUse(path, branch=branch, children=names)
     return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 
+from omnigraph.catalog.types import ValueType
 from omnigraph.lang.source import Span
 
 UPDATE = "OMNIGRAPH_GOLDEN_UPDATE"
@@ -29,6 +30,8 @@ def format_tree(value: object, *, indent: int = 0) -> str:
     match value:
         case Enum():
             return f"{type(value).__name__}.{value.name}"
+        case ValueType():
+            return str(value)
         case tuple() if not value:
             return "()"
         case tuple():

@@ -63,6 +63,13 @@ class Element:
     id: str
     properties: Mapping[str, Value] = field(compare=False, repr=False)
 
+    def only(self, columns: tuple[str, ...] | None) -> "Element":
+        """As a step hands it on: with these properties, or all when none were chosen yet."""
+        if columns is None:
+            return self
+        kept = {name: self.properties.get(name) for name in columns}
+        return Element(self.type_name, self.id, kept)
+
 
 Row = Mapping[str, Element | None]
 """A variable that is there without a value was left unbound by an optional block."""
@@ -190,9 +197,10 @@ class Execution:
 
     def step(self, step: ir.Step, row: Row) -> Iterator[Row]:
         match step:
-            case ir.Scan(variable, type_name, filters):
-                bound = ({**row, variable: node} for node in self.nodes(type_name))
-                yield from (each for each in bound if self.holds(filters, each))
+            case ir.Scan(variable, type_name, filters, columns):
+                for node in self.nodes(type_name):
+                    if self.holds(filters, {**row, variable: node}):
+                        yield {**row, variable: node.only(columns)}
             case ir.Expand():
                 yield from self.expand(step, row)
             case ir.Where(condition):
@@ -218,11 +226,15 @@ class Execution:
         for target, edge in self.ends(step, source):
             if step.target in row and row[step.target] != target:
                 continue
-            after = {**row, step.target: target}
-            if step.edge_variable is not None:
-                after[step.edge_variable] = edge
-            if self.holds(step.filters, after):
-                yield after
+            found: Row = {step.target: target}
+            if step.edge_variable is not None and edge is not None:
+                found = {**found, step.edge_variable: edge}
+            if not self.holds(step.filters, {**row, **found}):
+                continue
+            after = {step.target: target.only(step.columns), **row}
+            if step.edge_variable is not None and edge is not None:
+                after[step.edge_variable] = edge.only(step.edge_columns)
+            yield after
 
     def ends(self, step: ir.Expand, source: Element) -> list[tuple[Element, Element | None]]:
         """Where a walk arrives; once per edge when the edge is bound, once per node otherwise."""

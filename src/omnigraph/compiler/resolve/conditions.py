@@ -102,7 +102,7 @@ def _resolve_text_comparison(
         return resolved
     message = f"`{text.function}` is either a clause by itself or compared with `= true`"
     context.report(
-        Problem(Rule.U12, message, "to exclude what matches, put the clause into `not { }`"),
+        Problem(Rule.U10, message, "to exclude what matches, put the clause into `not { }`"),
         comparison.span,
     )
     return None
@@ -173,7 +173,7 @@ def _resolve_match_value(
 ) -> Operand | None:
     match value:
         case ast.Variable():
-            operand: Operand | None = resolve_parameter(value, context, rule=Rule.U6)
+            operand: Operand | None = resolve_parameter(value, context, rule=Rule.U4)
         case ast.Now(span):
             operand = Now(span=span)
         case _:
@@ -208,8 +208,9 @@ def fit_matched(constant: Constant, wanted: ValueType, label: str) -> Constant |
     problem = _find_unmatchable(constant, wanted, label)
     if problem is not None:
         return problem
-    single = wanted.item if wanted.is_list else wanted
-    return fit(constant, single, target=label, use=Use.MATCH)
+    if wanted.is_list:
+        return fit(constant, wanted.item, target=f"an element of {label}", use=Use.MATCH)
+    return fit(constant, wanted, target=label, use=Use.MATCH)
 
 
 def _find_unmatchable(constant: Constant, wanted: ValueType, label: str) -> Problem | None:

@@ -30,8 +30,6 @@ from omnigraph.compiler.typecheck import Problem, describe, hint_for_text
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
-_U64 = ValueType(Scalar.U64)
-
 
 class Use(Enum):
     """What a literal is put next to a property for."""
@@ -49,7 +47,7 @@ def resolve_literal(literal: ast.LiteralValue, context: Context) -> Constant | N
     """The constant a literal stands for, with the narrowest type the language gives it."""
     match literal:
         case ast.Literal(value, span):
-            return _resolve_plain(value, span, context)
+            return Constant(value, _type_plain(value), span)
         case ast.Null(span):
             return Constant(None, None, span)
         case ast.DateLiteral(text, span) | ast.DateTimeLiteral(text, span):
@@ -60,22 +58,13 @@ def resolve_literal(literal: ast.LiteralValue, context: Context) -> Constant | N
             assert_never(literal)
 
 
-def _resolve_plain(value: str | float, span: Span, context: Context) -> Constant | None:
-    match value:
-        case bool():
-            return Constant(value, BOOL, span)
-        case str():
-            return Constant(value, STRING, span)
-        case int() if _holds(Scalar.I64, value):
-            return Constant(value, I64, span)
-        case int() if _holds(Scalar.U64, value):
-            return Constant(value, _U64, span)
-        case float() if to_double(value) is not None:
-            return Constant(value, F64, span)
-        case _:
-            message = "the number is too large: no type of the language holds it"
-            context.report(Problem(Rule.U17, message), span)
-            return None
+def _type_plain(value: str | float) -> ValueType:
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, str):
+        return STRING
+    # The parser refuses integers that an I64 does not hold, and floats that are not finite.
+    return I64 if isinstance(value, int) else F64
 
 
 def _holds(integer: Scalar, value: int) -> bool:
@@ -93,7 +82,7 @@ def _resolve_temporal(
         return Constant(parse_datetime(text), DATETIME, span)
     except TemporalInvalid as error:
         name = "Date" if is_date else "DateTime"
-        context.report(Problem(Rule.U15, f"invalid {name} literal '{text}': {error}"), span)
+        context.report(Problem(Rule.U13, f"invalid {name} literal '{text}': {error}"), span)
         return None
 
 
@@ -107,7 +96,7 @@ def _resolve_list(
         if isinstance(item, ast.ListLiteral | ast.Null):
             what = "null" if isinstance(item, ast.Null) else "a list"
             message = f"{what} cannot be an element of a list"
-            context.report(Problem(Rule.U7, message), item.span)
+            context.report(Problem(Rule.U5, message), item.span)
             is_whole = False
             continue
         constant = resolve_literal(item, context)
@@ -116,7 +105,7 @@ def _resolve_list(
             continue
         if item_type is not None and not are_compatible(item_type, constant.type):
             message = f"a list holds values of one type, here {item_type} and {constant.type}"
-            context.report(Problem(Rule.U7, message), item.span)
+            context.report(Problem(Rule.U5, message), item.span)
             is_whole = False
             continue
         item_type = constant.type if item_type is None else _wider(item_type, constant.type)
@@ -129,9 +118,7 @@ def _resolve_list(
 
 def _wider(left: ValueType, right: ValueType) -> ValueType:
     """Of two compatible literal types, the one that covers both."""
-    if F64 in (left, right):
-        return F64
-    return _U64 if _U64 in (left, right) else left
+    return F64 if F64 in (left, right) else left
 
 
 def as_list(item: ValueType) -> ValueType:
@@ -157,7 +144,8 @@ def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Cons
     else:
         fitted = _fit_scalar(constant.value, constant.type, wanted, use)
     if isinstance(fitted, _Misfit):
-        return Problem(Rule.T3, f"{target} is {wanted}: {fitted.reason}", fitted.hint)
+        hint = fitted.hint or hint_for_text(constant, wanted)
+        return Problem(Rule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
     return Constant(fitted, wanted.required(), constant.span)
 
 
@@ -174,7 +162,7 @@ def _fit_null(
 ) -> Constant | Problem:
     if use is Use.MATCH:
         message = f"{target} is compared with null, which never matches"
-        return Problem(Rule.U13, message, "null is tested in a filter, with `is null`")
+        return Problem(Rule.U11, message, "null is tested in a filter, with `is null`")
     if not wanted.nullable:
         return Problem(Rule.T3, f"{target} is {wanted}: it cannot be null")
     return Constant(None, wanted, constant.span)
@@ -220,7 +208,7 @@ def _fit_scalar(
     value: Scalarish, given: ValueType, wanted: ValueType, use: Use
 ) -> Scalarish | _Misfit:
     if not are_compatible(given, wanted):
-        return _Misfit(f"{given} does not fit", hint_for_text(given, wanted))
+        return _Misfit(f"{given} does not fit")
     if wanted.enum_values is not None and value not in wanted.enum_values:
         allowed = ", ".join(wanted.enum_values)
         return _Misfit(f"invalid enum value '{value}'", f"allowed: {allowed}")

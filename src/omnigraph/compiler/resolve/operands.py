@@ -51,17 +51,16 @@ def misplaced(
     match expression:
         case ast.Word(text):
             hint = "aliases are for `order`; a property is written `$x.name`, a String in quotes"
-            return Problem(Rule.U10, f"'{text}' has no meaning here", hint)
+            return Problem(Rule.U8, f"'{text}' has no meaning here", hint)
         case ast.Aggregate(function):
-            hint = "give it an alias in `return` and order by that"
-            return Problem(Rule.U14, f"`{function}` can only be returned", hint)
+            return Problem(Rule.U12, f"`{function}` can only be returned: there is no group here")
         case ast.TextMatch(function):
             hint = f"write `{function}(…)` by itself, as a clause of `match`"
-            return Problem(Rule.U12, f"`{function}` filters rows; it is not a value", hint)
+            return Problem(Rule.U10, f"`{function}` filters rows; it is not a value", hint)
         case ast.Nearest() | ast.Bm25() | ast.Rrf():
             name = rank_name(expression)
             hint = "it stands first in `order`, and may then be returned as well"
-            return Problem(Rule.U11, f"`{name}` ranks rows; it is not a value here", hint)
+            return Problem(Rule.U9, f"`{name}` ranks rows; it is not a value here", hint)
         case _:
             assert_never(expression)
 
@@ -100,11 +99,13 @@ def resolve_parameter(
     if parameter is not None:
         return ParameterRef(parameter.name, parameter.type, variable.span)
     message = f"`${variable.name}` is not a declared parameter"
-    hint = suggest(variable.name, context.parameters)
-    if hint is None and variable.name in set(bound_names(context.pattern)):
-        hint = "only parameters can stand here; compare properties in a filter"
-    elif hint is None:
-        hint = f"declare it: `${variable.name}: String`"
+    best = closest(variable.name, context.parameters)
+    if best is not None:
+        hint = f"did you mean `${best}`?"
+    elif variable.name in set(bound_names(context.pattern)):
+        hint = "it is a variable of `match`, and only parameters can stand here"
+    else:
+        hint = "declare it after the name of the query"
     context.report(Problem(rule, message, hint), variable.span)
     return None
 
@@ -112,9 +113,9 @@ def resolve_parameter(
 def _unknown_variable(variable: ast.Variable, scope: Scope, context: Context) -> Problem:
     name = variable.name
     if name == ast.WILDCARD:
-        return Problem(Rule.U6, "`$_` stands for any node and cannot be read", "give it a name")
+        return Problem(Rule.U4, "`$_` stands for any node and cannot be read", "give it a name")
     message = f"`${name}` is neither a declared parameter nor bound above"
-    return Problem(Rule.U6, message, _hint_for_variable(name, scope, context))
+    return Problem(Rule.U4, message, _hint_for_variable(name, scope, context))
 
 
 def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:

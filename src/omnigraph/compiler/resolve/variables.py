@@ -2,7 +2,7 @@
 
 Rows are made by bindings and traversals first, and the blocks run on finished rows. A name that a
 block used for a variable of its own must therefore not be bound around that block later: the block
-would then mean that other variable (U20).
+would then mean that other variable (U17).
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ def declare(name: str, bound: Bound, span: Span, scope: Scope, context: Context)
     if name in scope.sealed:
         message = f"`${name}` is bound here, and above is a variable of a `not` block"
         hint = "bind it above that block, or use another name"
-        context.report(Problem(Rule.U20, message, hint), span)
+        context.report(Problem(Rule.U17, message, hint), span)
     scope.variables[name] = bound
 
 
@@ -35,7 +35,7 @@ def is_usable_node(variable: ast.Variable, scope: Scope, context: Context) -> bo
     if bound.optional and variable.name in scope.variables:
         message = f"`${variable.name}` comes from an `optional` block and cannot be bound outside"
         hint = "move this clause into that block, or into another `optional`"
-        context.report(Problem(Rule.U20, message, hint), variable.span)
+        context.report(Problem(Rule.U17, message, hint), variable.span)
         return False
     return True
 

@@ -29,20 +29,148 @@ def resolve_walk(clause: ast.Traversal, scope: Scope, context: Context) -> Walk:
     """The walk, with both ends bound in the scope. One that is wrong still connects its ends."""
     edge = _find_edge(clause, context)
     hops = _resolve_hops(clause, context)
-    ends = (clause.source, clause.target)
-    usable = [is_usable_node(each, scope, context) for each in ends]
-    if edge is not None and clause.undirected and edge.source != edge.target:
-        message = f"{edge} cannot be walked undirected: its ends have different types"
-        hint = f"write `{clause.edge.text}` without the angle brackets"
-        context.report(Problem(Rule.T22, _name(edge, message), hint), clause.edge.span)
-        edge = None
-    direction = None if edge is None or not all(usable) else _infer(clause, edge, scope, context)
-    if edge is None or direction is None:
-        source, target = (_bind_end(each, None, scope, context) for each in ends)
-        _bind_edge(clause, edge, scope, context)
-        return Walk(source, target, None, Direction.OUT, hops, None, clause)
+    usable = [is_usable_node(each, scope, context) for each in (clause.source, clause.target)]
+    direction = _infer(clause, edge, scope, context) if edge is not None and all(usable) else None
     near, far = _end_types(edge, direction)
     source = _bind_end(clause.source, near, scope, context)
     target = _bind_end(clause.target, far, scope, context)
     edge_variable = _bind_edge(clause, edge, scope, context)
+    if direction is None:
+        return Walk(source, target, None, Direction.OUT, hops, edge_variable, clause)
     return Walk(source, target, edge, direction, hops, edge_variable, clause)
+
+
+def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
+    name = clause.edge.text
+    edge = context.catalog.edge_named(name)
+    if edge is None:
+        best = closest(name, (each.name for each in context.catalog.edges))
+        hint = None if best is None else f"did you mean '{best[0].lower()}{best[1:]}'?"
+        context.report(Problem(Rule.T4, f"there is no edge type '{name}'", hint), clause.edge.span)
+    return edge
+
+
+def _resolve_hops(clause: ast.Traversal, context: Context) -> tuple[int, int]:
+    hops = clause.hops
+    if hops is None:
+        return 1, 1
+    low, high = hops.low, hops.high
+    if high is None:
+        message = f"hops {{{low},}} have no upper bound"
+        context.report(Problem(Rule.T15, message, f"write {{{low},5}}"), hops.span)
+    elif low < 1 or high < low:
+        message = f"hops {{{low},{high}}} are out of order: 1 ≤ low ≤ high"
+        context.report(Problem(Rule.T15, message), hops.span)
+    return low, low if high is None else high
+
+
+# ── direction ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _infer(
+    clause: ast.Traversal, edge: EdgeType, scope: Scope, context: Context
+) -> Direction | None:
+    """Which way the edge is walked from the left end, by the types known so far."""
+    if clause.undirected and edge.source != edge.target:
+        message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
+        hint = f"write `{clause.edge.text}` without the angle brackets"
+        context.report(Problem(Rule.T22, message, hint), clause.edge.span)
+        return None
+    left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
+    if clause.undirected:
+        direction: Direction | None = Direction.BOTH
+    elif left is not None:
+        direction = _leaving(left, edge)
+    elif right is not None:
+        direction = _arriving(right, edge)
+    else:
+        direction = Direction.OUT
+    misfit = _find_misfit(clause, edge, direction, scope)
+    if misfit is None:
+        return direction
+    known = _known_type(misfit, scope)
+    if known is None:
+        message = f"{_spell(edge)} cannot lead from `${misfit.name}` back to itself"
+    else:
+        message = f"`${misfit.name}` is bound to {known}, which {_spell(edge)} does not have there"
+    context.report(Problem(Rule.T5, message), misfit.span)
+    return None
+
+
+def _leaving(type_name: str, edge: EdgeType) -> Direction | None:
+    """The way that starts at this type. An edge within one type is walked as it is written."""
+    if type_name == edge.source:
+        return Direction.OUT
+    return Direction.IN if type_name == edge.target else None
+
+
+def _arriving(type_name: str, edge: EdgeType) -> Direction | None:
+    """The way that ends at this type."""
+    if type_name == edge.target:
+        return Direction.OUT
+    return Direction.IN if type_name == edge.source else None
+
+
+def _find_misfit(
+    clause: ast.Traversal, edge: EdgeType, direction: Direction | None, scope: Scope
+) -> ast.Variable | None:
+    """The end whose type the edge does not have there."""
+    left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
+    if direction is None:
+        return clause.source if left is not None else clause.target
+    near, far = _end_types(edge, direction)
+    if left is not None and left != near:
+        return clause.source
+    if right is not None and right != far:
+        return clause.target
+    is_loop = clause.source.name == clause.target.name != ast.WILDCARD
+    return clause.target if is_loop and near != far else None
+
+
+def _known_type(variable: ast.Variable, scope: Scope) -> str | None:
+    """What is known of an end so far; nothing of a wildcard, which is never bound."""
+    bound = scope.find(variable.name)
+    return None if bound is None else bound.type_name
+
+
+def _end_types(
+    edge: EdgeType | None, direction: Direction | None
+) -> tuple[str, str] | tuple[None, None]:
+    if edge is None or direction is None:
+        return None, None
+    if direction is Direction.IN:
+        return edge.target, edge.source
+    return edge.source, edge.target
+
+
+def _spell(edge: EdgeType) -> str:
+    return f"{edge.name}: {edge.source} -> {edge.target}"
+
+
+# ── binding ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _bind_end(variable: ast.Variable, type_name: str | None, scope: Scope, context: Context) -> str:
+    if variable.name == ast.WILDCARD:
+        return context.fresh_variable()
+    if scope.find(variable.name) is None:
+        declare(variable.name, Bound("node", type_name), variable.span, scope, context)
+    return variable.name
+
+
+def _bind_edge(
+    clause: ast.Traversal, edge: EdgeType | None, scope: Scope, context: Context
+) -> str | None:
+    variable = clause.edge_variable
+    if variable is None or variable.name == ast.WILDCARD:
+        return None
+    if clause.hops is not None:
+        message = f"`${variable.name}` stands for one edge, so the walk cannot have hop bounds"
+        context.report(Problem(Rule.T23, message), clause.hops.span)
+    if scope.find(variable.name) is not None:
+        message = f"`${variable.name}` is bound already and cannot stand for an edge as well"
+        context.report(Problem(Rule.T23, message), variable.span)
+        return None
+    bound = Bound("edge", None if edge is None else edge.name)
+    declare(variable.name, bound, variable.span, scope, context)
+    return variable.name

@@ -137,6 +137,7 @@ _MISTAKES = (
     _Mistake("write '!='", found=">", before="<"),
     _Mistake("write '!='", found="!|~"),
     _Mistake("write 'contains' or 'starts_with'", found="(?i:like|ilike|matches)"),
+    _Mistake("a list stands in brackets: [1, 2]", found=r"\(", before=r"\bin"),
     # Numbers and names.
     _Mistake("numbers have no exponent; write the digits out", found=r"[0-9]+[eE][0-9]*"),
     _Mistake("separate the number from the word", found="[0-9]+[A-Za-z_].*"),
@@ -190,6 +191,13 @@ _MISTAKES = (
         expected="','",
     ),
     _Mistake("parameters are separated by commas", found=r"\$.*", expected="','"),
+    # Bounds and comparisons.
+    _Mistake("hops have two bounds: {2,2}", found=r"\}", before=r"\{\s*[0-9]+"),
+    _Mistake(
+        "a mutation compares with = != < <= > >= only",
+        found="contains|starts_with|in|is",
+        before=r"\bwhere\s+\w+",
+    ),
     # Sections and statements.
     _Mistake(
         "parentheses follow the name of a query, even if it has no parameters",
@@ -205,6 +213,11 @@ _MISTAKES = (
     _Mistake(
         "a mutation's 'where' holds exactly one comparison", found="and|or", expected="'insert'"
     ),
+    _Mistake(_SECTIONS, found="return|order|limit|offset", expected="'match'"),
+    _Mistake(
+        "close the block before this section with '}'", found=r"\{", before=r"\b(return|order)"
+    ),
+    _Mistake("there is one '}' too many before this", found=r"\}", expected="'query'"),
     _Mistake(_EITHER, found="match|return", expected="'insert'"),
     _Mistake(_EITHER, found="insert|update|delete"),
     _Mistake(_SECTIONS, found="match|return|order|limit|offset"),
@@ -232,6 +245,8 @@ def _hint(unexpected: Unexpected) -> str | None:
     for keyword in keywords:
         if re.fullmatch(rf"{keyword}[0-9]+", found):
             return f"write '{keyword} {found.removeprefix(keyword)}'"
+    if not found and "'}'" in unexpected.expected:
+        return "a '{' before this is never closed"
     for mistake in _MISTAKES:
         if mistake.fits(unexpected):
             return mistake.hint
@@ -252,10 +267,12 @@ DIALECT = Dialect(
     },
     words=_WORDS,
     groups=_GROUPS,
-    # `query` may also be a name. Only a whole head begins a query, and then even if the query
-    # before it was never closed: `return { query count($x) }` has no ':' after its variable.
+    # `query` may also be a name, and the query before may never have been closed. So a query begins
+    # where a line or another query's brace is followed by it and a name, or with a whole head:
+    # `return { query count($x) }` has no ':' after its variable.
     declaration=(
-        rf"(?<![A-Za-z0-9_$])query{_GAP}++[a-z_][A-Za-z0-9_]*+{_GAP}*+\({_GAP}*+"
+        rf"(?:(?<![^\n])|(?<=\}})|(?<=\}} ))query{_GAP}++[a-z_]"
+        rf"|(?<![A-Za-z0-9_$])query{_GAP}++[a-z_][A-Za-z0-9_]*+{_GAP}*+\({_GAP}*+"
         rf"(?:\){_GAP}*+[@{{]|\$[a-z_][A-Za-z0-9_]*+{_GAP}*+:)"
     ),
     hint=_hint,

@@ -14,7 +14,7 @@ from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.mistakes import DIALECT
 from omnigraph.lang.query.rules import Rule
-from omnigraph.lang.source import Source
+from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import Reading, load_grammar, parse_tree, quoted, span_of
 
 NESTING_MAX = 100
@@ -29,7 +29,9 @@ def parse(source: Source) -> ast.File:
     """The tree of a `.gq` text. Raises `QueryInvalid` with every reason, not just the first."""
     reading = Reading(source, DIALECT)
     tree = parse_tree(grammar(), reading)
-    queries = () if tree is None else tuple(_Reader(reading).queries(tree))
+    # What could be read is looked at too, so that all that is wrong with it is said at once.
+    trees = reading.salvaged if tree is None else _trees(tree.children)
+    queries = tuple(_Reader(reading).queries(trees))
     if reading.findings:
         raise QueryInvalid(reading.sorted_findings())
     return ast.File(queries)
@@ -52,15 +54,16 @@ class _Reader:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
-    def queries(self, tree: Tree[Token]) -> Iterator[ast.Query]:
+    def queries(self, trees: Iterable[Tree[Token]]) -> Iterator[ast.Query]:
         seen: dict[str, int] = {}
-        for child in _trees(tree.children):
-            deep = _find_nested_too_deeply(child)
+        for tree in trees:
+            deep = _find_nested_too_deeply(tree)
             if deep is not None:
                 message = f"this is nested too deeply; the limit is {NESTING_MAX} levels"
-                self._reading.report(Rule.NESTING, message, span_of(deep))
+                start = span_of(deep).start
+                self._reading.report(Rule.NESTING, message, Span(start, start + 1))
                 continue
-            query = self._query(child)
+            query = self._query(tree)
             line = self._reading.source.line_at(query.name.span.start)
             if query.name.text in seen:
                 message = (

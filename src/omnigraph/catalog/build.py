@@ -1,0 +1,204 @@
+"""Schema tree → `Catalog`, or every diagnostic at once.
+
+The passes follow each other as the rules are lettered: D and I (`declare`), A (`annotate`),
+C (`constrain`), the values of `@default` (`defaults`), then K and R here, over all types. A pass
+never stops another; the catalog is assembled only if none of them found anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from omnigraph.catalog.annotate import annotation_text, check_annotations
+from omnigraph.catalog.canonical import (
+    EntityKind,
+    property_id,
+    sort_annotations,
+    sort_constraints,
+    type_id,
+)
+from omnigraph.catalog.constrain import check_constraints
+from omnigraph.catalog.declare import declare
+from omnigraph.catalog.defaults import check_defaults
+from omnigraph.catalog.draft import Draft, DraftProperty, DraftType, Findings
+from omnigraph.catalog.model import (
+    Annotation,
+    Catalog,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.rules import Rule
+from omnigraph.errors import SchemaInvalid
+from omnigraph.lang.schema import ast
+from omnigraph.lang.schema.parser import parse
+from omnigraph.lang.source import Source
+from omnigraph.lang.syntax import close_match
+
+
+def compile_schema(source: Source) -> Catalog:
+    """The catalog that a `.pg` text describes. Raises `SchemaInvalid` with everything wrong."""
+    return build(parse(source), source)
+
+
+def build(schema: ast.Schema, source: Source) -> Catalog:
+    """The catalog of a parsed schema; `source` is what it was parsed from."""
+    findings = Findings(source)
+    declared = declare(schema, findings)
+    draft = Draft(
+        declared.interfaces,
+        tuple(_check_type(each, findings) for each in declared.nodes),
+        tuple(_check_type(each, findings) for each in declared.edges),
+    )
+    _check_names(draft, findings)
+    _check_ends(draft, findings)
+    _check_ids(draft, findings)
+    if found := findings.sorted():
+        raise SchemaInvalid(found)
+    return _assemble(draft)
+
+
+def _check_type(draft: DraftType, findings: Findings) -> DraftType:
+    """Passes A and C over one type; the constraints written as annotations join the others."""
+    marks = check_annotations(draft, findings)
+    constraints = sorted((*draft.constraints, *marks), key=lambda each: each.span)
+    whole = replace(draft, constraints=tuple(constraints))
+    check_constraints(whole, findings)
+    check_defaults(whole, findings)
+    return whole
+
+
+def _check_names(draft: Draft, findings: Findings) -> None:
+    """A name means one thing among its kind. Edges are also told apart without regard to case."""
+    for rule, kind, names in (
+        (Rule.R1, "interface", [each.name for each in draft.interfaces]),
+        (Rule.K1, "node", [each.name for each in draft.nodes]),
+        (Rule.K2, "edge", [each.name for each in draft.edges]),
+    ):
+        for name in _repeats(names):
+            findings.add(rule, f"{kind} {name.text} is declared twice", name.span)
+    firsts: dict[str, str] = {}
+    for edge in draft.edges:
+        first = firsts.setdefault(edge.name.text.lower(), edge.name.text)
+        if first != edge.name.text:
+            findings.add(
+                Rule.K4,
+                f"edges {first} and {edge.name.text} differ only in case",
+                edge.name.span,
+                hint="traversals and loads find edges whatever the case of their name",
+            )
+
+
+def _repeats(names: Sequence[ast.Name]) -> Iterator[ast.Name]:
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            yield name
+        seen.add(name.text)
+
+
+def _check_ends(draft: Draft, findings: Findings) -> None:
+    nodes = {each.name.text for each in draft.nodes}
+    interfaces = {each.name.text for each in draft.interfaces}
+    for edge in draft.edges:
+        assert isinstance(edge.written, ast.Edge)
+        for end in (edge.written.source, edge.written.target):
+            if end.text in nodes:
+                continue
+            known = "is an interface" if end.text in interfaces else "is not declared"
+            findings.add(
+                Rule.K3,
+                f"edge {edge.name.text} needs a node {end.text}, which {known}",
+                end.span,
+                hint=close_match(end.text, nodes),
+            )
+
+
+def _check_ids(draft: Draft, findings: Findings) -> None:
+    """The canonical form calls types and properties by a hash, which two names may share."""
+    types: dict[int, str] = {}
+    for kind, name, properties in _entities(draft):
+        first = types.setdefault(type_id(kind, name.text), f"{kind} {name.text}")
+        if first != f"{kind} {name.text}":
+            findings.add(
+                Rule.R3,
+                f"{kind} {name.text} has the same 32-bit id as {first}",
+                name.span,
+                hint="rename one of them",
+            )
+        ids: dict[int, str] = {}
+        for each in properties:
+            other = ids.setdefault(property_id(kind, name.text, each.name), each.name)
+            if other != each.name:
+                findings.add(
+                    Rule.R4,
+                    f"in {kind} {name.text}, '{each.name}' has the same 32-bit id as '{other}'",
+                    each.written.name.span,
+                    hint="rename one of them",
+                )
+
+
+def _entities(
+    draft: Draft,
+) -> Iterator[tuple[EntityKind, ast.Name, tuple[DraftProperty, ...]]]:
+    for interface in draft.interfaces:
+        yield "interface", interface.name, interface.properties
+    for each in (*draft.nodes, *draft.edges):
+        yield each.kind, each.name, each.properties
+
+
+def _assemble(draft: Draft) -> Catalog:
+    """The catalog in canonical order."""
+    interfaces = (
+        InterfaceType(each.name.text, _properties(each.properties)) for each in draft.interfaces
+    )
+    return Catalog(
+        interfaces=tuple(sorted(interfaces, key=lambda each: each.name)),
+        nodes=tuple(sorted(map(_node, draft.nodes), key=lambda each: each.name)),
+        edges=tuple(sorted(map(_edge, draft.edges), key=lambda each: each.name)),
+    )
+
+
+def _node(draft: DraftType) -> NodeType:
+    assert isinstance(draft.written, ast.Node)
+    return NodeType(
+        draft.name.text,
+        properties=_properties(draft.properties),
+        constraints=sort_constraints([each.value for each in draft.constraints]),
+        implements=tuple(sorted({each.text for each in draft.written.implements})),
+        annotations=_annotations(draft.written.annotations),
+    )
+
+
+def _edge(draft: DraftType) -> EdgeType:
+    assert isinstance(draft.written, ast.Edge)
+    return EdgeType(
+        draft.name.text,
+        source=draft.written.source.text,
+        target=draft.written.target.text,
+        properties=_properties(draft.properties),
+        cardinality=draft.cardinality,
+        constraints=sort_constraints([each.value for each in draft.constraints]),
+        annotations=_annotations(draft.written.annotations),
+    )
+
+
+def _properties(properties: Sequence[DraftProperty]) -> tuple[Property, ...]:
+    built = (
+        Property(each.name, each.type, _annotations(each.written.annotations))
+        for each in properties
+    )
+    return tuple(sorted(built, key=lambda each: each.name))
+
+
+def _annotations(written: Sequence[ast.Annotation]) -> tuple[Annotation, ...]:
+    return sort_annotations(
+        [
+            Annotation(
+                each.name,
+                annotation_text(each),
+                tuple(sorted((name, value.text) for name, value in each.keywords)),
+            )
+            for each in written
+        ]
+    )

@@ -1,0 +1,92 @@
+"""The id of a keyed row: a text that is a function of its key, the same however it was written.
+
+Strings stand for themselves, integers are decimal, booleans are `true` and `false`, a Date is its
+days and a DateTime its milliseconds since the epoch, a float is the shortest decimal that names it
+at the width it is stored with. Several members make a JSON array of those texts, in the order of
+the members' names.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from decimal import Decimal
+from math import isfinite
+
+import numpy as np
+
+from omnigraph.catalog.model import NodeType
+from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Scalar, ValueType
+from omnigraph.errors import KeyInvalid
+
+KeyValue = str | int | float | bool | None
+"""A member of a key as it is stored: a Date is days, a DateTime milliseconds."""
+
+_STORED_WIDTH = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
+
+
+def derive_id(node: NodeType, values: Mapping[str, KeyValue]) -> str:
+    """The id of a row of a keyed node. Raises `KeyInvalid` if a member has no key text."""
+    assert node.key, "a node without a key gets its ids from elsewhere"
+    texts = [_member_text(node, name, values.get(name)) for name in node.key]
+    if len(texts) == 1:
+        return texts[0]
+    return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
+def key_text(value: KeyValue, value_type: ValueType) -> str:
+    """The canonical text of one member. Raises `KeyInvalid`, with no property named."""
+    text = _find_text(value, value_type)
+    if text is None:
+        raise KeyInvalid(None, declared=str(value_type), value=value)
+    return text
+
+
+def _member_text(node: NodeType, name: str, value: KeyValue) -> str:
+    member = node.find(name)
+    assert member is not None, "the members of a key are properties"
+    text = _find_text(value, member.type)
+    if text is None:
+        raise KeyInvalid(f"{node.name}.{name}", declared=str(member.type), value=value)
+    return text
+
+
+def _find_text(value: KeyValue, value_type: ValueType) -> str | None:
+    base = value_type.base
+    if not isinstance(base, Scalar) or value_type.is_list:
+        return None
+    match value:
+        case bool():
+            return str(value).lower() if base is Scalar.BOOL else None
+        case str():
+            return value if base is Scalar.STRING and _is_encodable(value) else None
+        case int() if (bounds := INTEGER_BOUNDS.get(_STORED_WIDTH.get(base, base))) is not None:
+            return str(value) if bounds[0] <= value <= bounds[1] else None
+        case int() | float() if base in FLOATS:
+            return _float_text(value, base)
+        case _:
+            return None
+
+
+def _is_encodable(text: str) -> bool:
+    """JSON can name half of a surrogate pair; no table can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _float_text(value: float, base: Scalar) -> str | None:
+    width = "<f" if base is Scalar.F32 else "<d"
+    try:
+        (stored,) = struct.unpack(width, struct.pack(width, value))
+    except OverflowError:
+        return None
+    if not isfinite(stored):
+        return None
+    if stored == 0:
+        return "0"
+    # numpy knows the shortest digits of a 32-bit float; Python's own would be those of 64 bits.
+    shortest = str(np.float32(stored)) if base is Scalar.F32 else repr(stored)
+    text = format(Decimal(shortest), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,30 @@
+"""`omnigraph init`: make a graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.render import print_line
+
+
+def init(
+    context: typer.Context,
+    uri: Annotated[str, typer.Argument(help="Where: a path, file:// or s3://.")],
+    *,
+    schema: Annotated[Path, typer.Option(help="The schema, a .pg file.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Clear the remains of an init that was killed.")
+    ] = False,
+) -> None:
+    """Make an empty graph.
+
+    Refuses where there is one, with or without --force.
+    """
+    from omnigraph.sdk import local
+
+    settings: Globals = context.obj
+    graph = local.init(uri, schema, force=force, actor=find_actor(settings))
+    print_line(f"initialized {graph.uri}")

@@ -1,0 +1,107 @@
+"""The operator's configuration: `~/.omnigraph/config.yaml`, or `$OMNIGRAPH_HOME/config.yaml`.
+
+No file means no settings. Keys we do not know are named in a warning, because a misspelt one would
+otherwise be silently without effect.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from omnigraph.cli.render import print_note
+from omnigraph.errors import ConfigInvalid
+
+HOME: Final = "OMNIGRAPH_HOME"
+PROFILE: Final = "OMNIGRAPH_PROFILE"
+
+_KNOWN: Final = ("operator", "servers", "clusters", "defaults", "profiles", "aliases")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a command looks for its graph: one of these, or none."""
+
+    store: str | None = None
+    server: str | None = None
+    cluster: str | None = None
+    default_graph: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    actor: str | None = None
+    defaults: Scope = field(default_factory=Scope)
+    profiles: Mapping[str, Scope] = field(default_factory=dict)
+
+
+def config_path() -> Path:
+    home = os.environ.get(HOME)
+    return (Path(home).expanduser() if home else Path.home() / ".omnigraph") / "config.yaml"
+
+
+def read_config() -> Config:
+    """Raises ConfigInvalid."""
+    path = config_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(str(path), reason=str(error)) from error
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigInvalid(str(path), reason=f"it is not YAML: {error}") from error
+    return _read_document(document or {}, path)
+
+
+def _read_document(document: object, path: Path) -> Config:
+    sections = _mapping(document, "the file", path)
+    for key in sections:
+        if key not in _KNOWN:
+            print_note(f"warning: {path}: unknown key '{key}'")
+    operator = _mapping(sections.get("operator") or {}, "operator", path)
+    profiles = _mapping(sections.get("profiles") or {}, "profiles", path)
+    return Config(
+        actor=_text(operator.get("actor"), "operator.actor", path),
+        defaults=_scope(sections.get("defaults") or {}, "defaults", path),
+        profiles={
+            str(name): _profile(found, f"profiles.{name}", path) for name, found in profiles.items()
+        },
+    )
+
+
+def _profile(found: object, where: str, path: Path) -> Scope:
+    scope = _scope(found or {}, where, path)
+    if [scope.store, scope.server, scope.cluster].count(None) != 2:
+        raise ConfigInvalid(str(path), reason=f"{where} needs one of store, server and cluster")
+    return scope
+
+
+def _scope(found: object, where: str, path: Path) -> Scope:
+    section = _mapping(found, where, path)
+    scope = Scope(
+        **{
+            name: _text(section.get(name), f"{where}.{name}", path)
+            for name in ("store", "server", "cluster", "default_graph")
+        }
+    )
+    if scope.store is not None and scope.default_graph is not None:
+        raise ConfigInvalid(str(path), reason=f"{where}: a store is one graph; drop default_graph")
+    return scope
+
+
+def _mapping(found: object, where: str, path: Path) -> Mapping[str, object]:
+    if not isinstance(found, dict):
+        raise ConfigInvalid(str(path), reason=f"{where} must be a mapping")
+    return found
+
+
+def _text(found: object, where: str, path: Path) -> str | None:
+    if found is None or isinstance(found, str):
+        return found
+    raise ConfigInvalid(str(path), reason=f"{where} must be text, not {found!r}")

@@ -1,0 +1,90 @@
+"""What a reader holds: one commit, and the version of every table it shows.
+
+A snapshot never changes. Opening a table of it always gives the same rows, whatever writers do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.commit.base import Bases, read_past
+from omnigraph.commit.manifest import Manifest, Pin, TableVersion
+from omnigraph.commit.records import Commit, VersionFile
+from omnigraph.errors import CommitNotFound, ManifestCorrupt, TableUnknown
+from omnigraph.ids import (
+    BranchName,
+    CommitId,
+    TableKey,
+    Version,
+    graph_branch,
+    lance_branch,
+)
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Handle, TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One consistent view of all tables."""
+
+    branch: BranchName
+    manifest_version: Version
+    commit: Commit | None
+    """The newest commit it shows; a graph from before lineage was kept in the manifest has none."""
+    pins: Mapping[TableKey, Pin]
+
+    def pin(self, key: TableKey) -> Pin:
+        """Raises TableUnknown."""
+        try:
+            return self.pins[key]
+        except KeyError:
+            raise TableUnknown(key) from None
+
+
+def snapshot_of(manifest: Manifest) -> Snapshot:
+    return Snapshot(manifest.branch, manifest.version, manifest.head, manifest.pins)
+
+
+def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) -> Snapshot:
+    """A branch as its manifest stood at a version. Raises VersionNotFound, BranchNotFound."""
+    return snapshot_of(read_past(stores, branch, version))
+
+
+def snapshot_at_commit(stores: Stores, commit: Commit) -> Snapshot:
+    """The graph as a commit left it.
+
+    Raises VersionNotFound when it was cleaned up, BranchNotFound when its branch was deleted, and
+    ManifestCorrupt when the version it records does not hold it.
+    """
+    manifest = read_past(stores, commit.branch, commit.manifest_version)
+    if manifest.head is not None and manifest.log.find(commit.id) is None:
+        raise ManifestCorrupt(
+            commit.id,
+            reason=f"version {commit.manifest_version} of '{commit.branch}' does not show it",
+        )
+    return snapshot_of(manifest)
+
+
+def find_commit(bases: Bases, branches: "tuple[BranchName, ...]", commit_id: CommitId) -> Commit:
+    """A commit, looked for on each branch in turn. Raises CommitNotFound."""
+    for branch in branches:
+        found = bases.current(branch).manifest.log.find(commit_id)
+        if found is not None:
+            return found
+    raise CommitNotFound(commit_id)
+
+
+def open_pin(stores: Stores, pin: Pin) -> Handle:
+    """The rows a snapshot shows of one table."""
+    return stores.tables.open_at(TableRef(pin.path, lance_branch(pin.owner)), pin.version)
+
+
+def describe_table(stores: Stores, key: TableKey, handle: Handle) -> TableVersion:
+    """What a manifest row says of a version of a table."""
+    file = stores.tables.locate_version(handle)
+    return TableVersion(
+        key,
+        Version(handle.version),
+        graph_branch(handle.ref.branch),
+        handle.row_count,
+        VersionFile(file.path, file.size_bytes, file.tag),
+    )

@@ -1,0 +1,32 @@
+"""The version of the format, as a manifest states it: a key in the metadata of its schema.
+
+A manifest without one, or with one that is no number, is of version 1. Above `CURRENT` is refused,
+reading or writing: an older program must not guess at a newer format. Below `FLOOR` is refused too:
+no step forward from there is kept.
+"""
+
+from typing import Final
+
+from omnigraph.errors import FormatTooNew, FormatTooOld
+from omnigraph.ids import BranchName
+from omnigraph.storage.tables import Handle
+
+KEY: Final = "omnigraph:internal_schema_version"
+CURRENT: Final = 4
+FLOOR: Final = 1
+LINEAGE_IN_MANIFEST: Final = 4
+"""From this version on the commits are rows of the manifest."""
+
+
+def read_stamp(handle: Handle) -> int:
+    text = (handle.schema.metadata or {}).get(KEY.encode(), b"").decode()
+    return int(text) if text.isascii() and text.isdigit() else FLOOR
+
+
+def check_stamp(handle: Handle, branch: BranchName) -> None:
+    """Raises FormatTooNew or FormatTooOld."""
+    stamp = read_stamp(handle)
+    if stamp > CURRENT:
+        raise FormatTooNew(branch, found=stamp, supported=CURRENT)
+    if stamp < FLOOR:
+        raise FormatTooOld(branch, found=stamp, supported=FLOOR)

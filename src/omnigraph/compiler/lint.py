@@ -1,0 +1,230 @@
+"""A report on a file of queries: which are right, what they touch, and what looks forgotten.
+
+Nothing is run, and nothing raises: a file that does not even parse is a report too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.compiler.ir import Mutation, Update
+from omnigraph.compiler.operation import Operation, describe_operation
+from omnigraph.compiler.resolve import CheckedQuery, check_file
+from omnigraph.errors import QueryInvalid
+from omnigraph.lang.query import ast
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.source import Severity, Source
+
+NO_PARAMETERS = "the mutation declares no parameters: it writes the same values every time"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFile:
+    """The schema was read from a file."""
+
+    path: str
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": "file", "path": self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaGraph:
+    """The schema is the one a graph has accepted."""
+
+    uri: str
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": "graph", "uri": self.uri}
+
+
+@dataclass(frozen=True, slots=True)
+class LintResult:
+    """What there is to say about one query."""
+
+    name: str
+    kind: str
+    """`read` or `mutation`."""
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    operation: Operation | None = None
+
+    @property
+    def status(self) -> str:
+        return "ok" if self.error is None else "error"
+
+    def to_json(self) -> dict[str, object]:
+        document: dict[str, object] = {
+            "name": self.name,
+            "kind": self.kind,
+            "status": self.status,
+        }
+        if self.warnings:
+            document["warnings"] = list(self.warnings)
+        if self.error is not None:
+            document["error"] = self.error
+        if self.operation is not None:
+            document["operation"] = self.operation.to_json()
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """What there is to say about the file as a whole."""
+
+    severity: Severity
+    code: str
+    message: str
+    type_name: str | None = None
+    property: str | None = None
+    query_names: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        document: dict[str, object] = {
+            "severity": self.severity.value,
+            "code": self.code,
+            "message": self.message,
+        }
+        if self.type_name is not None:
+            document["type_name"] = self.type_name
+        if self.property is not None:
+            document["property"] = self.property
+        if self.query_names:
+            document["query_names"] = list(self.query_names)
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    schema_source: SchemaFile | SchemaGraph
+    query_path: str
+    results: tuple[LintResult, ...]
+    findings: tuple[LintFinding, ...]
+
+    @property
+    def errors(self) -> int:
+        failed = sum(each.error is not None for each in self.results)
+        return failed + self._count(Severity.ERROR)
+
+    @property
+    def warnings(self) -> int:
+        given = sum(len(each.warnings) for each in self.results)
+        return given + self._count(Severity.WARNING)
+
+    @property
+    def infos(self) -> int:
+        return self._count(Severity.INFO)
+
+    @property
+    def status(self) -> str:
+        return "error" if self.errors else "ok"
+
+    def _count(self, severity: Severity) -> int:
+        return sum(each.severity is severity for each in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "status": self.status,
+            "schema_source": self.schema_source.to_json(),
+            "query_path": self.query_path,
+            "queries_processed": len(self.results),
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "infos": self.infos,
+            "results": [each.to_json() for each in self.results],
+            "findings": [each.to_json() for each in self.findings],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for people: a line per query, warning and finding, and a summary."""
+        for result in self.results:
+            if result.error is None:
+                yield f"OK    query '{result.name}' ({result.kind})"
+            else:
+                yield f"ERROR query '{result.name}' ({result.kind})"
+                yield from (f"      {line}" for line in result.error.splitlines())
+            yield from (f"WARN  query '{result.name}': {each}" for each in result.warnings)
+        for finding in self.findings:
+            yield f"{_LABELS[finding.severity]} [{finding.code}] {finding.message}"
+        yield (
+            f"INFO  Lint complete: {len(self.results)} queries, {self.errors} errors, "
+            f"{self.warnings} warnings, {self.infos} infos"
+        )
+
+
+_LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARN ", Severity.INFO: "INFO "}
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def lint(
+    source: Source, catalog: Catalog, *, schema_source: SchemaFile | SchemaGraph
+) -> LintReport:
+    """Check every query of a file against a schema."""
+    try:
+        file = parse(source)
+    except QueryInvalid as error:
+        unparsed = LintFinding(Severity.ERROR, "Q000", str(error))
+        return LintReport(schema_source, source.name, (), (unparsed,))
+    checked = check_file(file, catalog, source)
+    return LintReport(
+        schema_source,
+        source.name,
+        tuple(_report(each, catalog) for each in checked),
+        tuple(sorted(_find_never_updated(checked, catalog), key=_rank)),
+    )
+
+
+def _rank(finding: LintFinding) -> tuple[int, str, str, str]:
+    return (
+        _RANKS[finding.severity],
+        finding.type_name or "",
+        finding.property or "",
+        finding.message,
+    )
+
+
+def _report(checked: CheckedQuery, catalog: Catalog) -> LintResult:
+    query = checked.query
+    is_mutation = isinstance(query.body, ast.Mutation)
+    return LintResult(
+        name=query.name.text,
+        kind="mutation" if is_mutation else "read",
+        warnings=(NO_PARAMETERS,) if is_mutation and not query.parameters else (),
+        error="\n".join(
+            f"{each.family}: {each.message} [{each.code}]" for each in checked.diagnostics
+        )
+        or None,
+        operation=None
+        if checked.resolved is None
+        else describe_operation(query, checked.resolved, catalog),
+    )
+
+
+# ── L201 ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_never_updated(checked: Sequence[CheckedQuery], catalog: Catalog) -> Iterator[LintFinding]:
+    """L201: nullable properties of updated types that no update of the file ever sets."""
+    updates: dict[str, list[tuple[str, Update]]] = {}
+    for each in checked:
+        if isinstance(each.resolved, Mutation):
+            for statement in each.resolved.statements:
+                if isinstance(statement, Update):
+                    of_type = updates.setdefault(statement.type_name, [])
+                    of_type.append((each.resolved.name, statement))
+    for type_name, of_type in updates.items():
+        node = catalog.node(type_name)
+        assert node is not None, "only updates of node types resolve"
+        assigned = {each.column for _, update in of_type for each in update.assignments}
+        names = tuple(sorted({name for name, _ in of_type}))
+        for name in _settable(node):
+            if name not in assigned:
+                message = f"no update in this file sets the nullable property {type_name}.{name}"
+                yield LintFinding(Severity.WARNING, "L201", message, type_name, name, names)
+
+
+def _settable(node: NodeType) -> Iterator[str]:
+    """What an update may set to null: neither part of the key nor made by `@embed`."""
+    for each in node.properties:
+        if each.type.nullable and each.name not in node.key and each.embed is None:
+            yield each.name

@@ -1,0 +1,284 @@
+"""Steps to operators, one for one. Nothing is moved here; what can be improved was, by the passes.
+
+Three things are decided that the steps leave open: how a scan reaches its nodes, what one row of an
+expand stands for, and which variables tie a block to the rows around it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compiler import ir, plan
+from omnigraph.compiler.access import KeyPart, find_index, find_key, is_spelled_alike
+from omnigraph.compiler.scope import (
+    bound_by,
+    conjuncts_of,
+    is_named,
+    mentioned_in,
+    ranked_variable,
+    ranking_of,
+    selected_by_rank,
+    variables_of,
+)
+from omnigraph.ids import TypeKind
+
+
+def lower(query: ir.Query, catalog: Catalog) -> plan.Plan:
+    match query:
+        case ir.Read():
+            return plan.ReadPlan(query.name, query.parameters, _lower_read(query, catalog))
+        case ir.Mutation():
+            statements = tuple(_lower_statement(each, catalog) for each in query.statements)
+            return plan.MutationPlan(query.name, query.parameters, statements)
+        case _:
+            assert_never(query)
+
+
+# ── reads ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lower_read(query: ir.Read, catalog: Catalog) -> plan.Operator:
+    block = _Block(catalog, query)
+    for step in query.steps:
+        block.add(step)
+    rank = ranking_of(query)
+    rows = block.rows
+    if rank is not None and selected_by_rank(query) is None:
+        rows = _top_ranked(rows, query, rank, block.types[ranked_variable(rank)])
+    if query.is_aggregate:
+        return _lower_groups(query, rows)
+    if rank is not None:
+        # The rank decides alone; further keys cannot matter, since no two nodes share a place.
+        rows = plan.Sort(rows, (plan.ByRank(ranked_variable(rank)),), _ties(query))
+    elif query.order:
+        rows = plan.Sort(rows, tuple(_sort_key(query, each) for each in query.order), _ties(query))
+    return plan.Project(_limited(query, rows), tuple(map(_column, query.outputs)))
+
+
+def _lower_groups(query: ir.Read, rows: plan.Operator) -> plan.Operator:
+    groups: plan.Operator = plan.Aggregate(rows, tuple(map(_group_column, query.outputs)))
+    if query.order:
+        expressions = [each.expression for each in query.outputs]
+        keys = (
+            plan.ByColumn(
+                each.key if isinstance(each.key, int) else expressions.index(each.key),
+                each.descending,
+            )
+            for each in query.order
+        )
+        groups = plan.SortColumns(groups, tuple(keys))
+    return _limited(query, groups)
+
+
+def _top_ranked(
+    rows: plan.Operator, query: ir.Read, rank: ir.Rank, type_name: str
+) -> plan.TopRanked:
+    variable = ranked_variable(rank)
+    return plan.TopRanked(rows, variable, type_name, rank, query.limit, query.offset)
+
+
+def _limited(query: ir.Read, rows: plan.Operator) -> plan.Operator:
+    if query.limit is None and query.offset is None:
+        return rows
+    return plan.Limit(rows, query.offset, query.limit)
+
+
+def _ties(query: ir.Read) -> tuple[str, ...]:
+    return tuple(sorted(filter(is_named, bound_by(query.steps))))
+
+
+def _sort_key(query: ir.Read, ordering: ir.Ordering) -> plan.ByValue:
+    key = ordering.key
+    operand = query.outputs[key].expression if isinstance(key, int) else key
+    assert not isinstance(operand, ir.Aggregate | ir.Nearest | ir.Bm25 | ir.Rrf), operand
+    return plan.ByValue(operand, ordering.descending)
+
+
+def _column(output: ir.Output) -> plan.Column:
+    assert not isinstance(output.expression, ir.Aggregate), output
+    return plan.Column(output.name, output.expression, output.type)
+
+
+def _group_column(output: ir.Output) -> plan.GroupColumn:
+    assert not isinstance(output.expression, ir.Nearest | ir.Bm25 | ir.Rrf), output
+    return plan.GroupColumn(output.name, output.expression, output.type)
+
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Block:
+    """A sequence of steps on its way to being a tree."""
+
+    catalog: Catalog
+    query: ir.Read
+    rows: plan.Operator = field(default_factory=plan.OneRow)
+    types: dict[str, str] = field(default_factory=dict)
+    """What is bound so far, and to which type."""
+    depth: int = 0
+
+    def add(self, step: ir.Step) -> None:
+        match step:
+            case ir.Scan(variable, type_name):
+                leaf = self._leaf(step)
+                is_first = self.rows == plan.OneRow()
+                self.rows = leaf if is_first else plan.CrossJoin(self.rows, leaf)
+                self.types[variable] = type_name
+            case ir.Expand():
+                self.rows = self._expand(step)
+                self.types.setdefault(step.target, step.target_type)
+                if step.edge_variable is not None:
+                    self.types[step.edge_variable] = step.edge
+            case ir.Where(condition):
+                self.rows = self._filter(condition)
+            case ir.Without(steps):
+                inner, on = self._inner(steps)
+                self.rows = plan.AntiJoin(self.rows, inner.rows, on)
+            case ir.Optionally(steps):
+                inner, on = self._inner(steps)
+                binds = tuple(sorted(inner.types.keys() - self.types.keys()))
+                self.rows = plan.LeftJoin(self.rows, inner.rows, on, binds)
+                self.types |= inner.types
+            case _:
+                assert_never(step)
+
+    def _inner(self, steps: Sequence[ir.Step]) -> "tuple[_Block, tuple[str, ...]]":
+        on = tuple(sorted(self.types.keys() & mentioned_in(steps)))
+        inner = _Block(
+            self.catalog,
+            self.query,
+            plan.Given(on) if on else plan.OneRow(),
+            dict(self.types),
+            self.depth + 1,
+        )
+        for step in steps:
+            inner.add(step)
+        return inner, on
+
+    def _filter(self, condition: ir.Condition) -> plan.Filter:
+        """Filters that follow each other are one."""
+        parts = conjuncts_of(condition)
+        if isinstance(self.rows, plan.Filter):
+            return plan.Filter(self.rows.input, self.rows.conditions + parts)
+        return plan.Filter(self.rows, parts)
+
+    def _leaf(self, step: ir.Scan) -> plan.Operator:
+        rank = ranking_of(self.query)
+        is_ranked = self.depth == 0 and step.variable == selected_by_rank(self.query)
+        if rank is None or not is_ranked:
+            return self._scan(step, step.filters)
+        filters = dict.fromkeys((*step.filters, *_conditions_on(step.variable, self.query.steps)))
+        return _top_ranked(self._scan(step, tuple(filters)), self.query, rank, step.type_name)
+
+    def _scan(
+        self, step: ir.Scan, filters: tuple[ir.Condition, ...]
+    ) -> plan.NodeScan | plan.KeyLookup:
+        node = self.catalog.node(step.type_name)
+        assert node is not None, step.type_name
+        columns = step.columns
+        if columns is None:
+            columns = tuple(each.name for each in node.properties)
+        key = find_key(filters, node)
+        if key is not None:
+            left = tuple(each for each in filters if not _is_part(each, key))
+            return plan.KeyLookup(step.type_name, step.variable, key, left, columns)
+        index = find_index(filters, node)
+        return plan.NodeScan(step.type_name, step.variable, filters, columns, index)
+
+    def _expand(self, step: ir.Expand) -> plan.Expand:
+        node, edge = self.catalog.node(step.target_type), self.catalog.edge(step.edge)
+        assert node is not None, step.target_type
+        assert edge is not None, step.edge
+        columns, edge_columns = step.columns, step.edge_columns
+        if columns is None:
+            columns = tuple(each.name for each in node.properties)
+        if edge_columns is None:
+            edge_columns = tuple(each.name for each in edge.properties)
+        can_chain = edge.source == edge.target
+        return plan.Expand(
+            self.rows,
+            step.source,
+            step.edge,
+            step.direction,
+            step.target,
+            step.target_type,
+            _mode(step, can_chain=can_chain),
+            step.hops_low,
+            step.hops_high if can_chain else min(step.hops_high, 1),
+            step.edge_variable,
+            step.target in self.types,
+            step.filters,
+            () if step.target in self.types else columns,
+            () if step.edge_variable is None else edge_columns,
+        )
+
+
+def _mode(step: ir.Expand, *, can_chain: bool) -> plan.WalkMode:
+    if step.edge_variable is not None:
+        return plan.WalkMode.EDGES
+    if not can_chain and step.hops_low > 1:
+        return plan.WalkMode.NOTHING
+    if step.hops_high == 1 or not can_chain:
+        return plan.WalkMode.NEIGHBOURS
+    return plan.WalkMode.SEARCH
+
+
+def _is_part(condition: ir.Condition, key: tuple[KeyPart, ...]) -> bool:
+    match condition:
+        case ir.Compare(ir.IdOf(), ir.Comparator.EQ, value):
+            return KeyPart("id", value) in key
+        case ir.Compare(ir.PropertyOf(name=name), ir.Comparator.EQ, value):
+            return KeyPart(name, value) in key
+        case _:
+            return False
+
+
+def _conditions_on(variable: str, steps: Sequence[ir.Step]) -> list[ir.Condition]:
+    """The conditions on this variable alone that stand behind its scan.
+
+    They narrow what is ranked, wherever they are written; behind the ranking they stand again, and
+    are true by then.
+    """
+    found: list[ir.Condition] = []
+    for step in steps:
+        match step:
+            case ir.Expand(filters=filters):
+                found += filters
+            case ir.Where(condition):
+                found += conjuncts_of(condition)
+            case ir.Scan() | ir.Without() | ir.Optionally():
+                pass
+            case _:
+                assert_never(step)
+    return [each for each in found if variables_of(each) == {variable}]
+
+
+# ── statements ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _lower_statement(statement: ir.Statement, catalog: Catalog) -> plan.StatementPlan:
+    match statement:
+        case ir.Insert(kind, type_name, assignments):
+            return plan.InsertRow(kind, type_name, assignments, _key(kind, type_name, catalog))
+        case ir.Update(type_name, assignments, where):
+            by_key = _pins(where, _key("node", type_name, catalog))
+            return plan.UpdateRows(type_name, assignments, where, by_key)
+        case ir.Delete(kind, type_name, where):
+            by_key = _pins(where, _key(kind, type_name, catalog))
+            cascade = catalog.edges_at(type_name) if kind == "node" else ()
+            edges = tuple(each.name for each in cascade)
+            return plan.DeleteRows(kind, type_name, where, by_key, edges)
+        case _:
+            assert_never(statement)
+
+
+def _key(kind: TypeKind, type_name: str, catalog: Catalog) -> tuple[str, ...]:
+    node = catalog.node(type_name) if kind == "node" else None
+    return () if node is None else node.key
+
+
+def _pins(where: ir.Predicate, key: tuple[str, ...]) -> bool:
+    is_equality = where.comparator is ir.Comparator.EQ
+    return is_equality and key == (where.column,) and is_spelled_alike(where.type, where.value)

@@ -1,0 +1,129 @@
+"""Expressions and conditions of a plan as text, spelled as a query would spell them."""
+
+from typing import assert_never
+
+from omnigraph.catalog.temporal import format_date, format_datetime
+from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.compiler.ir import (
+    Aggregate,
+    AllOf,
+    AnyOf,
+    Bm25,
+    Compare,
+    Condition,
+    Constant,
+    IdOf,
+    Member,
+    Nearest,
+    Now,
+    NullTest,
+    Operand,
+    ParameterRef,
+    PropertyOf,
+    Rank,
+    Rrf,
+    Scalarish,
+    StringMatch,
+    TextMatch,
+)
+from omnigraph.compiler.scope import is_named
+
+_ESCAPES = str.maketrans({'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
+
+def variable_text(variable: str) -> str:
+    return f"${variable}" if is_named(variable) else "$_"
+
+
+def variables_text(variables: tuple[str, ...]) -> str:
+    return ", ".join(map(variable_text, variables))
+
+
+def expression_text(expression: Operand | Aggregate | Rank) -> str:
+    match expression:
+        case Constant(value, kind):
+            if isinstance(value, tuple):
+                item = kind.item if kind is not None and kind.is_list else None
+                return f"[{', '.join(_literal(each, item) for each in value)}]"
+            return _literal(value, kind)
+        case ParameterRef(name):
+            return f"${name}"
+        case PropertyOf(variable, name):
+            return f"{variable_text(variable)}.{name}"
+        case IdOf(variable):
+            return variable_text(variable)
+        case Now():
+            return "now()"
+        case Aggregate(function, argument, distinct):
+            return f"{function}({'distinct ' if distinct else ''}{expression_text(argument)})"
+        case Nearest(target, query):
+            return _call("nearest", target, query)
+        case Bm25(target, query):
+            return _call("bm25", target, query)
+        case Rrf(first, second, k):
+            return _call("rrf", first, second, k)
+        case _:
+            assert_never(expression)
+
+
+def condition_text(condition: Condition) -> str:
+    match condition:
+        case Compare(left, comparator, right):
+            return f"{expression_text(left)} {comparator} {expression_text(right)}"
+        case Member(needle, tuple() as options):
+            listed = ", ".join(map(expression_text, options))
+            return f"{expression_text(needle)} in [{listed}]"
+        case Member(needle, PropertyOf() as haystack):
+            return f"{expression_text(haystack)} contains {expression_text(needle)}"
+        case Member(needle, haystack):
+            assert not isinstance(haystack, tuple)
+            return f"{expression_text(needle)} in {expression_text(haystack)}"
+        case StringMatch(subject, test, pattern):
+            return f"{expression_text(subject)} {test} {expression_text(pattern)}"
+        case NullTest(operand, negated):
+            return f"{expression_text(operand)} is {'not null' if negated else 'null'}"
+        case TextMatch(function, target, query, max_edits):
+            edits = () if max_edits is None else (max_edits,)
+            return _call(function, target, query, *edits)
+        case AllOf(()):
+            return "true"
+        case AnyOf(()):
+            return "false"
+        case AllOf(conditions):
+            return " and ".join(map(_grouped, conditions))
+        case AnyOf(conditions):
+            return " or ".join(map(condition_text, conditions))
+        case _:
+            assert_never(condition)
+
+
+def conditions_text(conditions: tuple[Condition, ...]) -> str:
+    """Several that must all be true."""
+    return condition_text(conditions[0] if len(conditions) == 1 else AllOf(conditions))
+
+
+def _grouped(condition: Condition) -> str:
+    """`or` binds weaker than the `and` around it."""
+    text = condition_text(condition)
+    is_choice = isinstance(condition, AnyOf) and len(condition.conditions) > 1
+    return f"({text})" if is_choice else text
+
+
+def _call(name: str, *arguments: Operand | Rank) -> str:
+    return f"{name}({', '.join(map(expression_text, arguments))})"
+
+
+def _literal(value: Scalarish, kind: ValueType | None) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{value.translate(_ESCAPES)}"'
+        case int() if kind is not None and kind.base is Scalar.DATE:
+            return f'date("{format_date(value)}")'
+        case int() if kind is not None and kind.base is Scalar.DATETIME:
+            return f'datetime("{format_datetime(value)}")'
+        case _:
+            return repr(value)

@@ -1,0 +1,348 @@
+"""What the engine is asked to do: operators as frozen data, a tree whose leaves are tables.
+
+An operator yields rows. A row binds variables to nodes and edges, by id, with the columns that the
+binding operator names; an unbound variable has a null id and null columns. `Project` and
+`Aggregate` end that and yield plain columns.
+
+`AntiJoin` and `LeftJoin` run their inner tree once for all rows: its leaf `Given` stands for the
+distinct bindings, in the rows of the other side, of the variables listed in `on`, and its rows are
+matched with those by id, null with null. How any of this runs is not said here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+from omnigraph.catalog.model import IndexKind
+from omnigraph.catalog.types import ValueType
+from omnigraph.compiler.access import KeyPart
+from omnigraph.compiler.ir import (
+    Aggregate as AggregateExpression,
+)
+from omnigraph.compiler.ir import (
+    Assignment,
+    Condition,
+    Direction,
+    Operand,
+    Parameter,
+    ParameterRef,
+    Predicate,
+    Rank,
+)
+from omnigraph.ids import TypeKind
+
+Count = int | ParameterRef
+
+# ── leaves ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """A single row that binds nothing: where a tree without a leaf of its own begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The distinct bindings of these variables in the rows outside."""
+
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScan:
+    """The nodes of a type for which all filters are true."""
+
+    type_name: str
+    variable: str
+    filters: tuple[Condition, ...]
+    columns: tuple[str, ...]
+    index: tuple[str, IndexKind] | None
+    """The index that would serve the most selective filter, if the graph has built it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLookup:
+    """The one node with this key, if it exists and all filters are true. Null matches nothing."""
+
+    type_name: str
+    variable: str
+    key: tuple[KeyPart, ...]
+    """In the order in which the id spells them; or the single part `id`."""
+    filters: tuple[Condition, ...]
+    """What is left to check."""
+    columns: tuple[str, ...]
+
+
+# ── joins ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WalkMode(StrEnum):
+    """What one row of an expand stands for."""
+
+    EDGES = "edges"
+    """An edge."""
+    NEIGHBOURS = "neighbours"
+    """A distinct neighbour: parallel edges collapse."""
+    SEARCH = "search"
+    """A distinct node at the right distance, found breadth-first."""
+    NOTHING = "nothing"
+    """Never anything: two hops or more over an edge between different types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Walk from a bound variable. Rows whose source is unbound walk nowhere."""
+
+    input: "Operator"
+    source: str
+    edge: str
+    direction: Direction
+    target: str
+    target_type: str
+    mode: WalkMode
+    hops_low: int
+    hops_high: int
+    edge_variable: str | None
+    closes: bool
+    """The target is bound already: keep the rows for which the walk arrives there."""
+    filters: tuple[Condition, ...]
+    columns: tuple[str, ...]
+    edge_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossJoin:
+    left: "Operator"
+    right: "Operator"
+
+
+@dataclass(frozen=True, slots=True)
+class AntiJoin:
+    """The input rows for which the inner tree yields nothing."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    """Each input row with every row of the inner tree; once, with `binds` unbound, if none."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+    binds: tuple[str, ...]
+
+
+# ── rows to rows ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    input: "Operator"
+    conditions: tuple[Condition, ...]
+    """All must be true."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopRanked:
+    """Keep the rows whose `variable` is among the best nodes found in the input.
+
+    Nodes are ranked, not rows: all rows of a node stay. `Nearest` keeps `limit + offset` of them,
+    `Bm25` every one that matches, and `Rrf` fuses what its arms keep and keeps `limit + offset`.
+    Text is scored against the whole table. When the input is a scan, its filters apply before the
+    ranking and an index may do both.
+    """
+
+    input: "Operator"
+    variable: str
+    type_name: str
+    by: Rank
+    limit: Count | None
+    offset: Count | None
+
+
+@dataclass(frozen=True, slots=True)
+class ByValue:
+    """Nulls are smallest."""
+
+    operand: Operand
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ByRank:
+    """As `TopRanked` found them, best first."""
+
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByColumn:
+    """By a column of an aggregate, given by its place. Nulls are smallest."""
+
+    place: int
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A total order of rows: equal keys are told apart by the ids of `ties`, ascending."""
+
+    input: "Operator"
+    keys: tuple[ByValue | ByRank, ...]
+    ties: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumns:
+    """A total order of groups: equal keys are told apart by the group key, ascending."""
+
+    input: "Operator"
+    keys: tuple[ByColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    input: "Operator"
+    offset: Count | None
+    count: Count | None
+
+
+# ── rows to columns ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    expression: Operand | Rank
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    input: "Operator"
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupColumn:
+    """A group key, or an aggregate over the rows of the group."""
+
+    name: str
+    expression: Operand | AggregateExpression
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row per group; without group keys, exactly one row, even when there is no input."""
+
+    input: "Operator"
+    columns: tuple[GroupColumn, ...]
+
+
+Operator = (
+    OneRow
+    | Given
+    | NodeScan
+    | KeyLookup
+    | Expand
+    | CrossJoin
+    | AntiJoin
+    | LeftJoin
+    | Filter
+    | TopRanked
+    | Sort
+    | SortColumns
+    | Limit
+    | Project
+    | Aggregate
+)
+
+
+def inputs_of(operator: Operator) -> tuple[Operator, ...]:
+    """The operators it reads from, the main one first."""
+    match operator:
+        case OneRow() | Given() | NodeScan() | KeyLookup():
+            return ()
+        case CrossJoin(left, right):
+            return (left, right)
+        case AntiJoin(given, inner) | LeftJoin(given, inner):
+            return (given, inner)
+        case (
+            Expand(input=given)
+            | Filter(given)
+            | TopRanked(given)
+            | Sort(given)
+            | SortColumns(given)
+            | Limit(given)
+            | Project(given)
+            | Aggregate(given)
+        ):
+            return (given,)
+        case _:
+            assert_never(operator)
+
+
+def operators_in(root: Operator) -> Iterator[Operator]:
+    """The whole tree, each operator before what it reads from."""
+    yield root
+    for each in inputs_of(root):
+        yield from operators_in(each)
+
+
+# ── plans ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    name: str
+    parameters: tuple[Parameter, ...]
+    root: Operator
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRow:
+    """`key` lists the columns that spell the id: an upsert. Without them the id is new."""
+
+    kind: TypeKind
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRows:
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    where: Predicate
+    by_key: bool
+    """The predicate pins the key, so one node at most matches."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRows:
+    kind: TypeKind
+    type_name: str
+    where: Predicate
+    by_key: bool
+    cascade: tuple[str, ...]
+    """The edge types that lose the edges of a deleted node."""
+
+
+StatementPlan = InsertRow | UpdateRows | DeleteRows
+
+
+@dataclass(frozen=True, slots=True)
+class MutationPlan:
+    """Statements run in order, each on what the ones before it left."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    statements: tuple[StatementPlan, ...]
+
+
+Plan = ReadPlan | MutationPlan

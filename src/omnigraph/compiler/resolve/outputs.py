@@ -1,0 +1,149 @@
+"""What a read returns: its columns, their names and types.
+
+A column without an alias is called by what it shows: `x.p`, `x`, the parameter, `literal`, `now`;
+an aggregate by what it aggregates; a rank function by itself.
+"""
+
+from typing import assert_never
+
+from omnigraph.catalog.types import ValueType
+from omnigraph.compiler.ir import (
+    F64,
+    STRING,
+    Aggregate,
+    AggregateFunction,
+    Bm25,
+    IdOf,
+    Nearest,
+    Operand,
+    Output,
+    PropertyOf,
+    Rank,
+    Rrf,
+)
+from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.operands import rank_name, resolve_operand
+from omnigraph.compiler.resolve.search import resolve_rank
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.typecheck import (
+    Problem,
+    aggregate_type,
+    describe,
+    find_aggregate_problem,
+)
+from omnigraph.lang.query import ast
+
+Column = Output | None
+"""None keeps the place of a projection that is wrong."""
+
+
+def resolve_outputs(
+    projections: tuple[ast.Projection, ...], scope: Scope, context: Context
+) -> list[Column]:
+    is_aggregate = any(isinstance(each.expression, ast.Aggregate) for each in projections)
+    columns: list[Column] = []
+    names: set[str] = set()
+    for projection in projections:
+        expression = _resolve_projection(projection.expression, scope, context)
+        if is_aggregate and expression is not None:
+            expression = _check_group_key(expression, projection, context)
+        name = name_of(projection)
+        if expression is None:
+            columns.append(None)
+            continue
+        if name in names:
+            message = f"two columns are called '{name}'"
+            hint = "give one of them another name with `as`"
+            context.report(Problem(Rule.U7, message, hint), projection.span)
+        names.add(name)
+        columns.append(Output(name, expression, type_of(expression), projection.span))
+    return columns
+
+
+def _resolve_projection(
+    expression: ast.Expression, scope: Scope, context: Context
+) -> Operand | Aggregate | Rank | None:
+    match expression:
+        case ast.Aggregate():
+            return resolve_aggregate(expression, scope, context)
+        case ast.Nearest() | ast.Bm25() | ast.Rrf():
+            return resolve_rank(expression, scope, context)
+        case _:
+            operand = resolve_operand(expression, scope, context)
+    if operand is not None and operand.type is not None and operand.type.is_blob:
+        message = f"{describe(operand)} cannot be returned"
+        context.report(Problem(Rule.T24, message), expression.span)
+        return None
+    return operand
+
+
+def resolve_aggregate(
+    expression: ast.Aggregate, scope: Scope, context: Context
+) -> Aggregate | None:
+    argument = resolve_operand(expression.argument, scope, context)
+    if argument is None:
+        return None
+    function = AggregateFunction(expression.function.value)
+    problem = find_aggregate_problem(function, argument, distinct=expression.distinct)
+    if problem is not None:
+        context.report(problem, expression.span)
+        return None
+    value_type = aggregate_type(function, argument)
+    return Aggregate(function, argument, expression.distinct, value_type, expression.span)
+
+
+def _check_group_key(
+    expression: Operand | Aggregate | Rank, projection: ast.Projection, context: Context
+) -> Operand | Aggregate | None:
+    """T9: whatever stands beside an aggregate is what its groups have in common."""
+    if isinstance(expression, Aggregate | PropertyOf | IdOf):
+        return expression
+    message = f"beside an aggregate, '{name_of(projection)}' must be `$x.p` or `$x`: a group key"
+    context.report(Problem(Rule.T9, message), projection.span)
+    return None
+
+
+def type_of(expression: Operand | Aggregate | Rank) -> ValueType:
+    match expression:
+        case Nearest() | Bm25() | Rrf():
+            return F64.optional()
+        case _:
+            # A bare null has no type; as a column it is a String that is never there.
+            return STRING.optional() if expression.type is None else expression.type
+
+
+def name_of(projection: ast.Projection) -> str:
+    """The alias, else the name of what is shown."""
+    if projection.alias is not None:
+        return projection.alias.text
+    return _default_name(projection.expression)
+
+
+def _default_name(expression: ast.Expression) -> str:
+    match expression:
+        case ast.PropertyRef(variable, name):
+            return f"{variable.name}.{name.text}"
+        case ast.Variable(name):
+            return name
+        case ast.Aggregate(argument=argument):
+            return _default_name(argument)
+        case ast.Now():
+            return "now"
+        case ast.Nearest() | ast.Bm25() | ast.Rrf():
+            return rank_name(expression)
+        case ast.TextMatch(function):
+            return function.value
+        case ast.Word("null"):
+            return "literal"
+        case ast.Word(text):
+            return text
+        case (
+            ast.Literal()
+            | ast.Null()
+            | ast.DateLiteral()
+            | ast.DateTimeLiteral()
+            | ast.ListLiteral()
+        ):
+            return "literal"
+        case _:
+            assert_never(expression)

@@ -1,0 +1,259 @@
+"""The clauses of `match`, and of the blocks inside it, as steps in the order they run.
+
+Clauses are read from top to bottom: a filter or block may use what is bound above it. They run in
+another order. Bindings and traversals make the rows; then come the filters, the optional blocks,
+and the negations. Of that order only one thing can be seen, so it is a rule: a filter that reads a
+variable of an optional block runs after the block, on rows where the variable may be unbound.
+"""
+
+from typing import assert_never
+
+from omnigraph.compiler.ir import (
+    NEVER,
+    STRING,
+    Condition,
+    Direction,
+    Expand,
+    IdOf,
+    NullTest,
+    Optionally,
+    Scan,
+    Step,
+    Where,
+    Without,
+)
+from omnigraph.compiler.resolve.conditions import resolve_condition, resolve_match
+from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.mentions import mentioned_names
+from omnigraph.compiler.resolve.variables import (
+    close_negation,
+    close_optional,
+    declare,
+    is_usable_node,
+)
+from omnigraph.compiler.resolve.walks import Walk, resolve_walk
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.spelling import suggest
+from omnigraph.compiler.typecheck import Problem
+from omnigraph.lang.query import ast
+
+
+def resolve_pattern(
+    clauses: tuple[ast.Clause, ...], scope: Scope, context: Context
+) -> tuple[Step, ...]:
+    """The steps of one block; binds its variables in the scope."""
+    block = _Block(scope, context)
+    for clause in clauses:
+        block.add(clause)
+    return block.steps()
+
+
+class _Block:
+    """What the clauses read so far come to, sorted by when it runs."""
+
+    def __init__(self, scope: Scope, context: Context) -> None:
+        self._scope = scope
+        self._context = context
+        self._scanned: dict[str, Bound] = {}
+        """What is bound by a clause of its own, in that order: candidates for a scan."""
+        self._matches: dict[str, list[Condition]] = {}
+        self._walks: list[Walk] = []
+        self._filters: list[Step] = []
+        self._optionals: list[Step] = []
+        """Optional blocks, and the filters that need them."""
+        self._negations: list[Step] = []
+
+    def add(self, clause: ast.Clause) -> None:
+        match clause:
+            case ast.Binding():
+                self._add_binding(clause)
+            case ast.Traversal():
+                self._walks.append(resolve_walk(clause, self._scope, self._context))
+            case ast.Filter():
+                self._add_filter(clause)
+            case ast.Negation():
+                self._add_negation(clause)
+            case ast.OptionalMatch():
+                self._add_optional(clause)
+            case _:
+                assert_never(clause)
+
+    def steps(self) -> tuple[Step, ...]:
+        rows = self._arrange()
+        return (*rows, *self._filters, *self._optionals, *self._negations)
+
+    # ── clauses ──────────────────────────────────────────────────────────────────────────────────
+
+    def _add_binding(self, clause: ast.Binding) -> None:
+        bound = self._resolve_type(clause.type_name)
+        name = clause.variable.name
+        if name == ast.WILDCARD:
+            name = self._context.fresh_variable()
+            self._scanned[name] = bound
+        else:
+            self._bind(clause.variable, bound)
+        conditions = self._resolve_matches(name, bound, clause.matches)
+        outer = self._scope.find_outer(name)
+        if outer is None:
+            self._matches.setdefault(name, []).extend(conditions)
+            return
+        # Bound around this block: there is nothing to scan, only something to ask of it.
+        if outer.optional:
+            conditions.insert(0, NullTest(IdOf(name, STRING.optional()), negated=True))
+        self._filters.extend(Where(each) for each in conditions)
+
+    def _resolve_type(self, name: ast.Name) -> Bound:
+        catalog = self._context.catalog
+        if catalog.node(name.text) is not None:
+            return Bound("node", name.text)
+        message = f"there is no node type '{name.text}'"
+        hint = suggest(name.text, (each.name for each in catalog.nodes))
+        if any(each.name == name.text for each in catalog.interfaces):
+            hint = "it is an interface; bind one of the node types that implement it"
+        elif catalog.edge(name.text) is not None:
+            hint = "it is an edge type; walk it, as in `$a edge $b`"
+        self._context.report(Problem(Rule.T1, message, hint), name.span)
+        return Bound("node", None)
+
+    def _bind(self, variable: ast.Variable, bound: Bound) -> None:
+        if not is_usable_node(variable, self._scope, self._context):
+            return
+        existing = self._scope.find(variable.name)
+        if existing is None:
+            declare(variable.name, bound, variable.span, self._scope, self._context)
+        elif existing.type_name and bound.type_name and existing.type_name != bound.type_name:
+            self._refuse_rebinding(variable, existing, bound)
+        if variable.name in self._scope.variables:
+            self._scanned.setdefault(variable.name, bound)
+
+    def _refuse_rebinding(self, variable: ast.Variable, existing: Bound, bound: Bound) -> None:
+        message = f"`${variable.name}` is bound to {existing.type_name}, not to {bound.type_name}"
+        hint = None
+        if any(variable.name in (walk.source, walk.target) for walk in self._walks):
+            hint = "the traversal above read it that way; write the binding above the traversal"
+        self._context.report(Problem(Rule.U3, message, hint), variable.span)
+
+    def _resolve_matches(
+        self, name: str, bound: Bound, matches: tuple[ast.Match, ...]
+    ) -> list[Condition]:
+        resolved = [resolve_match(name, bound, each, self._context) for each in matches]
+        return [each for each in resolved if each is not None]
+
+    def _add_filter(self, clause: ast.Filter) -> None:
+        condition = resolve_condition(clause.condition, self._scope, self._context)
+        if condition is None:
+            return
+        names = mentioned_names(clause, parameters=self._context.parameters)
+        local = (self._scope.variables.get(name) for name in names)
+        needs_optional = any(bound is not None and bound.optional for bound in local)
+        (self._optionals if needs_optional else self._filters).append(Where(condition))
+
+    def _add_negation(self, clause: ast.Negation) -> None:
+        inner = Scope(outer=self._scope)
+        message = (
+            "the negation mentions no variable from outside, so it means the same for every row"
+        )
+        steps = self._resolve_block(clause, inner, Problem(Rule.T9, message))
+        close_negation(inner, self._scope)
+        self._negations.append(Without(steps))
+
+    def _add_optional(self, clause: ast.OptionalMatch) -> None:
+        inner = Scope(outer=self._scope)
+        message = "the optional block mentions no variable from outside, so it joins nothing"
+        steps = self._resolve_block(clause, inner, Problem(Rule.U16, message))
+        close_optional(inner, clause.span, self._scope, self._context)
+        self._optionals.append(Optionally(steps))
+
+    def _resolve_block(
+        self, clause: ast.Negation | ast.OptionalMatch, inner: Scope, detached: Problem
+    ) -> tuple[Step, ...]:
+        faults = self._context.fault_count
+        steps = resolve_pattern(clause.clauses, inner, self._context)
+        parameters = self._context.parameters
+        is_attached = any(
+            self._scope.find(name) is not None
+            for each in clause.clauses
+            for name in mentioned_names(each, parameters=parameters)
+        )
+        if not is_attached and self._context.fault_count == faults:
+            self._context.report(detached, clause.span)
+        return steps
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _arrange(self) -> list[Step]:
+        """Scans and expands: walk whatever has an end in reach, else scan the next binding."""
+        steps: list[Step] = []
+        reached: set[str] = set()
+        walks = list(self._walks)
+        bindings = iter(self._scanned.items())
+        while True:
+            walk = next((each for each in walks if self._reaches(each, reached)), None)
+            if walk is not None:
+                walks.remove(walk)
+                steps.extend(self._expand(walk, reached))
+                continue
+            binding = next((each for each in bindings if each[0] not in reached), None)
+            if binding is not None:
+                name, bound = binding
+                reached.add(name)
+                if bound.type_name is not None:
+                    steps.append(Scan(name, bound.type_name, self._take_matches(name)))
+                continue
+            if not walks:
+                return steps
+            self._refuse_unbound(walks[0])
+            reached.add(walks[0].source)
+
+    def _is_reached(self, name: str, reached: set[str]) -> bool:
+        return name in reached or self._scope.find_outer(name) is not None
+
+    def _reaches(self, walk: Walk, reached: set[str]) -> bool:
+        return self._is_reached(walk.source, reached) or self._is_reached(walk.target, reached)
+
+    def _take_matches(self, name: str) -> tuple[Condition, ...]:
+        return tuple(self._matches.pop(name, ()))
+
+    def _expand(self, walk: Walk, reached: set[str]) -> list[Step]:
+        source, target, direction = walk.source, walk.target, walk.direction
+        if not self._is_reached(source, reached):
+            source, target, direction = target, source, direction.reversed()
+        is_new = not self._is_reached(target, reached)
+        reached.add(target)
+        edge = walk.edge
+        if edge is None:
+            return []
+        low, high = walk.hops
+        steps: list[Step] = []
+        if edge.source != edge.target:
+            # Such an edge leads out of the type it starts from, so a second hop finds nothing.
+            if low > 1:
+                steps.append(Where(NEVER))
+            low, high = 1, 1
+        step = Expand(
+            source,
+            edge.name,
+            direction,
+            target,
+            edge.source if direction is Direction.IN else edge.target,
+            low,
+            high,
+            walk.edge_variable,
+            self._take_matches(target) if is_new else (),
+            span=walk.clause.span,
+        )
+        return [step, *steps]
+
+    def _refuse_unbound(self, walk: Walk) -> None:
+        if walk.edge is None:
+            return
+        ends = (walk.clause.source, walk.clause.target)
+        types = (walk.edge.source, walk.edge.target)
+        named = (
+            f"${end.name}: {type_name}"
+            for end, type_name in zip(ends, types, strict=True)
+            if end.name != ast.WILDCARD
+        )
+        message = "nothing in this part of the pattern is bound to a type"
+        hint = f"add a binding such as `{next(named, f'$a: {walk.edge.source}')}`"
+        self._context.report(Problem(Rule.U6, message, hint), walk.clause.span)

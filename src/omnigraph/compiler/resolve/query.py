@@ -1,0 +1,140 @@
+"""Whole queries and whole files."""
+
+from dataclasses import dataclass, replace
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.types import VECTOR_DIMENSION_MAX, Scalar, ValueType, Vector
+from omnigraph.compiler.ir import (
+    NOW_PARAMETER,
+    Delete,
+    Mutation,
+    Parameter,
+    Query,
+    Read,
+)
+from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.mutation import resolve_statement
+from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
+from omnigraph.compiler.resolve.outputs import resolve_outputs
+from omnigraph.compiler.resolve.pattern import resolve_pattern
+from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.typecheck import Problem
+from omnigraph.errors import QueryInvalid
+from omnigraph.lang.query import ast
+from omnigraph.lang.source import Diagnostic, Source
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedQuery:
+    """A query of a file: what it means, or everything that is wrong with it."""
+
+    query: ast.Query
+    resolved: Query | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def check_file(file: ast.File, catalog: Catalog, source: Source) -> tuple[CheckedQuery, ...]:
+    """Check every query of a file, in file order."""
+    checked: list[CheckedQuery] = []
+    for query in file.queries:
+        context = Context(catalog, source)
+        resolved = _resolve(query, context)
+        diagnostics = context.diagnostics()
+        checked.append(CheckedQuery(query, None if diagnostics else resolved, diagnostics))
+    return tuple(checked)
+
+
+def resolve_query(query: ast.Query, catalog: Catalog, source: Source) -> Query:
+    """What a query means. Raises QueryInvalid with everything that is wrong with it."""
+    context = Context(catalog, source)
+    resolved = _resolve(query, context)
+    diagnostics = context.diagnostics()
+    if diagnostics:
+        raise QueryInvalid(diagnostics)
+    return resolved
+
+
+def check_split(query: Query, source: Source) -> None:
+    """Raises QueryInvalid when a mutation both writes and deletes."""
+    diagnostics = find_mixed(query, source)
+    if diagnostics:
+        raise QueryInvalid(diagnostics)
+
+
+def find_mixed(query: Query, source: Source) -> list[Diagnostic]:
+    """D2: a mutation either inserts and updates, or deletes. Judged once the types are right."""
+    if isinstance(query, Read):
+        return []
+    deletes = [each for each in query.statements if isinstance(each, Delete)]
+    if not deletes or len(deletes) == len(query.statements):
+        return []
+    mixed = Diagnostic(
+        code=Rule.D2.value,
+        family="plan error",
+        message=f"query '{query.name}' mixes inserts or updates with deletes",
+        source=source,
+        span=deletes[0].span,
+        hint="split it into two queries: run the writes first, the deletes second",
+    )
+    return [mixed]
+
+
+def _resolve(query: ast.Query, context: Context) -> Query:
+    """The query as far as it could be resolved; it means nothing if the context has faults."""
+    parameters = _declare_parameters(query.parameters, context)
+    context.parameters = {each.name: each for each in parameters}
+    if isinstance(query.body, ast.Mutation):
+        statements = [resolve_statement(each, context) for each in query.body.statements]
+        whole = tuple(each for each in statements if each is not None)
+        return Mutation(query.name.text, parameters, whole)
+    return _resolve_read(query.name.text, parameters, query.body, context)
+
+
+def _resolve_read(
+    name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
+) -> Read:
+    context.pattern = body.match
+    scope = Scope()
+    steps = resolve_pattern(body.match, scope, context)
+    columns = resolve_outputs(body.returns, scope, context)
+    order = resolve_order(body, columns, scope, context)
+    limit = resolve_count("limit", body.limit, context)
+    offset = resolve_count("offset", body.offset, context)
+    counted = tuple(replace(each, is_count=each.name in context.counts) for each in parameters)
+    outputs = tuple(each for each in columns if each is not None)
+    return Read(name, counted, steps, outputs, order, limit, offset)
+
+
+# ── parameters ───────────────────────────────────────────────────────────────────────────────────
+
+_RESERVED = frozenset({NOW_PARAMETER, ast.WILDCARD})
+_SCALARS = {each.value: each for each in Scalar}
+
+
+def _declare_parameters(
+    declared: tuple[ast.Parameter, ...], context: Context
+) -> tuple[Parameter, ...]:
+    parameters: list[Parameter] = []
+    for each in declared:
+        if each.name in _RESERVED:
+            message = f"the name `${each.name}` is reserved"
+            context.report(Problem(Rule.U1, message), each.span)
+        parameters.append(Parameter(each.name, _resolve_type(each.type, context)))
+    return tuple(parameters)
+
+
+def _resolve_type(reference: ast.TypeRef, context: Context) -> ValueType:
+    """The declared type; a wrong one is reported and goes on as a String."""
+    if reference.dimension is not None:
+        base: Scalar | Vector = Vector(reference.dimension)
+        is_right = 1 <= reference.dimension <= VECTOR_DIMENSION_MAX
+        wanted = f"a vector has 1 to {VECTOR_DIMENSION_MAX} dimensions"
+    else:
+        found = _SCALARS.get(reference.base or "")
+        is_right, base = found is not None, found or Scalar.STRING
+        wanted = f"'{reference.base}' is not a type of parameters"
+        if base is Scalar.BLOB and reference.is_list:
+            is_right, wanted = False, "there are no lists of Blobs"
+    if not is_right:
+        context.report(Problem(Rule.U2, wanted), reference.span)
+    return ValueType(base, nullable=reference.nullable, is_list=reference.is_list)

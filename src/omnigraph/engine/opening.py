@@ -1,0 +1,126 @@
+"""Making a graph, and opening one that is there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from omnigraph.catalog.arrow import edge_schema, node_schema
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.base import Bases
+from omnigraph.commit.create import NewTable, clear_remains, create_graph, has_manifest
+from omnigraph.commit.migrate import migrate
+from omnigraph.commit.refs import find_branches
+from omnigraph.commit.schema_files import SchemaFiles, read_schema_files, write_rest
+from omnigraph.effects import REAL, Effects
+from omnigraph.engine.contract import check_contract, compile_contract
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
+from omnigraph.ids import MAIN
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import SCHEMA_SOURCE, SCHEMA_STATE, table_path
+from omnigraph.storage.stores import Stores, open_stores
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a graph is opened. The defaults suit a directory on this machine."""
+
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    durability: Durability = Durability.DURABLE
+    effects: Effects = REAL
+
+
+DEFAULTS = Settings()
+
+
+class Remains(Enum):
+    """What to do about the remains of an attempt that was killed."""
+
+    REFUSE = "refuse"
+    CLEAR = "clear"
+
+
+def create(
+    uri: str,
+    schema: str,
+    *,
+    name: str = "<schema>",
+    remains: Remains = Remains.REFUSE,
+    actor: str | None = None,
+    settings: Settings = DEFAULTS,
+) -> Graph:
+    """Make an empty graph.
+
+    Raises SchemaInvalid before anything is touched; GraphExists where there is a graph, whatever
+    `remains` says; GraphIncomplete where a killed attempt left something and `remains` is REFUSE.
+    """
+    contract = compile_contract(schema, name=name)
+    stores = _open_stores(uri, settings)
+    tables = _tables_of(contract.catalog)
+    if remains is Remains.CLEAR:
+        clear_remains(stores, tables)
+    create_graph(stores, contract.files(), tables, actor=actor)
+    return Graph(stores, Bases(stores), contract, Mode.READ_WRITE)
+
+
+def _tables_of(catalog: Catalog) -> list[NewTable]:
+    nodes = [
+        NewTable(each.table_key, table_path("node", each.name), node_schema(each))
+        for each in catalog.nodes
+    ]
+    edges = [
+        NewTable(each.table_key, table_path("edge", each.name), edge_schema(each))
+        for each in catalog.edges
+    ]
+    return nodes + edges
+
+
+def open_graph(uri: str, *, mode: Mode = Mode.READ_WRITE, settings: Settings = DEFAULTS) -> Graph:
+    """Open a graph.
+
+    Raises GraphNotFound, GraphIncomplete, FormatTooNew, FormatTooOld, SchemaFilesInvalid,
+    GraphRelocated.
+    """
+    return open_in(_open_stores(uri, settings), mode)
+
+
+def _open_stores(uri: str, settings: Settings) -> Stores:
+    return open_stores(
+        uri,
+        settings.effects,
+        storage_options=settings.storage_options,
+        durability=settings.durability,
+    )
+
+
+def open_in(stores: Stores, mode: Mode) -> Graph:
+    """Open the graph of stores that are open already."""
+    found = read_schema_files(stores.objects)
+    if not has_manifest(stores):
+        if found is None:
+            raise GraphNotFound(stores.root.uri)
+        raise GraphIncomplete(stores.root.uri, found=[SCHEMA_SOURCE])
+    if found is None:
+        raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
+    contract = check_contract(found)
+    bases = Bases(stores)
+    base = bases.current(MAIN)
+    if mode is Mode.READ_WRITE:
+        bases.remember(migrate(stores, base))
+        if found.ir is None:
+            _record_contract(stores, contract.files())
+    return Graph(stores, bases, contract, mode)
+
+
+def _record_contract(stores: Stores, files: SchemaFiles) -> None:
+    """Write the two files that graphs of old do not have.
+
+    Other branches could have been written under another schema, so only a graph without any is
+    taken at its source's word. Raises SchemaFilesInvalid.
+    """
+    others = find_branches(stores)[1:]
+    if others:
+        raise SchemaFilesInvalid(
+            SCHEMA_STATE, reason=f"it is missing, and there are branches: {', '.join(others)}"
+        )
+    write_rest(stores.objects, files)

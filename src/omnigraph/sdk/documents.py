@@ -1,0 +1,61 @@
+"""Results as JSON documents, the same on every surface.
+
+Field names come in two generations, and clients of either exist; both are in every document.
+"""
+
+from omnigraph.commit.manifest import Pin
+from omnigraph.commit.records import Commit, JsonObject
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.stamp import CURRENT
+from omnigraph.ids import lance_branch, split_table_key
+
+
+def snapshot_document(snapshot: Snapshot) -> JsonObject:
+    pins = snapshot.pins.values()
+    return {
+        "branch": snapshot.branch,
+        "manifest_version": snapshot.manifest_version,
+        "tables": [_table(pin) for pin in pins],
+        "graph_branch": snapshot.branch,
+        "graph_manifest_version": snapshot.manifest_version,
+        "internal_schema_version": CURRENT,
+        "graph_commit_id": None if snapshot.commit is None else snapshot.commit.id,
+        "datasets": [_dataset(pin) for pin in pins],
+    }
+
+
+def _table(pin: Pin) -> JsonObject:
+    return {
+        "table_key": pin.key,
+        "table_path": pin.path,
+        "table_version": pin.version,
+        "table_branch": lance_branch(pin.owner),
+        "row_count": pin.row_count,
+    }
+
+
+def _dataset(pin: Pin) -> JsonObject:
+    kind, name = split_table_key(pin.key)
+    return {
+        "entity_kind": kind,
+        "type_name": name,
+        "dataset_path": pin.path,
+        "published_dataset_version": pin.version,
+        "native_dataset_branch": lance_branch(pin.owner),
+        "entity_count": pin.row_count,
+    }
+
+
+def commit_document(commit: Commit) -> JsonObject:
+    branch = lance_branch(commit.branch)
+    return {
+        "graph_commit_id": commit.id,
+        "manifest_branch": branch,
+        "manifest_version": commit.manifest_version,
+        "graph_branch": branch,
+        "graph_manifest_version": commit.manifest_version,
+        "parent_commit_id": commit.parent,
+        "merged_parent_commit_id": commit.merged_parent,
+        "actor_id": commit.actor,
+        "created_at": commit.created_at_us,
+    }

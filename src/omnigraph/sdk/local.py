@@ -1,0 +1,157 @@
+"""An embedded graph: a directory or a prefix, opened in this process."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from omnigraph.commit.records import Commit
+from omnigraph.commit.refs import Deleted
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.engine import opening
+from omnigraph.engine.graph import CommitFilter, Graph, Mode
+from omnigraph.engine.opening import Remains, Settings
+from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
+from omnigraph.storage.durability import Durability
+
+
+class Branches:
+    """The branches of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def list(self) -> tuple[BranchName, ...]:
+        """Main first, then the others by name."""
+        return self._graph.branches()
+
+    def create(self, name: str, *, source: str = MAIN, commit: str | None = None) -> BranchName:
+        """A branch that starts as `source` is now, or as `commit` left the graph.
+
+        It costs the same whatever the graph holds. Raises BranchExists, BranchNameInvalid,
+        BranchNotFound, CommitNotFound, SchemaLocked, OpenedReadOnly.
+        """
+        return self._graph.create_branch(
+            name,
+            source=parse_branch(source),
+            commit_id=None if commit is None else CommitId(commit),
+        )
+
+    def delete(self, name: str) -> Deleted:
+        """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, OpenedReadOnly."""
+        return self._graph.delete_branch(name)
+
+
+class LocalGraph:
+    """A graph opened in this process. Safe to share among threads."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.branches = Branches(graph)
+
+    @property
+    def uri(self) -> str:
+        return self._graph.uri
+
+    @property
+    def schema_source(self) -> str:
+        """The schema in force, as it was written."""
+        return self._graph.schema_source
+
+    def snapshot(
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> Snapshot:
+        """One consistent view: a branch now, a branch at a manifest version, or a commit.
+
+        Raises BranchNotFound, CommitNotFound, VersionNotFound, UsageError.
+        """
+        if commit is not None:
+            if branch is not None or version is not None:
+                raise UsageError("a commit says which branch and version it is on; name it alone")
+            return self._graph.snapshot_at_commit(CommitId(commit))
+        name = parse_branch(branch or MAIN)
+        if version is not None:
+            return self._graph.snapshot_at_version(name, Version(version))
+        return self._graph.snapshot(name)
+
+    def commits(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since_us: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[Commit, ...]:
+        """The history of a branch, newest first. `actor=""` finds commits without one.
+
+        Raises BranchNotFound.
+        """
+        where = CommitFilter(actor=actor, since_us=since_us, limit=limit)
+        return self._graph.commits(parse_branch(branch), where)
+
+    def commit(self, commit_id: str) -> Commit:
+        """A commit of any branch. Raises CommitNotFound."""
+        return self._graph.commit(CommitId(commit_id))
+
+
+def init(
+    uri: str | Path,
+    schema: str | Path,
+    *,
+    force: bool = False,
+    actor: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = Durability.DURABLE,
+) -> LocalGraph:
+    """Make an empty graph at `uri`. `schema` is the text of a schema, or the path of one.
+
+    `force` clears the remains of an attempt that was killed. It never touches a graph.
+
+    Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete.
+    """
+    text, name = _read_schema(schema)
+    graph = opening.create(
+        str(uri),
+        text,
+        name=name,
+        remains=Remains.CLEAR if force else Remains.REFUSE,
+        actor=actor,
+        settings=_settings(storage_options, durability),
+    )
+    return LocalGraph(graph)
+
+
+def open(  # noqa: A001 - omnigraph.open reads as it should
+    uri: str | Path,
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = Durability.DURABLE,
+) -> LocalGraph:
+    """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
+
+    Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
+    SchemaFilesInvalid.
+    """
+    mode = Mode.READ_ONLY if read_only else Mode.READ_WRITE
+    settings = _settings(storage_options, durability)
+    return LocalGraph(opening.open_graph(str(uri), mode=mode, settings=settings))
+
+
+def _settings(options: Mapping[str, str] | None, durability: Durability) -> Settings:
+    return Settings(storage_options=dict(options or {}), durability=durability)
+
+
+def _read_schema(schema: str | Path) -> tuple[str, str]:
+    """The text of a schema and what to call it in messages. A string is always text."""
+    if isinstance(schema, str):
+        return schema, "<schema>"
+    try:
+        return schema.read_text(encoding="utf-8"), str(schema)
+    except OSError as error:
+        raise FileUnreadable(str(schema), reason=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(str(schema), reason=f"not UTF-8 text: {error.reason}") from error

@@ -1,0 +1,96 @@
+"""Branches of a Lance table: a ref file that makes them exist, and a folder that holds them.
+
+Lance creates the folder before the ref and deletes the ref before the folder. Whatever dies in
+between leaves a folder without a ref: not listed, not deletable by Lance, and in the way of a new
+branch of that name. `clear_branch` removes both, in whichever state they are.
+"""
+
+import json
+from contextlib import suppress
+
+from omnigraph.errors import ForkInUse, ForkNotFound, ObjectNotFound
+from omnigraph.storage import layout
+from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import Branch, TableRef
+from omnigraph.storage.translate import branch_error
+
+
+def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
+    main = store.open(TableRef(path))
+    with translating(main.ref, "list the branches of"):
+        listed = main.dataset.branches.list()
+    return tuple(
+        Branch(
+            name=name,
+            parent=facts["parent_branch"],
+            parent_version=facts["parent_version"],
+            identifier=":".join(token for _, token in facts["branch_identifier"]),
+        )
+        for name, facts in sorted(listed.items())
+    )
+
+
+def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
+    """Lance lists all refs to read one; the ref is a small file with a name we know."""
+    key = f"{path}/{layout.branch_ref_file(branch)}"
+    try:
+        facts = json.loads(store.objects.read(key).data)
+    except ObjectNotFound:
+        return None
+    return Branch(
+        name=branch,
+        parent=facts["parentBranch"],
+        parent_version=facts["parentVersion"],
+        identifier=":".join(token for _, token in facts["identifier"]["version_mapping"]),
+    )
+
+
+def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
+    ref = TableRef(source.ref.path, branch)
+    with translating(ref, "fork"):
+        try:
+            source.dataset.create_branch(branch, source.version)
+        except (OSError, ValueError) as error:
+            ours = branch_error(error, path=ref.path, branch=branch)
+            if ours is None:
+                raise
+            raise ours from error
+    forked = store.open(ref, source.version)
+    _flush_fork(store, forked)
+    return forked
+
+
+def _flush_fork(store: LanceStore, forked: LanceHandle) -> None:
+    assert forked.ref.branch is not None
+    uuid = store.read_transaction(forked).uuid
+    table = TableRef(forked.ref.path)
+    folder = layout.branch_folder(forked.ref.branch)
+    files = (
+        f"{folder}/{layout.transaction_file(forked.version, uuid)}",
+        f"{folder}/{layout.version_file(forked.version)}",
+        layout.branch_ref_file(forked.ref.branch),
+    )
+    store.flush(table, list(files))
+
+
+def delete_branch(store: LanceStore, path: str, branch: str) -> None:
+    main = store.open(TableRef(path))
+    with translating(TableRef(path, branch), "delete"):
+        try:
+            main.dataset.branches.delete(branch)
+        except (OSError, ValueError) as error:
+            ours = branch_error(error, path=path, branch=branch)
+            if ours is None:
+                raise
+            raise ours from error
+
+
+def clear_branch(store: LanceStore, path: str, branch: str) -> None:
+    children = [each.name for each in find_branches(store, path) if each.parent == branch]
+    if children:
+        raise ForkInUse(path, branch=branch, children=children)
+    with suppress(ForkNotFound):
+        delete_branch(store, path, branch)
+    # Folder by folder: a branch whose name continues this one lives inside its folder.
+    for folder in layout.TABLE_FOLDERS:
+        store.objects.delete_prefix(f"{path}/{layout.branch_folder(branch)}/{folder}")

@@ -1,0 +1,90 @@
+"""Which files a transaction created, by name.
+
+Names are derived from what the transaction says, never found by listing a shared folder: a
+listing grows with history, and it meets the files of losers that vanish while it is read. Only
+folders that belong to one file or one index alone are listed.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Index
+from lance.fragment import FragmentMetadata
+
+from omnigraph.storage import layout
+
+
+def written_data(fragments: Iterable[FragmentMetadata]) -> list[str]:
+    """The data files of new fragments. Files with a base of their own belong to another branch."""
+    return [
+        layout.data_file(file.path)
+        for fragment in fragments
+        for file in fragment.files
+        if file.base_id is None
+    ]
+
+
+def written_deletions(fragments: Iterable[FragmentMetadata]) -> list[str]:
+    return [
+        fragment.deletion_file.path(fragment.id)
+        for fragment in fragments
+        if fragment.deletion_file is not None and fragment.deletion_file.base_id is None
+    ]
+
+
+def written_indices(indices: Iterable[Index]) -> list[str]:
+    return [
+        f"{layout.index_folder(index.uuid)}/{file.path}"
+        for index in indices
+        if index.base_id is None
+        for file in index.files or ()
+    ]
+
+
+def with_blobs(folder: Path, files: Iterable[str]) -> list[str]:
+    """Add the blobs that were too large for their data file."""
+    found = list(files)
+    for name in list(found):
+        if name.startswith(f"{layout.DATA}/") and name.endswith(".lance"):
+            blobs = folder / name.removesuffix(".lance")
+            if blobs.is_dir():
+                found += [f"{name.removesuffix('.lance')}/{each.name}" for each in blobs.iterdir()]
+    return found
+
+
+def written_by(operation: LanceOperation.BaseOperation, read_version: int) -> list[str]:
+    """The files behind a row change that Lance composed itself."""
+    if not isinstance(operation, LanceOperation.Update):
+        return []
+    fresh = [
+        fragment
+        for fragment in operation.updated_fragments
+        if fragment.deletion_file is not None
+        and fragment.deletion_file.read_version == read_version
+    ]
+    return written_data(operation.new_fragments) + written_deletions(fresh)
+
+
+def reachable(dataset: LanceDataset) -> list[Path]:
+    """Every local file that reading this version can touch, wherever its branch keeps it."""
+    own = Path(dataset.uri)
+    bases = {number: Path(base.path) for number, base in dataset.base_paths().items()}
+
+    def home(base_id: int | None) -> Path:
+        return own if base_id is None else bases[base_id]
+
+    files: list[Path] = [own / layout.version_file(dataset.version)]
+    for each in dataset.get_fragments():
+        fragment = each.metadata
+        for file in fragment.files:
+            folder = home(file.base_id)
+            files += [folder / name for name in with_blobs(folder, [layout.data_file(file.path)])]
+        if fragment.deletion_file is not None:
+            name = fragment.deletion_file.path(fragment.id)
+            files.append(home(fragment.deletion_file.base_id) / name)
+    for index in dataset.describe_indices():
+        for segment in index.segments:
+            folder = home(segment.base_id) / layout.index_folder(str(segment.uuid))
+            files += [file for file in folder.rglob("*") if file.is_file()]
+    return files

@@ -1,0 +1,140 @@
+"""Indices and compaction on Lance: built beside the table, attached by a commit.
+
+An index is a set of segments under one name, each covering some fragments. New fragments get a
+segment of their own, which costs what they weigh and not what the table weighs. A full-text
+segment must be finalised even when it is the only one: committed raw, it answers every query with
+a missing file.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lance import LanceDataset, LanceOperation
+from lance.bitmap import Bitmap
+from lance.dataset import Index as LanceIndex
+from lance.optimize import Compaction
+
+from omnigraph.storage import lance_files
+from omnigraph.storage.lance_stage import LancePayload
+from omnigraph.storage.lance_store import LanceHandle, translating
+from omnigraph.storage.tables import (
+    Anatomy,
+    Fragment,
+    Index,
+    IndexKind,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    Staged,
+    StagedCompaction,
+)
+
+
+def inspect(handle: LanceHandle) -> Anatomy:
+    dataset = handle.dataset
+    with translating(handle.ref, "inspect"):
+        fragments = tuple(
+            Fragment(
+                fragment_id=each.fragment_id,
+                row_count=each.metadata.num_rows,
+                deleted_count=each.metadata.num_deletions,
+            )
+            for each in dataset.get_fragments()
+        )
+        return Anatomy(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
+
+
+def _find_indices(dataset: LanceDataset) -> list[Index]:
+    return [
+        Index(
+            name=each.name,
+            column=each.field_names[0],
+            kind=each.index_type,
+            covered=frozenset(
+                number for segment in each.segments for number in segment.fragment_ids
+            ),
+            segment_count=len(each.segments),
+        )
+        for each in dataset.describe_indices()
+    ]
+
+
+def stage_indices(
+    handle: LanceHandle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
+) -> Staged | None:
+    dataset = handle.dataset
+    with translating(handle.ref, "index"):
+        everything = {each.fragment_id for each in dataset.get_fragments()}
+        covered = {index.name: index.covered for index in _find_indices(dataset)}
+        built: list[LanceIndex] = []
+        replaced: list[LanceIndex] = []
+        for spec in specs:
+            missing = everything
+            if scope is IndexScope.UNCOVERED:
+                missing = everything - covered.get(spec.name, frozenset())
+            if missing:
+                built.append(_build(dataset, spec, sorted(missing)))
+                replaced += _find_superseded(dataset, spec, scope)
+    if not built:
+        return None
+    return Staged(
+        ref=handle.ref,
+        read_version=handle.version,
+        mark=mark,
+        payload=LancePayload(
+            handle,
+            LanceOperation.CreateIndex(built, replaced),
+            tuple(lance_files.written_indices(built)),
+        ),
+    )
+
+
+def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> LanceIndex:
+    parameters: dict[str, Any] = dict(spec.parameters)
+    segment = dataset.create_index_uncommitted(
+        spec.column,
+        spec.kind.value,
+        name=spec.name,
+        fragment_ids=fragment_ids,
+        replace=True,
+        **parameters,
+    )
+    if spec.kind is IndexKind.INVERTED:
+        return dataset.merge_existing_index_segments([segment])
+    return segment
+
+
+def _find_superseded(dataset: LanceDataset, spec: IndexSpec, scope: IndexScope) -> list[LanceIndex]:
+    """Segments a rebuild replaces. Left in place, rows would be found through both."""
+    if scope is IndexScope.UNCOVERED:
+        return []
+    fields = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+    return [
+        LanceIndex(
+            uuid=str(segment.uuid),
+            name=index.name,
+            fields=[fields[spec.column]],
+            dataset_version=segment.dataset_version_at_last_update,
+            fragment_ids=Bitmap(segment.fragment_ids),
+            index_version=segment.index_version,
+            base_id=segment.base_id,
+        )
+        for index in dataset.describe_indices()
+        if index.name == spec.name
+        for segment in index.segments
+    ]
+
+
+def stage_compaction(handle: LanceHandle, *, rows_per_file: int) -> StagedCompaction | None:
+    dataset = handle.dataset
+    with translating(handle.ref, "compact"):
+        plan = Compaction.plan(dataset, {"target_rows_per_fragment": rows_per_file})
+        if plan.num_tasks() == 0:
+            return None
+        rewritten = [task.execute(dataset) for task in plan.tasks]
+    return StagedCompaction(
+        ref=handle.ref,
+        read_version=handle.version,
+        fragments_before=len(dataset.get_fragments()),
+        payload=(handle, rewritten),
+    )

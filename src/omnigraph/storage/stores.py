@@ -1,0 +1,76 @@
+"""Opening a place to keep a graph in: its objects and its tables, together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnigraph.effects import Effects
+from omnigraph.storage.durability import Disk, Durability, disk_for
+from omnigraph.storage.lance_store import LanceStore, new_session
+from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects_cloud import open_bucket, open_memory
+from omnigraph.storage.objects_local import LocalObjects
+from omnigraph.storage.tables import Tables
+from omnigraph.storage.tables_lance import LanceTables
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Everything durable that a graph is made of."""
+
+    root: Root
+    objects: Objects
+    tables: Tables
+    effects: Effects
+
+
+def open_stores(
+    uri: str,
+    effects: Effects,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = Durability.DURABLE,
+) -> Stores:
+    """Open a root. Nothing is created; a bucket is asked to prove that it compares and swaps.
+
+    Raises:
+        StoreUriInvalid: the root is not a local path or an `s3://` address.
+        ConditionalWritesIgnored: the bucket lets two writers win.
+        StorageFailure: the bucket cannot be reached.
+
+    """
+    root = parse_root(uri)
+    options = dict(storage_options or {})
+    disk = disk_for(durability)
+    objects = _open_objects_at(root, effects, options, disk)
+    return Stores(root, objects, open_tables(root, objects, disk, options), effects)
+
+
+def open_objects(
+    uri: str,
+    effects: Effects,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    durability: Durability = Durability.DURABLE,
+) -> Objects:
+    """The objects alone; also of `memory://`, which holds no tables."""
+    if uri == MEMORY_URI:
+        return open_memory(effects.new_id)
+    return _open_objects_at(
+        parse_root(uri), effects, dict(storage_options or {}), disk_for(durability)
+    )
+
+
+def _open_objects_at(
+    root: Root, effects: Effects, storage_options: Mapping[str, str], disk: Disk
+) -> Objects:
+    if root.is_local:
+        return LocalObjects(Path(root.uri), disk)
+    return open_bucket(root.uri, storage_options, effects.new_id)
+
+
+def open_tables(
+    root: Root, objects: Objects, disk: Disk, storage_options: Mapping[str, str]
+) -> Tables:
+    return LanceTables(LanceStore(root, objects, disk, storage_options, new_session()))

@@ -1,0 +1,180 @@
+"""`Tables` on Lance: the protocol, method by method, in the order it is declared.
+
+The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
+`lance_stage` and `lance_index` write files, `lance_commit` moves HEAD, `lance_branches` forks and
+clears, `lance_history` tells what happened, `lance_files` names what must reach the disk.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from omnigraph.storage import (
+    lance_branches,
+    lance_commit,
+    lance_history,
+    lance_index,
+    lance_read,
+    lance_stage,
+)
+from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import (
+    EVERYTHING,
+    ROWS_PER_FILE,
+    Anatomy,
+    Branch,
+    Handle,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    Outcome,
+    Receipt,
+    RowChanges,
+    Rows,
+    ScanRequest,
+    Settings,
+    Staged,
+    StagedCompaction,
+    TableRef,
+    Transacted,
+    VersionFacts,
+    VersionLocation,
+)
+
+
+def _own(handle: Handle) -> LanceHandle:
+    """Handles come back to us through code that does not know what they are."""
+    assert isinstance(handle, LanceHandle), f"a handle of another store: {handle!r}"
+    return handle
+
+
+@dataclass(frozen=True, slots=True)
+class LanceResiduals:
+    """What Lance does only in one step."""
+
+    store: LanceStore
+
+    def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
+        return lance_commit.swap_rows(self.store, _own(handle), rows, key=key, mark=mark)
+
+    def commit_compaction(self, staged: StagedCompaction) -> Outcome:
+        return lance_commit.commit_compaction(self.store, staged)
+
+    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> None:
+        with translating(handle.ref, "delete versions of"):
+            self.store.reopen(_own(handle)).cleanup_old_versions(versions=list(versions))
+
+
+@dataclass(frozen=True, slots=True)
+class LanceTables:
+    """Tables below one root, kept by Lance."""
+
+    store: LanceStore
+
+    @property
+    def residual(self) -> LanceResiduals:
+        return LanceResiduals(self.store)
+
+    # reading
+
+    def open_at(self, ref: TableRef, version: int | None = None) -> Handle:
+        return self.store.open(ref, version)
+
+    def probe(self, handle: Handle) -> int:
+        return lance_read.probe(self.store, _own(handle))
+
+    def scan(
+        self, handle: Handle, request: ScanRequest = EVERYTHING
+    ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
+        return lance_read.scan(_own(handle), request)
+
+    def read(self, handle: Handle, request: ScanRequest = EVERYTHING) -> pa.Table:
+        return lance_read.read(_own(handle), request)
+
+    def count(self, handle: Handle, where: str) -> int:
+        return lance_read.count(_own(handle), where)
+
+    def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
+        return lance_stage.locate(_own(handle), column, values)
+
+    def inspect(self, handle: Handle) -> Anatomy:
+        return lance_index.inspect(_own(handle))
+
+    def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
+        return lance_history.find_transactions(_own(handle), after=after)
+
+    def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]:
+        return lance_history.find_versions(_own(handle))
+
+    def locate_version(self, handle: Handle) -> VersionLocation:
+        return lance_history.locate_version(self.store, _own(handle))
+
+    # staging
+
+    def stage_create(
+        self, ref: TableRef, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+    ) -> Staged:
+        return lance_stage.stage_create(self.store, ref, schema, mark, rows)
+
+    def stage_rows(self, handle: Handle, changes: RowChanges, mark: Mark) -> Staged:
+        return lance_stage.stage_rows(_own(handle), changes, mark)
+
+    def stage_append(self, handle: Handle, rows: Rows, mark: Mark) -> Staged:
+        return lance_stage.stage_append(_own(handle), rows, mark)
+
+    def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
+        return lance_stage.stage_receipts(_own(handle), receipts, mark)
+
+    def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
+        return lance_stage.stage_upsert(_own(handle), rows, mark, key=key)
+
+    def stage_delete(self, handle: Handle, where: str, mark: Mark) -> Staged:
+        return lance_stage.stage_delete(_own(handle), where, mark)
+
+    def stage_overwrite(
+        self, handle: Handle, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+    ) -> Staged:
+        return lance_stage.stage_overwrite(_own(handle), schema, mark, rows)
+
+    def stage_indices(
+        self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
+    ) -> Staged | None:
+        return lance_index.stage_indices(_own(handle), specs, scope, mark)
+
+    def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged:
+        return lance_stage.stage_settings(_own(handle), settings, mark)
+
+    def stage_compaction(
+        self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
+    ) -> StagedCompaction | None:
+        return lance_index.stage_compaction(_own(handle), rows_per_file=rows_per_file)
+
+    # moving HEAD
+
+    def commit_exact(self, staged: Staged) -> Outcome:
+        return lance_commit.commit_exact(self.store, staged)
+
+    def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
+        return lance_commit.restore(self.store, _own(head), to=to, mark=mark)
+
+    def harden(self, handle: Handle) -> None:
+        lance_commit.harden(self.store, _own(handle))
+
+    # branches
+
+    def find_branch(self, path: str, branch: str) -> Branch | None:
+        return lance_branches.find_branch(self.store, path, branch)
+
+    def find_branches(self, path: str) -> tuple[Branch, ...]:
+        return lance_branches.find_branches(self.store, path)
+
+    def fork(self, source: Handle, branch: str) -> Handle:
+        return lance_branches.fork(self.store, _own(source), branch)
+
+    def delete_branch(self, path: str, branch: str) -> None:
+        lance_branches.delete_branch(self.store, path, branch)
+
+    def clear_branch(self, path: str, branch: str) -> None:
+        lance_branches.clear_branch(self.store, path, branch)

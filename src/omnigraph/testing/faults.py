@@ -1,0 +1,157 @@
+"""Breaking and counting store calls, without the product knowing.
+
+A `Watch` sees every call to a graph's stores before and after it happens. It may count, record,
+pause, or raise; what it raises reaches the product as if the process had died there.
+
+Only calls that change something are positions of a crash: dying before or after a read leaves the
+same bytes as dying after the write before it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import count
+from typing import Any, Final, Protocol, cast
+
+from omnigraph.storage.objects import Objects
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Tables
+
+OBJECT_WRITES: Final = frozenset({"put_over", "put_new", "put_if_match", "delete", "delete_prefix"})
+TABLE_WRITES: Final = frozenset(
+    {
+        "stage_create",
+        "stage_rows",
+        "stage_append",
+        "stage_receipts",
+        "stage_upsert",
+        "stage_delete",
+        "stage_overwrite",
+        "stage_indices",
+        "stage_settings",
+        "stage_compaction",
+        "commit_exact",
+        "restore",
+        "harden",
+        "fork",
+        "delete_branch",
+        "clear_branch",
+    }
+)
+RESIDUAL_WRITES: Final = frozenset({"swap_rows", "commit_compaction", "delete_versions"})
+
+
+class Crash(BaseException):
+    """The process dies here. Not an Exception: a product that swallows it has failed."""
+
+
+class Watch(Protocol):
+    """Sees calls such as `objects.put_new` or `tables.commit_exact`."""
+
+    def before(self, call: str, *, is_write: bool) -> None: ...
+    def after(self, call: str, *, is_write: bool) -> None: ...
+
+
+def watch_stores(stores: Stores, watch: Watch) -> Stores:
+    """The same stores, with every call seen by `watch`."""
+    objects = _Watched(stores.objects, "objects", OBJECT_WRITES, watch)
+    nested = {"residual": RESIDUAL_WRITES}
+    tables = _Watched(stores.tables, "tables", TABLE_WRITES, watch, nested)
+    return replace(stores, objects=cast("Objects", objects), tables=cast("Tables", tables))
+
+
+class _Watched:
+    """Any store, seen from outside. Dynamic, so that it cannot fall behind the protocols."""
+
+    def __init__(
+        self,
+        inner: object,
+        name: str,
+        writes: frozenset[str],
+        watch: Watch,
+        nested: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self._inner = inner
+        self._name = name
+        self._writes = writes
+        self._watch = watch
+        self._nested = nested or {}
+
+    def __getattr__(self, method: str) -> Any:
+        found = getattr(self._inner, method)
+        if method in self._nested:
+            return _Watched(found, f"{self._name}.{method}", self._nested[method], self._watch)
+        call = f"{self._name}.{method}"
+        is_write = method in self._writes
+
+        def watched(*arguments: Any, **keywords: Any) -> Any:
+            self._watch.before(call, is_write=is_write)
+            result = found(*arguments, **keywords)
+            self._watch.after(call, is_write=is_write)
+            return result
+
+        return watched
+
+
+@dataclass
+class Recorder:
+    """Every call, in order."""
+
+    calls: list[str] = field(default_factory=list)
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - all are recorded
+        self.calls.append(call)
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        pass
+
+    def count(self, call: str) -> int:
+        return self.calls.count(call)
+
+
+class When(StrEnum):
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass
+class CrashAt:
+    """Dies at the n-th write, before or after it happens; every later call dies too."""
+
+    step: int
+    when: When
+    seen: int = 0
+    dead: bool = False
+
+    def before(self, call: str, *, is_write: bool) -> None:
+        if self.dead:
+            raise Crash(call)
+        if is_write:
+            self.seen += 1
+            self._die_if(self.when is When.BEFORE, call)
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        if is_write:
+            self._die_if(self.when is When.AFTER, call)
+
+    def _die_if(self, due: bool, call: str) -> None:  # noqa: FBT001 - private
+        if due and self.seen == self.step:
+            self.dead = True
+            raise Crash(f"{self.when.value} write {self.step}, {call}")
+
+
+def sweep(when: When, run: Callable[[CrashAt], None]) -> Iterator[CrashAt]:
+    """Run again and again, dying one write later each time, until a run outlives the fault.
+
+    Yields after every run that died, for the caller to look at what is left; and once more after
+    the run that survived, with `dead` still false.
+    """
+    for step in count(1):
+        fault = CrashAt(step, when)
+        try:
+            run(fault)
+        except Crash:
+            yield fault
+            continue
+        yield fault
+        return

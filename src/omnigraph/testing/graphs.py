@@ -1,0 +1,140 @@
+"""Random schemas, and small random graphs that fit them.
+
+Everything is drawn from tiny pools, so that values repeat, comparisons hit, and different types use
+the same ids. Edges may be parallel, loop, or dangle: what a graph should not hold, a query must
+still survive.
+"""
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from omnigraph.catalog.model import (
+    Cardinality,
+    Catalog,
+    Constraint,
+    EdgeType,
+    Index,
+    Key,
+    NodeType,
+    Property,
+)
+from omnigraph.catalog.types import Scalar, ValueType, Vector
+from omnigraph.compiler.ir import Scalarish, Value
+from omnigraph.testing.interpreter import Edge, Graph
+
+IDS = ("a", "ab", "b", "c")
+DANGLING = "nowhere"
+INSTANT_MS = 1_700_000_000_000
+
+SCALARS: dict[Scalar, tuple[Scalarish, ...]] = {
+    Scalar.STRING: ("a", "ab", "b a", "C", ""),
+    Scalar.BOOL: (False, True),
+    Scalar.I32: (-1, 0, 1, 2),
+    Scalar.I64: (-1, 0, 1, 2, 2**53 + 1),
+    Scalar.U32: (0, 1, 2),
+    Scalar.U64: (0, 1, 2, 2**53),
+    Scalar.F32: (-1.0, 0.0, 0.5, 2.0),
+    Scalar.F64: (-1.0, 0.0, 1.0, 1.5, 2.0**53),
+    Scalar.DATE: (0, 1, 19_000),
+    Scalar.DATETIME: (0, INSTANT_MS, INSTANT_MS + 1),
+}
+ENUM = ("a", "b")
+COMPONENTS = (-1.0, 0.0, 0.5, 1.0)
+
+NODE_PROPERTIES: dict[str, ValueType] = {
+    "age": ValueType(Scalar.I32, nullable=True),
+    "born": ValueType(Scalar.DATE, nullable=True),
+    "kind": ValueType(Scalar.STRING, enum_values=ENUM),
+    "size": ValueType(Scalar.F64, nullable=True),
+    "tags": ValueType(Scalar.STRING, nullable=True, is_list=True),
+    "text": ValueType(Scalar.STRING, nullable=True),
+    "total": ValueType(Scalar.I64),
+    "vec": ValueType(Vector(2), nullable=True),
+}
+EDGE_PROPERTIES: dict[str, ValueType] = {
+    "note": ValueType(Scalar.STRING, nullable=True),
+    "since": ValueType(Scalar.I32, nullable=True),
+}
+KEY = Property("code", ValueType(Scalar.STRING))
+
+
+def values(kind: ValueType) -> SearchStrategy[Value]:
+    """A value of this type; null, if it may be, about every fourth time."""
+    known = _known_values(kind)
+    return st.one_of(known, known, known, st.none()) if kind.nullable else known
+
+
+def _known_values(kind: ValueType) -> SearchStrategy[Value]:
+    if isinstance(kind.base, Vector):
+        items = [st.sampled_from(COMPONENTS)] * kind.base.dimension
+        return st.tuples(*items)
+    pool = kind.enum_values or SCALARS[kind.base]
+    if kind.is_list:
+        return st.lists(st.sampled_from(pool), max_size=2).map(tuple)
+    return st.sampled_from(pool)
+
+
+@st.composite
+def catalogs(draw: DrawFn) -> Catalog:
+    """One to three node types, one to three edge types among them."""
+    nodes = tuple(
+        draw(_node_types(name)) for name in ("Ant", "Bee", "Cow")[: draw(st.integers(1, 3))]
+    )
+    names = st.sampled_from([each.name for each in nodes])
+    edges = tuple(
+        EdgeType(
+            name,
+            source := draw(names),
+            # An edge within one type is the one that can loop, chain and be walked both ways.
+            draw(st.one_of(st.just(source), names)),
+            _properties(draw(st.sets(st.sampled_from(sorted(EDGE_PROPERTIES)))), EDGE_PROPERTIES),
+            draw(st.sampled_from([Cardinality(), Cardinality(0, 1)])),
+        )
+        for name in ("Eats", "Follows", "Greets")[: draw(st.integers(1, 3))]
+    )
+    return Catalog(nodes=nodes, edges=edges)
+
+
+@st.composite
+def _node_types(draw: DrawFn, name: str) -> NodeType:
+    names = draw(st.sets(st.sampled_from(sorted(NODE_PROPERTIES)), min_size=2, max_size=5))
+    properties = _properties(names, NODE_PROPERTIES)
+    constraints: list[Constraint] = [Index((each,)) for each in sorted(names - {"tags"})]
+    if draw(st.booleans()):
+        properties = tuple(sorted((*properties, KEY), key=lambda each: each.name))
+        constraints.append(Key((KEY.name,)))
+    return NodeType(name, properties, tuple(constraints))
+
+
+def _properties(names: set[str], types: dict[str, ValueType]) -> tuple[Property, ...]:
+    return tuple(Property(name, types[name]) for name in sorted(names))
+
+
+@st.composite
+def graphs(draw: DrawFn, catalog: Catalog) -> Graph:
+    nodes = {each.name: draw(_node_tables(each)) for each in catalog.nodes}
+    edges = {each.name: draw(_edge_tables(each)) for each in catalog.edges}
+    return Graph(nodes, edges)
+
+
+@st.composite
+def _node_tables(draw: DrawFn, node: NodeType) -> dict[str, dict[str, Value]]:
+    table = {}
+    for each in sorted(draw(st.sets(st.sampled_from(IDS), max_size=4))):
+        record = {p.name: draw(values(p.type)) for p in node.properties}
+        table[each] = record | ({KEY.name: each} if node.key else {})
+    return table
+
+
+@st.composite
+def _edge_tables(draw: DrawFn, edge: EdgeType) -> list[Edge]:
+    ends = st.sampled_from((*IDS, *IDS, DANGLING))
+    return [
+        Edge(
+            f"e{number}",
+            draw(ends),
+            draw(ends),
+            {p.name: draw(values(p.type)) for p in edge.properties},
+        )
+        for number in range(draw(st.integers(0, 7)))
+    ]

@@ -1,11 +1,11 @@
 """What `Objects` promises, on every store that implements it."""
 
-import multiprocessing
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import boto3
@@ -259,46 +259,73 @@ def test_threads_that_count_by_compare_and_swap_lose_no_increment(objects: Objec
 
 # --- processes, on the local store ----------------------------------------------------------
 
+OPENING = """
+import sys
+from omnigraph.effects import REAL
+from omnigraph.errors import ObjectChanged, ObjectExists
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import open_objects
+objects = open_objects(sys.argv[1], REAL, durability=Durability.RELAXED)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
 
-def create_in_process(root: str, gate: Barrier, number: int) -> int:
-    objects = open_objects(root, REAL, durability=Durability.RELAXED)
-    won = 0
-    for attempt in range(30):
-        gate.wait()
-        try:
-            objects.put_new(f"race/{attempt}", str(number).encode())
-        except ObjectExists:
-            continue
+CREATING = """
+won = 0
+for attempt in range(100):
+    try:
+        objects.put_new(f"race/{attempt}", b"mine")
         won += 1
-    return won
+    except ObjectExists:
+        pass
+print(won)
+"""
+
+COUNTING = """
+lost = 0
+for _ in range(60):
+    while True:
+        seen = objects.read("counter")
+        try:
+            objects.put_if_match("counter", str(int(seen.data) + 1).encode(), tag=seen.tag)
+            break
+        except ObjectChanged:
+            lost += 1
+print(lost)
+"""
 
 
-def count_in_process(root: str, gate: Barrier, times: int) -> int:
-    objects = open_objects(root, REAL, durability=Durability.RELAXED)
-    gate.wait()
-    return count_up(objects, times)
-
-
-def run_processes(
-    work: Callable[[str, Barrier, int], int], root: str, arguments: list[int]
-) -> list[int]:
-    context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
-        gate = manager.Barrier(len(arguments))
-        with context.Pool(len(arguments)) as pool:
-            return pool.starmap(work, [(root, gate, argument) for argument in arguments])
+def run_together(root: Path, work: str, *, count: int) -> list[int]:
+    """Run the same work in several processes, released at one moment; return what each printed."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENING + work, str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return [int(process.communicate(timeout=60)[0]) for process in processes]
 
 
 def test_processes_that_race_to_create_have_one_winner(tmp_path: Path) -> None:
-    won = run_processes(create_in_process, str(tmp_path), [0, 1, 2])
-    assert sum(won) == 30
-    assert len(open_objects(str(tmp_path), REAL).list("race")) == 30
+    won = run_together(tmp_path, CREATING, count=3)
+    assert sum(won) == 100
+    assert len(open_objects(str(tmp_path), REAL).list("race")) == 100
 
 
 def test_processes_that_count_by_compare_and_swap_lose_no_increment(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path), REAL)
     objects.put_new("counter", b"0")
-    run_processes(count_in_process, str(tmp_path), [60, 60, 60])
+    run_together(tmp_path, COUNTING, count=3)
     assert objects.read("counter").data == b"180"
 
 

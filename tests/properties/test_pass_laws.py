@@ -1,41 +1,41 @@
 """Passes and lowering keep the answer, whatever the query and whatever the graph."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import Read, Value
 from omnigraph.compiler.lower import lower
-from omnigraph.compiler.passes import PASSES, Pass, optimise
+from omnigraph.compiler.passes import PASSES, optimise
+from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.plan import ReadPlan
-from omnigraph.testing.golden import format_tree
 from omnigraph.testing.graphs import INSTANT_MS, catalogs, graphs
 from omnigraph.testing.interpreter import Graph, run
 from omnigraph.testing.plan_interpreter import run_plan
-from omnigraph.testing.queries import parameter_values, reads
+from omnigraph.testing.queries import filtered_scans, parameter_values, reads
+from omnigraph.testing.steps import format_read
 
-THOROUGH = settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+PATIENT = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 Table = list[tuple[Value, ...]]
 
 
+@dataclass(frozen=True)
 class Case:
-    """A query and a graph to ask it of."""
+    """A query, and a graph to ask it of."""
 
-    def __init__(self, data: st.DataObject) -> None:
-        self.catalog: Catalog = data.draw(catalogs())
-        self.query: Read = data.draw(reads(self.catalog))
-        self.graph: Graph = data.draw(graphs(self.catalog))
-        self.values = data.draw(parameter_values())
+    catalog: Catalog
+    query: Read
+    graph: Graph
+    values: dict[str, Value]
 
     def answer(self, query: Read) -> Table:
         return run(query, self.graph, self.values, INSTANT_MS)
@@ -53,31 +53,64 @@ class Case:
             assert not Counter(answer) - Counter(everything)
 
 
-@pytest.mark.parametrize("rewrite", [*PASSES, optimise], ids=lambda each: each.__name__)
-@THOROUGH
-@given(st.data())
-def test_a_pass_keeps_the_answer(rewrite: Pass, data: st.DataObject) -> None:
-    case = Case(data)
-    rewritten = rewrite(case.query, case.catalog)
-    note(format_tree(rewritten))
-    case.check(case.answer(rewritten))
+@st.composite
+def cases(draw: DrawFn) -> Case:
+    catalog = draw(catalogs())
+    query = draw(reads(catalog))
+    note(format_read(query))
+    return Case(catalog, query, draw(graphs(catalog)), dict(draw(parameter_values())))
 
 
-@pytest.mark.parametrize("rewrite", PASSES, ids=lambda each: each.__name__)
-@THOROUGH
+def check_rewrites(case: Case) -> None:
+    for rewrite in (*PASSES, optimise):
+        rewritten = rewrite(case.query, case.catalog)
+        note(f"{rewrite.__name__} ⇒\n{format_read(rewritten)}")
+        case.check(case.answer(rewritten))
+
+
+def check_plans(case: Case) -> None:
+    for query in (case.query, optimise(case.query, case.catalog)):
+        plan = lower(query, case.catalog)
+        assert isinstance(plan, ReadPlan)
+        note(explain(plan))
+        case.check(run_plan(plan, case.graph, case.values, INSTANT_MS))
+
+
+@settings(PATIENT, max_examples=150)
+@given(cases())
+def test_every_pass_and_all_together_keep_the_answer(case: Case) -> None:
+    check_rewrites(case)
+
+
+@settings(PATIENT, max_examples=150)
+@given(cases())
+def test_a_plan_answers_as_its_query(case: Case) -> None:
+    check_plans(case)
+
+
+@settings(PATIENT, max_examples=300)
 @given(st.data())
-def test_a_second_run_of_a_pass_changes_nothing(rewrite: Pass, data: st.DataObject) -> None:
+def test_folding_keeps_what_a_condition_lets_through(data: st.DataObject) -> None:
     catalog = data.draw(catalogs())
-    once = rewrite(data.draw(reads(catalog)), catalog)
-    assert rewrite(once, catalog) == once
+    query = data.draw(filtered_scans(catalog))
+    case = Case(catalog, query, data.draw(graphs(catalog)), dict(data.draw(parameter_values())))
+    note(format_read(query))
+    case.check(case.answer(fold_constants(query, catalog)))
 
 
-@pytest.mark.parametrize("prepare", [lambda query, _: query, optimise], ids=["plain", "optimised"])
-@THOROUGH
+@settings(PATIENT, max_examples=150)
 @given(st.data())
-def test_a_plan_answers_as_its_query(prepare: Pass, data: st.DataObject) -> None:
-    case = Case(data)
-    plan = lower(prepare(case.query, case.catalog), case.catalog)
-    assert isinstance(plan, ReadPlan)
-    note(explain(plan))
-    case.check(run_plan(plan, case.graph, case.values, INSTANT_MS))
+def test_a_second_run_of_a_pass_changes_nothing(data: st.DataObject) -> None:
+    catalog = data.draw(catalogs())
+    query = data.draw(reads(catalog))
+    for rewrite in PASSES:
+        once = rewrite(query, catalog)
+        assert rewrite(once, catalog) == once, rewrite.__name__
+
+
+@pytest.mark.slow
+@settings(PATIENT, max_examples=3000)
+@given(cases())
+def test_passes_and_plans_keep_the_answer_of_very_many_queries(case: Case) -> None:
+    check_rewrites(case)
+    check_plans(case)

@@ -144,9 +144,9 @@ def _check_embed(
                 annotation.span,
                 hint='it knows model="…" only',
             )
-    source = (annotation_text(annotation) or "").strip()
+    source = annotation_text(annotation) or ""
     hint = None
-    if not source:
+    if not source.strip():
         reason, hint = "does not name its source", "for example @embed(title)"
     elif (found := draft.find(source)) is None:
         reason = f"names '{source}', which {draft.kind} {draft.name.text} does not have"

@@ -8,7 +8,8 @@ hold to the end of their group, `(?i)` is simple case folding.
 Refused, because the dialect has no such thing: look-around, back-references, atomic groups,
 conditionals, possessive and other doubled repetitions, comments `(?#…)`, octal escapes, `\Z`.
 Refused, though the dialect has it: scripts and other `\p{…}` besides general categories, the flags
-`R` and `-u`, repeating an anchor, counts above 1,000, more than 100 nested groups.
+`R` and `-u`, repeating an anchor, counts above 1,000, more than 100 nested groups, and more than
+about a hundred large classes such as `\w`.
 
 One difference stays. Rust's matcher takes time linear in the value; `re` tries alternatives one by
 one, and a repetition inside a repetition over the same characters, as in `(a+)+$`, may take
@@ -25,6 +26,8 @@ from omnigraph.catalog.charset import CharSet
 
 COUNT_MAX: Final = 1_000
 NESTING_MAX: Final = 100
+LENGTH_MAX: Final = 1_000_000
+"""Of the translation, in characters. Each \\w written out takes 10,000, and Rust has a limit too."""
 
 _CONTROL: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
@@ -65,7 +68,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 def translate(pattern: str) -> str:
     """The pattern in Python's syntax. Raises `PatternInvalid`."""
-    return _Translator(pattern).whole()
+    translated = _Translator(pattern).whole()
+    if len(translated) > LENGTH_MAX:
+        raise PatternInvalid("the pattern has too many or too large classes", 0)
+    return translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +381,7 @@ class _Translator:
         if self._depth > NESTING_MAX:
             raise self._error(f"more than {NESTING_MAX} nested classes", start)
         negated = self._accept("^")
-        union = self._class_opening()
+        union = list(self._class_opening().ranges)
         result: CharSet | None = None
         operation = ""
         while True:
@@ -385,13 +391,13 @@ class _Translator:
             if self._accept("]"):
                 break
             if self._peek(2) in {"&&", "--", "~~"}:
-                result = _combined(result, operation, union)
-                operation, union = self._peek(2), CharSet(())
+                result = _combined(result, operation, CharSet.of(union))
+                operation, union = self._peek(2), []
                 self._at += 2
             else:
-                union |= self._class_item()
+                union.extend(self._class_item().ranges)
         self._depth -= 1
-        chosen = _combined(result, operation, union)
+        chosen = _combined(result, operation, CharSet.of(union))
         return ~chosen if negated else chosen
 
     def _class_opening(self) -> CharSet:

@@ -56,7 +56,7 @@ def read_config() -> Config:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigInvalid(str(path), reason=f"it is not YAML: {error}") from error
-    return _read_document(document or {}, path)
+    return _read_document({} if document is None else document, path)
 
 
 def _read_document(document: object, path: Path) -> Config:

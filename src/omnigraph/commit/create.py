@@ -71,12 +71,16 @@ def has_manifest(stores: Stores) -> bool:
     return True
 
 
+def find_remains(stores: Stores) -> list[str]:
+    """The schema files that are there. Where there is no manifest, an attempt died."""
+    return [key for key in FILES if stores.objects.exists(key)]
+
+
 def check_absent(stores: Stores) -> None:
     """Raises GraphExists, or GraphIncomplete where an attempt left remains and no graph."""
-    remains = [key for key in FILES if stores.objects.exists(key)]
     if has_manifest(stores):
         raise GraphExists(stores.root.uri)
-    if remains:
+    if remains := find_remains(stores):
         raise GraphIncomplete(stores.root.uri, found=remains)
 
 

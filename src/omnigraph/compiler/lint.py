@@ -15,7 +15,7 @@ from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Severity, Source
 
-NO_PARAMETERS = "the mutation declares no parameters: it writes the same values every time"
+NO_PARAMETERS = "the mutation declares no parameters, so it does the same every time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ class LintReport:
         for finding in self.findings:
             yield f"{_LABELS[finding.severity]} [{finding.code}] {finding.message}"
         yield (
-            f"INFO  Lint complete: {len(self.results)} queries, {self.errors} errors, "
-            f"{self.warnings} warnings, {self.infos} infos"
+            f"INFO  Lint complete: queries {len(self.results)}, errors {self.errors}, "
+            f"warnings {self.warnings}, infos {self.infos}"
         )
 
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import Enum, auto
-from types import MappingProxyType
 from typing import assert_never
 
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
@@ -55,7 +54,7 @@ def bind(
     if NOW_PARAMETER in given:
         now = Parameter(NOW_PARAMETER, DATETIME)
         values[NOW_PARAMETER] = _bind_one(now, given, mode)
-    return MappingProxyType(values)
+    return values
 
 
 def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Binding) -> Value:

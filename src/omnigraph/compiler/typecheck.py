@@ -5,6 +5,7 @@ builds each part, so that a part which is wrong is reported and left out while t
 is still checked.
 """
 
+import json
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -37,6 +38,8 @@ class Problem:
     hint: str | None = None
 
 
+_TEXT_SHOWN_MAX = 40
+
 # ── names for messages ───────────────────────────────────────────────────────────────────────────
 
 
@@ -65,7 +68,8 @@ def _spell(value: Value, value_type: ValueType | None) -> str:
     base = None if value_type is None else value_type.base
     match value:
         case str():
-            return f'"{value}"'
+            shown = value if len(value) <= _TEXT_SHOWN_MAX else f"{value[:_TEXT_SHOWN_MAX]}…"
+            return json.dumps(shown, ensure_ascii=False)
         case bool():
             return str(value).lower()
         case int() if base is Scalar.DATE:

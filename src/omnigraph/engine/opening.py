@@ -7,7 +7,13 @@ from enum import Enum
 from omnigraph.catalog.arrow import edge_schema, node_schema
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.base import Bases
-from omnigraph.commit.create import NewTable, clear_remains, create_graph, has_manifest
+from omnigraph.commit.create import (
+    NewTable,
+    clear_remains,
+    create_graph,
+    find_remains,
+    has_manifest,
+)
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.schema_files import SchemaFiles, read_schema_files, write_rest
@@ -56,14 +62,15 @@ def create(
     """
     contract = compile_contract(schema, name=name)
     stores = _open_stores(uri, settings)
-    tables = _tables_of(contract.catalog)
+    tables = tables_of(contract.catalog)
     if remains is Remains.CLEAR:
         clear_remains(stores, tables)
     create_graph(stores, contract.files(), tables, actor=actor)
     return Graph(stores, Bases(stores), contract, Mode.READ_WRITE)
 
 
-def _tables_of(catalog: Catalog) -> list[NewTable]:
+def tables_of(catalog: Catalog) -> list[NewTable]:
+    """One table for each type, nodes first."""
     nodes = [
         NewTable(each.table_key, table_path("node", each.name), node_schema(each))
         for each in catalog.nodes
@@ -95,11 +102,12 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
 
 def open_in(stores: Stores, mode: Mode) -> Graph:
     """Open the graph of stores that are open already."""
-    found = read_schema_files(stores.objects)
     if not has_manifest(stores):
-        if found is None:
-            raise GraphNotFound(stores.root.uri)
-        raise GraphIncomplete(stores.root.uri, found=[SCHEMA_SOURCE])
+        remains = find_remains(stores)
+        if remains:
+            raise GraphIncomplete(stores.root.uri, found=remains)
+        raise GraphNotFound(stores.root.uri)
+    found = read_schema_files(stores.objects)
     if found is None:
         raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
     contract = check_contract(found)

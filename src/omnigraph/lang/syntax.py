@@ -1,8 +1,9 @@
 """What the two parsers share: one way to lex, to fail, and to carry on after a failure.
 
-Both grammars are LALR with a contextual lexer: a keyword is a keyword only where the grammar asks
-for it, so no word is reserved. A language describes itself with a `Dialect` and reads its trees
-through a `Reading`, which collects what is wrong instead of stopping at it::
+Both grammars are LALR and reserve no word: the lexer of `.pg` looks for a keyword only where the
+grammar has one, that of `.gq` always, and its grammar takes the words back where it wants names. A
+language describes itself with a `Dialect` and reads its trees through a `Reading`, which collects
+what is wrong instead of stopping at it::
 
     reading = Reading(source, DIALECT)
     tree = parse_tree(grammar(), reading)        # None if some of the text cannot be read
@@ -36,6 +37,12 @@ DIGITS_MAX = 1_000
 
 FINDINGS_MAX = 20
 """Syntax errors after this many in one text are echoes of the first ones; recovery then ends."""
+
+REPORTS_MAX = 200
+"""Nobody reads more findings of any kind about one text; a hostile one could have millions."""
+
+GUESSES_MAX = 500
+"""Comparing a word with more names than this takes too long, should there be many such words."""
 
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -121,7 +128,8 @@ class Reading:
         return sort_diagnostics(self.findings)
 
     def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
-        self.findings.append(Diagnostic(code, FAMILY, message, self.source, span, hint))
+        if len(self.findings) < REPORTS_MAX:
+            self.findings.append(Diagnostic(code, FAMILY, message, self.source, span, hint))
 
     def report_fault(
         self, fault: Fault, message: str, span: Span, *, hint: str | None = None
@@ -213,6 +221,8 @@ def quoted(text: str, *, length_max: int = 40) -> str:
 
 def close_match(word: str, known: AbstractSet[str]) -> str | None:
     """A hint that names the known word which `word` most likely was meant to be."""
+    if len(known) > GUESSES_MAX:
+        return None
     matches = get_close_matches(word[:60], sorted(known), n=1, cutoff=0.7)
     return f"did you mean '{matches[0]}'?" if matches else None
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Final, Protocol, cast
 
+from omnigraph.errors import StorageFailure
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Tables
@@ -98,9 +99,12 @@ class Recorder:
     """Every call, in order."""
 
     calls: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
 
-    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - all are recorded
+    def before(self, call: str, *, is_write: bool) -> None:
         self.calls.append(call)
+        if is_write:
+            self.writes.append(call)
 
     def after(self, call: str, *, is_write: bool) -> None:
         pass
@@ -138,6 +142,22 @@ class CrashAt:
         if due and self.seen == self.step:
             self.dead = True
             raise Crash(f"{self.when.value} write {self.step}, {call}")
+
+
+@dataclass
+class FailAt:
+    """The n-th write fails, once, without having happened. The process lives on."""
+
+    step: int
+    seen: int = 0
+
+    def before(self, call: str, *, is_write: bool) -> None:
+        self.seen += is_write
+        if is_write and self.seen == self.step:
+            raise StorageFailure("carry out", subject=call, reason="the test said so")
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        pass
 
 
 def sweep(when: When, run: Callable[[CrashAt], None]) -> Iterator[CrashAt]:

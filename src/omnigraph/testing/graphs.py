@@ -120,7 +120,7 @@ def graphs(draw: DrawFn, catalog: Catalog) -> Graph:
 @st.composite
 def _node_tables(draw: DrawFn, node: NodeType) -> dict[str, dict[str, Value]]:
     table = {}
-    for each in sorted(draw(st.sets(st.sampled_from(IDS), max_size=4))):
+    for each in sorted(draw(st.sets(st.sampled_from(IDS), min_size=2, max_size=4))):
         record = {p.name: draw(values(p.type)) for p in node.properties}
         table[each] = record | ({KEY.name: each} if node.key else {})
     return table
@@ -128,7 +128,7 @@ def _node_tables(draw: DrawFn, node: NodeType) -> dict[str, dict[str, Value]]:
 
 @st.composite
 def _edge_tables(draw: DrawFn, edge: EdgeType) -> list[Edge]:
-    ends = st.sampled_from((*IDS, *IDS, DANGLING))
+    ends = st.sampled_from((*IDS, *IDS, *IDS, DANGLING))
     return [
         Edge(
             f"e{number}",
@@ -136,5 +136,5 @@ def _edge_tables(draw: DrawFn, edge: EdgeType) -> list[Edge]:
             draw(ends),
             {p.name: draw(values(p.type)) for p in edge.properties},
         )
-        for number in range(draw(st.integers(0, 7)))
+        for number in range(draw(st.integers(4, 9)))
     ]

@@ -226,15 +226,13 @@ class Execution:
         for target, edge in self.ends(step, source):
             if step.target in row and row[step.target] != target:
                 continue
-            found: Row = {step.target: target}
+            found = {step.target: target}
+            handed_on = {} if step.target in row else {step.target: target.only(step.columns)}
             if step.edge_variable is not None and edge is not None:
-                found = {**found, step.edge_variable: edge}
-            if not self.holds(step.filters, {**row, **found}):
-                continue
-            after = {step.target: target.only(step.columns), **row}
-            if step.edge_variable is not None and edge is not None:
-                after[step.edge_variable] = edge.only(step.edge_columns)
-            yield after
+                found[step.edge_variable] = edge
+                handed_on[step.edge_variable] = edge.only(step.edge_columns)
+            if self.holds(step.filters, {**row, **found}):
+                yield {**row, **handed_on}
 
     def ends(self, step: ir.Expand, source: Element) -> list[tuple[Element, Element | None]]:
         """Where a walk arrives; once per edge when the edge is bound, once per node otherwise."""

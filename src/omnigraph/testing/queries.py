@@ -84,8 +84,8 @@ def reads(draw: DrawFn, catalog: Catalog) -> Read:
     order: tuple[Ordering, ...] = () if rank is None else (Ordering(rank),)
     if rank is None:
         order = builder.order(steps.scope, outputs, is_aggregate=is_aggregate)
-    counts = st.one_of(st.none(), st.integers(0, 3), st.just(ParameterRef("at_most", I64)))
-    limit = draw(st.integers(0, 3) if isinstance(rank, Nearest | Rrf) else counts)
+    counts = st.sampled_from((None, None, None, 0, 2, 5, ParameterRef("at_most", I64)))
+    limit = draw(st.integers(1, 4) if isinstance(rank, Nearest | Rrf) else counts)
     return Read(
         "random",
         tuple(Parameter(name, kind) for name, kind in PARAMETERS.items()),
@@ -93,8 +93,23 @@ def reads(draw: DrawFn, catalog: Catalog) -> Read:
         outputs,
         order,
         limit,
-        draw(st.one_of(st.none(), st.none(), st.integers(0, 2))),
+        draw(st.sampled_from((None, None, None, 0, 1))),
     )
+
+
+@st.composite
+def filtered_scans(draw: DrawFn, catalog: Catalog) -> Read:
+    """One node and one or two conditions on it, one of them perhaps negated: nothing but logic."""
+    builder = _Builder(draw, catalog)
+    scope = _Scope()
+    scan = builder.scan(scope)
+    steps: list[Step] = [scan, Where(builder.condition(scope))]
+    if draw(st.booleans()):
+        where = Where(builder.condition(scope))
+        steps.append(Without((where,)) if draw(st.booleans()) else where)
+    output = Output("id", IdOf(scan.variable), STRING)
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    return Read("filtered", parameters, tuple(steps), (output,))
 
 
 @dataclass(slots=True)
@@ -158,8 +173,9 @@ class _Builder:
         return _Block(tuple(steps), scope)
 
     def step(self, scope: _Scope, depth: int) -> Step:
-        kinds = ["expand", "expand", "expand", "where", "where"]
-        kinds += ["scan"] if len(scope.nodes) < 4 else []
+        kinds = ["expand", "expand", "expand", "where"]
+        # A scan in a block finds something for every row, so that a negation leaves none.
+        kinds += ["scan"] if len(scope.nodes) < 4 and (depth == 0 or self.flip()) else []
         kinds += ["without", "optionally"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "scan":
@@ -214,15 +230,16 @@ class _Builder:
 
     def filters(self, scope: _Scope) -> tuple[Condition, ...]:
         """Usually none, sometimes one."""
-        if not scope.properties() or self.draw(st.integers(0, 2)):
+        if not scope.properties() or self.draw(st.integers(0, 3)):
             return ()
         return (self.condition(scope),)
 
     # conditions
 
     def condition(self, scope: _Scope, depth: int = 0) -> Condition:
-        kinds = ["compare", "compare", "compare", "member", "string", "null", "text"]
-        kinds += ["all", "any"] if depth < 2 else []
+        kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
+        # Mostly choices: a query whose every condition is hard to meet answers nothing.
+        kinds += ["all", "any", "any", "any", "any"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "all":
                 return AllOf(self.conditions(scope, depth))
@@ -241,7 +258,7 @@ class _Builder:
                 return self.compare(scope)
 
     def conditions(self, scope: _Scope, depth: int) -> tuple[Condition, ...]:
-        number = self.draw(st.integers(0, 3))
+        number = self.draw(st.sampled_from((0, 1, 2, 2, 3, 3)))
         return tuple(self.condition(scope, depth + 1) for _ in range(number))
 
     def compare(self, scope: _Scope) -> Compare:
@@ -291,7 +308,7 @@ class _Builder:
             Constant(self.draw(st.sampled_from((0, 1, 2))), I64),
             ParameterRef("number_or_null", PARAMETERS["number_or_null"]),
         ]
-        wants_other = self.draw(st.integers(0, 3)) == 0
+        wants_other = self.draw(st.integers(0, 5)) == 0
         pool = others if wants_other or not scalars else scalars
         return self.draw(st.sampled_from(pool))
 

@@ -33,7 +33,7 @@ def test_the_version_is_printed(arguments: list[str], capsys: Streams) -> None:
 def test_good_queries_exit_with_0(capsys: Streams) -> None:
     assert lint(QUERIES) == 0
     streams = capsys.readouterr()
-    assert "OK    query on_floor" in streams.out
+    assert "OK    query 'on_floor'" in streams.out
     assert streams.err == ""
 
 
@@ -51,7 +51,7 @@ def test_a_query_that_is_wrong_exits_with_1_and_is_reported_on_stdout(
 ) -> None:
     assert lint(broken(tmp_path)) == 1
     streams = capsys.readouterr()
-    assert "ERROR query q" in streams.out
+    assert "ERROR query 'q'" in streams.out
     assert "Nope" in streams.out
 
 

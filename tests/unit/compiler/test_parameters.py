@@ -69,7 +69,7 @@ def test_a_value_that_fits_becomes_canonical(
         (of(Scalar.I64), " 1", "expected an integer"),
         (of(Scalar.I64), "١", "expected an integer"),
         (of(Scalar.I64), "9" * 5000, "expected an integer"),
-        (of(Scalar.I64), 10**5000, "out of range"),
+        pytest.param(of(Scalar.I64), 10**5000, "out of range", id="too long to print"),
         (of(Scalar.U32), -1, "out of range"),
         (of(Scalar.U64), 2**63, "out of range"),
         (of(Scalar.F64), "1.5", "expected a number, got a string"),

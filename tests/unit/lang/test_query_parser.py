@@ -450,6 +450,13 @@ def test_a_hostile_text_is_refused_in_words(text: str) -> None:
     assert all(finding.render() for finding in findings)
 
 
+def test_a_text_with_countless_faults_is_not_answered_with_countless_findings() -> None:
+    text = r'query q() { delete T where x = "' + r"\z" * 10_000 + '" }'
+    findings = _findings(text)
+    assert {finding.code for finding in findings} == {"P2"}
+    assert len(findings) == 200
+
+
 def test_redundant_parentheses_may_be_as_deep_as_one_likes() -> None:
     assert _condition("(" * 5_000 + "$a.x = 1" + ")" * 5_000) == _condition("$a.x = 1")
 

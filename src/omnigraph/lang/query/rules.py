@@ -1,28 +1,25 @@
 """The rules a text breaks by not being `.gq` at all. What a query means is judged elsewhere."""
 
 from enum import StrEnum
+from typing import Self
 
 
 class Rule(StrEnum):
-    """Codes are append-only; each has a golden case."""
+    """Codes are append-only. Each has a golden case."""
 
-    UNEXPECTED = "P1"
-    ESCAPE = "P2"
-    QUERY_REPEATED = "P3"
-    PARAMETER_REPEATED = "P4"
-    ANNOTATION = "P5"
-    NUMBER = "P6"
-    NESTING = "P7"
-    UNCLOSED = "P8"
+    meaning: str
 
+    def __new__(cls, code: str, meaning: str) -> Self:
+        rule = str.__new__(cls, code)
+        rule._value_ = code
+        rule.meaning = meaning
+        return rule
 
-MEANINGS: dict[Rule, str] = {
-    Rule.UNEXPECTED: "the text does not follow the grammar here",
-    Rule.ESCAPE: r"a string holds an escape other than \" \\ \n \r \t",
-    Rule.QUERY_REPEATED: "two queries of one file have the same name",
-    Rule.PARAMETER_REPEATED: "two parameters of one query have the same name",
-    Rule.ANNOTATION: "a query's annotation is repeated or empty",
-    Rule.NUMBER: "a number fits neither a 64-bit integer nor a finite 64-bit float",
-    Rule.NESTING: "blocks, conditions, calls or lists are nested too deeply",
-    Rule.UNCLOSED: "a string or a comment is never closed",
-}
+    UNEXPECTED = "P1", "The text does not follow the grammar here."
+    ESCAPE = "P2", r"A string holds an escape other than `\"` `\\` `\n` `\r` `\t`."
+    QUERY_REPEATED = "P3", "Two queries of one file have one name."
+    PARAMETER_REPEATED = "P4", "Two parameters of one query have one name."
+    ANNOTATION = "P5", "An annotation of a query is repeated, or empty."
+    NUMBER = "P6", "A number fits neither a 64-bit integer nor a finite 64-bit float."
+    NESTING = "P7", "Blocks, conditions, calls or lists are nested too deeply."
+    UNCLOSED = "P8", "A string or a comment is never closed."

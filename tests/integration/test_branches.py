@@ -1,0 +1,290 @@
+"""Branches of a graph, and the forks of tables they make."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.commit.base import Bases
+from omnigraph.commit.publish import Publication, Published, publish
+from omnigraph.commit.refs import fork_table
+from omnigraph.commit.snapshot import describe_table, open_pin
+from omnigraph.commit.updates import CommitIntent, SetVersion
+from omnigraph.effects import REAL
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.opening import Settings, create, open_in
+from omnigraph.errors import (
+    BranchExists,
+    BranchInUse,
+    BranchNameInvalid,
+    BranchNotFound,
+    CommitNotFound,
+    ExpectedVersionMismatch,
+    SchemaLocked,
+)
+from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, CommitId, TableKey, lance_branch
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import Handle, Landed, Mark, TableRef
+
+SCHEMA = "node Person { name: String @key }  node Company { name: String @key }"
+PERSON = TableKey("node:Person")
+ONE, TWO = BranchName("one"), BranchName("two")
+
+
+class Opened(NamedTuple):
+    stores: Stores
+    bases: Bases
+    graph: Graph
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    root = str(tmp_path / "g")
+    create(root, SCHEMA, settings=Settings(durability=Durability.RELAXED))
+    return reopen(root)
+
+
+def reopen(root: str) -> Opened:
+    stores = open_stores(root, REAL, durability=Durability.RELAXED)
+    return Opened(stores, Bases(stores), open_in(stores, Mode.READ_WRITE))
+
+
+def write(opened: Opened, branch: BranchName, name: str) -> Published:
+    """Add a person to a branch, as a writer would: fork if need be, append, publish."""
+    stores, bases, _ = opened
+    pin = bases.current(branch).manifest.pins[PERSON]
+    base: Handle
+    if pin.owner == branch:
+        base = open_pin(stores, pin)
+    else:
+        base = fork_table(stores, bases, PERSON, branch)
+    rows = pa.table({"id": [name], "name": [name]}, schema=base.schema)
+    mark = Mark(stores.effects.new_id())
+    landed = stores.tables.commit_exact(stores.tables.stage_append(base, rows, mark))
+    assert isinstance(landed, Landed)
+    intent = CommitIntent(CommitId(stores.effects.new_id()), stores.effects.now_ms() * 1000)
+    update = SetVersion(describe_table(stores, PERSON, landed.handle))
+    expected = {PERSON: pin.version}
+    return publish(stores, bases, Publication(branch, (intent,), (update,), expected))
+
+
+def people(opened: Opened, branch: BranchName = MAIN) -> set[str]:
+    graph = reopen(opened.graph.uri).graph
+    handle = graph.open_table(graph.snapshot(branch), PERSON)
+    return {row["id"] for row in opened.stores.tables.read(handle).to_pylist()}
+
+
+def test_a_branch_starts_as_its_source_and_goes_its_own_way(opened: Opened) -> None:
+    write(opened, MAIN, "ada")
+    opened.graph.create_branch("one")
+    assert people(opened, ONE) == {"ada"}
+    write(opened, ONE, "bo")
+    write(opened, MAIN, "cy")
+    assert people(opened, ONE) == {"ada", "bo"}
+    assert people(opened) == {"ada", "cy"}
+
+
+def test_the_history_of_a_branch_continues_its_sources(opened: Opened) -> None:
+    on_main = write(opened, MAIN, "ada").commits[0]
+    opened.graph.create_branch("one")
+    on_branch = write(opened, ONE, "bo").commits[0]
+    assert on_branch.parent == on_main.id
+    assert [each.id for each in opened.graph.commits(ONE)][:2] == [on_branch.id, on_main.id]
+    assert opened.graph.commits()[0].id == on_main.id
+
+
+def test_a_branch_is_made_from_a_branch(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    write(opened, ONE, "ada")
+    opened.graph.create_branch("two", source=ONE)
+    write(opened, TWO, "bo")
+    assert people(opened, TWO) == {"ada", "bo"}
+    assert people(opened, ONE) == {"ada"}
+    assert people(opened) == set()
+
+
+def test_a_branch_is_made_from_a_commit(opened: Opened) -> None:
+    first = write(opened, MAIN, "ada").commits[0]
+    write(opened, MAIN, "bo")
+    opened.graph.create_branch("one", commit_id=first.id)
+    assert people(opened, ONE) == {"ada"}
+    assert opened.graph.commits(ONE)[0].id == first.id
+    write(opened, ONE, "cy")
+    assert people(opened, ONE) == {"ada", "cy"}
+
+
+def test_a_branch_cannot_be_made_from_nothing(opened: Opened) -> None:
+    with pytest.raises(BranchNotFound):
+        opened.graph.create_branch("two", source=ONE)
+    with pytest.raises(CommitNotFound):
+        opened.graph.create_branch("two", commit_id=CommitId("01NONE"))
+    assert opened.graph.branches() == (MAIN,)
+
+
+def test_branches_are_listed_main_first_then_by_name(opened: Opened) -> None:
+    for name in ("zoo", "agents/7", "b"):
+        opened.graph.create_branch(name)
+    assert opened.graph.branches() == ("main", "agents/7", "b", "zoo")
+
+
+def test_a_name_that_is_taken_is_refused(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    for name in ("one", " one ", "main"):
+        with pytest.raises(BranchExists):
+            opened.graph.create_branch(name)
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted"), [("a", "a/b"), ("a/b", "a"), ("a/b", "a/b/c"), ("a/b/c", "a")]
+)
+def test_a_name_inside_anothers_path_is_refused(opened: Opened, live: str, wanted: str) -> None:
+    opened.graph.create_branch(live)
+    with pytest.raises(BranchNameInvalid, match=f"overlaps the branch '{live}'"):
+        opened.graph.create_branch(wanted)
+
+
+def test_names_that_only_look_alike_live_side_by_side(opened: Opened) -> None:
+    for name in ("a", "ab", "x/a", "x/ab", "A"):
+        opened.graph.create_branch(name)
+    for name in opened.graph.branches()[1:]:
+        write(opened, name, name.replace("/", "-"))
+        assert people(opened, name) == {name.replace("/", "-")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "/a", "a/", "a//b", "..", "a..b", "a b", "a@b", "x.lock", "a\\b", SCHEMA_LOCK, "."],
+)
+def test_names_the_table_format_cannot_hold_are_refused(opened: Opened, name: str) -> None:
+    with pytest.raises(BranchNameInvalid):
+        opened.graph.create_branch(name)
+
+
+def test_the_schema_lock_is_no_branch_and_stops_branch_work(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    main = opened.stores.tables.open_at(TableRef(MANIFEST))
+    opened.stores.tables.fork(main, SCHEMA_LOCK)
+    assert opened.graph.branches() == ("main", "one")
+    with pytest.raises(SchemaLocked):
+        opened.graph.create_branch("two")
+    with pytest.raises(SchemaLocked):
+        opened.graph.delete_branch("one")
+
+
+def test_a_deleted_branch_is_gone_with_its_forks(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    write(opened, ONE, "ada")
+    path = opened.graph.snapshot(ONE).pins[PERSON].path
+    assert opened.graph.delete_branch("one").forks_left == ()
+    assert opened.graph.branches() == (MAIN,)
+    assert opened.stores.tables.find_branches(path) == ()
+    with pytest.raises(BranchNotFound):
+        opened.graph.snapshot(ONE)
+    with pytest.raises(BranchNotFound):
+        opened.graph.delete_branch("one")
+
+
+def test_main_cannot_be_deleted(opened: Opened) -> None:
+    with pytest.raises(BranchNameInvalid, match="main"):
+        opened.graph.delete_branch("main")
+
+
+def test_a_branch_that_others_came_from_cannot_be_deleted(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    opened.graph.create_branch("two", source=ONE)
+    with pytest.raises(BranchInUse) as caught:
+        opened.graph.delete_branch("one")
+    assert caught.value.users == ("two",)
+    opened.graph.delete_branch("two")
+    opened.graph.delete_branch("one")
+
+
+def test_a_name_made_again_is_another_branch(opened: Opened) -> None:
+    """Old rows do not return, and no cache mistakes the new branch for the old one."""
+    opened.graph.create_branch("one")
+    write(opened, ONE, "ada")
+    version = opened.graph.snapshot(ONE).manifest_version
+    other = reopen(opened.graph.uri)
+    other.graph.delete_branch("one")
+    other.graph.create_branch("one")
+    write(other, ONE, "bo")
+    assert other.graph.snapshot(ONE).manifest_version == version
+    seen = opened.graph.snapshot(ONE)
+    handle = opened.graph.open_table(seen, PERSON)
+    assert opened.stores.tables.read(handle)["id"].to_pylist() == ["bo"]
+
+
+def test_a_fork_nobody_names_is_reclaimed_by_the_next_first_write(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    orphan = fork_table(opened.stores, opened.bases, PERSON, ONE)
+    rows = pa.table({"id": ["ghost"], "name": ["ghost"]}, schema=orphan.schema)
+    mark = Mark(opened.stores.effects.new_id())
+    opened.stores.tables.commit_exact(opened.stores.tables.stage_append(orphan, rows, mark))
+    write(opened, ONE, "ada")
+    assert people(opened, ONE) == {"ada"}
+
+
+def test_a_table_the_branch_owns_by_now_is_not_forked_again(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    write(opened, ONE, "ada")
+    with pytest.raises(ExpectedVersionMismatch):
+        fork_table(opened.stores, opened.bases, PERSON, ONE)
+    assert people(opened, ONE) == {"ada"}
+
+
+def test_a_fork_another_branch_shows_is_never_reclaimed(opened: Opened) -> None:
+    """A branch is deleted and made again while a child still reads the first one's files."""
+    opened.graph.create_branch("one")
+    write(opened, ONE, "ada")
+    opened.graph.create_branch("two", source=ONE)
+    # Only a tool other than ours would remove the parent now.
+    main = opened.stores.tables.open_at(TableRef(MANIFEST))
+    two = opened.stores.tables.open_at(TableRef(MANIFEST, lance_branch(TWO)))
+    assert opened.graph.snapshot(TWO).pins[PERSON].owner == ONE
+    with pytest.raises(BranchInUse):
+        opened.graph.delete_branch("one")
+    assert (main.version, two.version) == (1, 2)
+    assert people(opened, TWO) == {"ada"}
+
+
+def test_the_remains_of_a_branch_creation_that_died_are_no_obstacle(opened: Opened) -> None:
+    root = Path(opened.graph.uri)
+    opened.graph.create_branch("one")
+    (root / MANIFEST / "_refs" / "branches" / "one.json").unlink()
+    fresh = reopen(opened.graph.uri)
+    assert fresh.graph.branches() == (MAIN,)
+    fresh.graph.create_branch("one")
+    assert people(fresh, ONE) == set()
+
+
+def test_snapshots_are_found_by_commit_and_by_version(opened: Opened) -> None:
+    commits = [write(opened, MAIN, name).commits[0] for name in ("ada", "bo", "cy")]
+    graph = reopen(opened.graph.uri).graph
+    for number, commit in enumerate(commits, start=1):
+        by_commit = graph.snapshot_at_commit(commit.id)
+        by_version = graph.snapshot_at_version(MAIN, commit.manifest_version)
+        assert by_commit == by_version
+        assert by_commit.pins[PERSON].row_count == number
+        assert by_commit.commit == commit
+
+
+def test_a_commit_of_any_branch_is_found(opened: Opened) -> None:
+    opened.graph.create_branch("one")
+    commit = write(opened, ONE, "ada").commits[0]
+    graph = omnigraph.open(opened.graph.uri)
+    assert graph.commit(commit.id) == commit
+    assert graph.snapshot(commit=commit.id).pins[PERSON].row_count == 1
+    with pytest.raises(CommitNotFound):
+        graph.commit("01NONE")
+
+
+def test_a_snapshot_once_taken_never_moves(opened: Opened) -> None:
+    write(opened, MAIN, "ada")
+    taken = opened.graph.snapshot()
+    write(opened, MAIN, "bo")
+    handle = opened.graph.open_table(taken, PERSON)
+    assert opened.stores.tables.read(handle)["id"].to_pylist() == ["ada"]

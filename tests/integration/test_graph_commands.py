@@ -1,0 +1,252 @@
+"""The commands that make and look at graphs, as people and scripts meet them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.app import run
+
+SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
+
+Streams = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OMNIGRAPH_PROFILE", raising=False)
+
+
+@pytest.fixture
+def graph(tmp_path: Path, capsys: Streams) -> str:
+    schema = tmp_path / "schema.pg"
+    schema.write_text(SCHEMA)
+    root = str(tmp_path / "g")
+    assert run(["init", root, "--schema", str(schema), "--as", "ada"]) == 0
+    assert capsys.readouterr().out == f"initialized {root}\n"
+    return root
+
+
+def configure(tmp_path: Path, text: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text(text)
+
+
+def document(capsys: Streams) -> dict[str, object]:
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_snapshot_is_printed_for_people(graph: str, capsys: Streams) -> None:
+    assert run(["snapshot", graph]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "branch: main",
+        "manifest_version: 1",
+        "edge:Knows v1 branch=main rows=0",
+        "node:Person v1 branch=main rows=0",
+    ]
+
+
+def test_a_snapshot_as_json_speaks_both_generations(graph: str, capsys: Streams) -> None:
+    assert run(["snapshot", graph, "--json"]) == 0
+    found = document(capsys)
+    assert found["branch"] == found["graph_branch"] == "main"
+    assert found["manifest_version"] == found["graph_manifest_version"] == 1
+    assert found["internal_schema_version"] == 4
+    assert found["tables"] == [
+        {
+            "table_key": "edge:Knows",
+            "table_path": "edges/7bea7f0f3a6b7e10",
+            "table_version": 1,
+            "table_branch": None,
+            "row_count": 0,
+        },
+        {
+            "table_key": "node:Person",
+            "table_path": "nodes/40d76f1f51639ec0",
+            "table_version": 1,
+            "table_branch": None,
+            "row_count": 0,
+        },
+    ]
+    datasets = found["datasets"]
+    assert isinstance(datasets, list)
+    assert datasets[1] == {
+        "entity_kind": "node",
+        "type_name": "Person",
+        "dataset_path": "nodes/40d76f1f51639ec0",
+        "published_dataset_version": 1,
+        "native_dataset_branch": None,
+        "entity_count": 0,
+    }
+
+
+def test_branches_are_made_listed_and_deleted(graph: str, capsys: Streams) -> None:
+    assert run(["branch", "create", "agent/1", graph]) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "created branch agent/1 from main\n"
+    assert streams.err == f"omnigraph branch create → {graph} (direct, local)\n"
+    assert run(["branch", "create", "two", "--uri", graph, "--from", "agent/1", "--json"]) == 0
+    assert document(capsys) == {"uri": graph, "from": "agent/1", "name": "two", "actor_id": None}
+    assert run(["branch", "list", "--store", graph, "--json"]) == 0
+    assert document(capsys) == {"branches": ["main", "agent/1", "two"]}
+    assert run(["branch", "delete", "two", graph, "--quiet"]) == 0
+    streams = capsys.readouterr()
+    assert (streams.out, streams.err) == ("deleted branch two\n", "")
+    assert run(["branch", "list", graph]) == 0
+    assert capsys.readouterr().out == "main\nagent/1\n"
+
+
+def test_commits_are_listed_and_shown(graph: str, capsys: Streams) -> None:
+    assert run(["commit", "list", graph, "--json"]) == 0
+    commits = document(capsys)["commits"]
+    assert isinstance(commits, list)
+    (genesis,) = commits
+    assert genesis["actor_id"] == "ada"
+    assert genesis["parent_commit_id"] is None
+    assert genesis["manifest_branch"] is genesis["graph_branch"] is None
+    commit_id = genesis["graph_commit_id"]
+    for command in (
+        ["commit", "show", commit_id, "--uri", graph],
+        ["commit", "show", graph, commit_id],
+    ):
+        assert run([*command, "--json"]) == 0
+        assert document(capsys) == genesis
+    assert run(["commit", "list", graph]) == 0
+    assert capsys.readouterr().out == f"{commit_id} branch=main version=1\n"
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        (["actor=ada"], 1),
+        (["actor=bo"], 0),
+        (["actor="], 0),
+        (["since=2001-01-01"], 1),
+        (["since=2999-01-01T00:00:00Z"], 0),
+        (["actor=ada", "since=2001-01-01T00:00:00+02:00"], 1),
+    ],
+)
+def test_commits_are_filtered(graph: str, capsys: Streams, filters: list[str], count: int) -> None:
+    options = [part for each in filters for part in ("--filter", each)]
+    assert run(["commit", "list", graph, *options]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == count
+
+
+@pytest.mark.parametrize("wrong", ["colour=red", "actor", "since=yesterday"])
+def test_a_filter_that_means_nothing_is_a_usage_error(
+    graph: str, capsys: Streams, wrong: str
+) -> None:
+    assert run(["commit", "list", graph, "--filter", wrong]) == 2
+    assert wrong.partition("=")[2] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["branch", "create", "main"], "already exists"),
+        (["branch", "create", "a b"], "cannot name a branch"),
+        (["branch", "create", "x", "--from", "nope"], "branch 'nope' not found"),
+        (["branch", "delete", "nope"], "branch 'nope' not found"),
+        (["branch", "delete", "main"], "main cannot be deleted"),
+        (["commit", "show", "01NONE"], "01NONE"),
+        (["snapshot", "--branch", "nope"], "branch 'nope' not found"),
+        (["snapshot", "--version", "99"], "version 99"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_and_exit_with_1(
+    graph: str, capsys: Streams, arguments: list[str], message: str
+) -> None:
+    assert run([*arguments, "--store", graph]) == 1
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert message in streams.err
+    assert "Traceback" not in streams.err
+
+
+def test_an_initialised_graph_is_refused(graph: str, tmp_path: Path, capsys: Streams) -> None:
+    schema = str(tmp_path / "schema.pg")
+    for extra in ([], ["--force"]):
+        assert run(["init", graph, "--schema", schema, *extra]) == 1
+        assert "already initialized" in capsys.readouterr().err
+
+
+def test_a_place_without_a_graph_says_how_to_make_one(tmp_path: Path, capsys: Streams) -> None:
+    assert run(["snapshot", str(tmp_path / "none")]) == 1
+    assert "omnigraph init" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["snapshot"], "no graph addressed"),
+        (["snapshot", "g", "--store", "h"], "name the graph once"),
+        (["snapshot", "--server", "prod"], "works on storage"),
+        (["snapshot", "https://example.org"], "server's address"),
+        (["snapshot", "g", "--graph", "x"], "a store is one graph"),
+        (["snapshot", "--profile", "nope"], "no profile 'nope'"),
+    ],
+)
+def test_an_address_that_does_not_hold_is_a_usage_error(
+    capsys: Streams, arguments: list[str], message: str
+) -> None:
+    assert run(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
+    graph: str, tmp_path: Path, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(
+        tmp_path,
+        f"operator: {{ actor: dana }}\ndefaults: {{ store: {tmp_path}/nowhere }}\n"
+        f"profiles: {{ mine: {{ store: {graph} }}, prod: {{ server: s }} }}\n",
+    )
+    assert run(["snapshot"]) == 1
+    assert "nowhere" in capsys.readouterr().err
+    assert run(["snapshot", "--profile", "mine"]) == 0
+    assert run(["snapshot", graph, "--profile", "prod"]) == 0
+    monkeypatch.setenv("OMNIGRAPH_PROFILE", "mine")
+    assert run(["branch", "create", "x", "--json"]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("OMNIGRAPH_PROFILE", "prod")
+    assert run(["snapshot"]) == 2
+    assert "profile 'prod' names the server 's'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not YAML"),
+        ("[]", "must be a mapping"),
+        ("defaults: 3", "defaults must be a mapping"),
+        ("defaults: { store: 3 }", "must be text"),
+        ("profiles: { p: {} }", "needs one of"),
+        ("profiles: { p: { store: a, server: b } }", "needs one of"),
+        ("defaults: { store: a, default_graph: b }", "drop default_graph"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_named(
+    tmp_path: Path, capsys: Streams, text: str, message: str
+) -> None:
+    configure(tmp_path, text)
+    assert run(["snapshot"]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "config.yaml" in error
+
+
+def test_an_unknown_key_of_the_configuration_is_warned_about(
+    graph: str, tmp_path: Path, capsys: Streams
+) -> None:
+    configure(tmp_path, f"colour: red\ndefaults: {{ store: {graph} }}")
+    assert run(["snapshot"]) == 0
+    assert "unknown key 'colour'" in capsys.readouterr().err
+
+
+def test_deleting_from_a_bucket_needs_a_yes(capsys: Streams) -> None:
+    assert run(["branch", "delete", "x", "--store", "s3://nowhere/g"]) == 1
+    assert "--yes" in capsys.readouterr().err

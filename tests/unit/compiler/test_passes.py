@@ -1,0 +1,234 @@
+"""Passes on shapes that the front of the compiler does not emit, or that need naming one by one."""
+
+import pytest
+
+from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Key, NodeType, Property
+from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.compiler.ir import (
+    ALWAYS,
+    F64,
+    I64,
+    NEVER,
+    STRING,
+    AllOf,
+    AnyOf,
+    Comparator,
+    Compare,
+    Condition,
+    Constant,
+    Direction,
+    Expand,
+    IdOf,
+    Member,
+    NullTest,
+    Optionally,
+    Output,
+    ParameterRef,
+    PropertyOf,
+    Read,
+    Scan,
+    Step,
+    Where,
+    Without,
+)
+from omnigraph.compiler.passes import PASSES, optimise
+from omnigraph.compiler.passes.fold_constants import fold_constants
+from omnigraph.compiler.passes.order_expands import order_expands
+from omnigraph.compiler.passes.prune_columns import prune_columns
+from omnigraph.compiler.passes.push_filters import push_filters
+
+AGE = ValueType(Scalar.I32, nullable=True)
+CATALOG = Catalog(
+    nodes=(
+        NodeType("Person", (Property("age", AGE), Property("name", STRING)), (Key(("name",)),)),
+    ),
+    edges=(
+        EdgeType("Knows", "Person", "Person"),
+        EdgeType("Married", "Person", "Person", cardinality=Cardinality(0, 1)),
+    ),
+)
+
+
+def read(*steps: Step) -> Read:
+    return Read("q", (), steps, (Output("n", Constant(1, I64), I64),))
+
+
+def age(variable: str) -> PropertyOf:
+    return PropertyOf(variable, "age", AGE)
+
+
+def name(variable: str) -> PropertyOf:
+    return PropertyOf(variable, "name", STRING)
+
+
+def number(value: int) -> Constant:
+    return Constant(value, I64)
+
+
+def older(variable: str, than: int) -> Compare:
+    return Compare(age(variable), Comparator.GT, number(than))
+
+
+def named(variable: str, text: str) -> Compare:
+    return Compare(name(variable), Comparator.EQ, Constant(text, STRING))
+
+
+def knows(source: str, target: str, *filters: Condition) -> Expand:
+    return Expand(source, "Knows", Direction.OUT, target, "Person", filters=filters)
+
+
+def folded(condition: Condition) -> tuple[Condition, ...]:
+    steps = fold_constants(read(Scan("a", "Person"), Where(condition)), CATALOG).steps
+    return tuple(each.condition for each in steps if isinstance(each, Where))
+
+
+# ── folding ──────────────────────────────────────────────────────────────────────────────────────
+
+NULL = Constant(None, None)
+KEPT = older("a", 3)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Compare(age("a"), Comparator.NE, NULL), (NEVER,)),
+        (AnyOf((Compare(age("a"), Comparator.EQ, NULL), KEPT)), (KEPT,)),
+        (AnyOf((KEPT, ALWAYS)), ()),
+        (AllOf((KEPT, AllOf((KEPT, ALWAYS)))), (KEPT,)),
+        (AllOf(()), ()),
+        (AnyOf(()), (NEVER,)),
+        (Member(age("a"), ()), (NEVER,)),
+        (Member(age("a"), NULL), (NEVER,)),
+        (Member(NULL, (age("a"),)), (NEVER,)),
+        (Compare(Constant(2**53, I64), Comparator.EQ, Constant(2.0**53, F64)), ()),
+        (Compare(Constant(2**53 + 1, I64), Comparator.EQ, Constant(2.0**53, F64)), (NEVER,)),
+        (AllOf((older("a", 3), NullTest(age("a"), negated=False))), (NEVER,)),
+        (AllOf((older("a", 3), NullTest(age("a"), negated=True))), (KEPT,)),
+        (NullTest(ParameterRef("p", I64), negated=False), (NEVER,)),
+    ],
+)
+def test_a_condition_folds_to_what_it_means(
+    condition: Condition, expected: tuple[Condition, ...]
+) -> None:
+    assert folded(condition) == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        NullTest(ParameterRef("p", I64.optional()), negated=False),
+        Compare(age("a"), Comparator.EQ, ParameterRef("p", I64)),
+        # A required property is null all the same when an optional block left its node unbound.
+        NullTest(name("a"), negated=False),
+    ],
+)
+def test_what_only_the_execution_knows_is_left(condition: Condition) -> None:
+    assert folded(condition) == (condition,)
+
+
+def test_what_is_not_null_is_kept_when_only_a_join_implies_it() -> None:
+    test = NullTest(age("a"), negated=True)
+    join = Compare(age("a"), Comparator.EQ, age("b"))
+    assert folded(AllOf((test, join))) == (test, join)
+
+
+def test_a_negation_of_nothing_removes_every_row() -> None:
+    query = fold_constants(read(Scan("a", "Person"), Without((Where(ALWAYS),))), CATALOG)
+    assert query.steps == (Scan("a", "Person"), Where(NEVER))
+
+
+def test_an_optional_block_that_finds_nothing_still_binds_its_variables() -> None:
+    dead = Optionally((knows("a", "b"), Where(NEVER)))
+    assert fold_constants(read(Scan("a", "Person"), dead), CATALOG).steps[-1] == dead
+
+
+# ── pushing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_condition_of_no_variable_is_asked_before_anything_is_read() -> None:
+    gate = Where(Compare(ParameterRef("p", I64), Comparator.EQ, number(1)))
+    query = push_filters(read(Scan("a", "Person"), knows("a", "b"), gate), CATALOG)
+    assert query.steps == (gate, Scan("a", "Person"), knows("a", "b"))
+
+
+def test_a_condition_goes_to_the_first_step_that_binds_its_variable() -> None:
+    steps = (Scan("a", "Person"), knows("a", "b"), knows("b", "a"), Where(older("a", 3)))
+    query = push_filters(read(*steps), CATALOG)
+    assert query.steps[0] == Scan("a", "Person", (older("a", 3),))
+
+
+def test_a_condition_passes_an_optional_block_that_does_not_bind_its_variables() -> None:
+    block = Optionally((knows("b", "c"),))
+    join = Where(Compare(age("a"), Comparator.LT, age("b")))
+    query = push_filters(read(Scan("a", "Person"), knows("a", "b"), block, join), CATALOG)
+    assert query.steps == (Scan("a", "Person"), knows("a", "b"), join, block)
+
+
+# ── ordering ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_scan_that_a_walk_can_replace_is_replaced() -> None:
+    steps = (Scan("a", "Person"), Scan("b", "Person", (older("b", 3),)), knows("a", "b"))
+    query = order_expands(read(*steps), CATALOG)
+    assert query.steps == (
+        Scan("b", "Person", (older("b", 3),)),
+        Expand("b", "Knows", Direction.IN, "a", "Person"),
+    )
+
+
+def test_separate_components_start_with_the_cheaper_one() -> None:
+    steps = (Scan("a", "Person"), knows("a", "b"), Scan("c", "Person", (named("c", "Kim"),)))
+    query = order_expands(read(*steps), CATALOG)
+    assert query.steps == (steps[2], steps[0], steps[1])
+
+
+def test_a_condition_on_an_outer_variable_survives_the_reordering_of_a_block() -> None:
+    block = Without((knows("a", "b"), knows("b", "a", older("a", 3))))
+    query = order_expands(read(Scan("a", "Person"), block), CATALOG)
+    assert isinstance(query.steps[1], Without)
+    assert Where(older("a", 3)) in query.steps[1].steps
+
+
+def test_at_most_one_neighbour_is_walked_to_first() -> None:
+    married = Expand("a", "Married", Direction.OUT, "c", "Person")
+    steps = (Scan("a", "Person"), knows("a", "b"), married)
+    assert order_expands(read(*steps), CATALOG).steps == (steps[0], married, steps[1])
+
+
+def test_nothing_is_said_of_how_many_are_married_to_one() -> None:
+    married = Expand("a", "Married", Direction.IN, "c", "Person")
+    steps = (Scan("a", "Person"), knows("a", "b"), married)
+    assert order_expands(read(*steps), CATALOG).steps == steps
+
+
+# ── pruning ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_column_that_only_its_own_step_reads_is_not_handed_on() -> None:
+    query = prune_columns(read(Scan("a", "Person", (older("a", 3),))), CATALOG)
+    assert query.steps == (Scan("a", "Person", (older("a", 3),), columns=()),)
+
+
+def test_a_column_read_inside_a_later_block_is_handed_on() -> None:
+    block = Without((knows("a", "b"), Where(Compare(age("a"), Comparator.LT, age("b")))))
+    query = prune_columns(read(Scan("a", "Person"), block), CATALOG)
+    assert query.steps[0] == Scan("a", "Person", columns=("age",))
+
+
+def test_a_walk_to_a_bound_variable_hands_nothing_on() -> None:
+    query = read(Scan("a", "Person"), knows("a", "a"), Where(older("a", 3)))
+    pruned = prune_columns(query, CATALOG).steps
+    assert isinstance(pruned[0], Scan)
+    assert isinstance(pruned[1], Expand)
+    assert (pruned[0].columns, pruned[1].columns) == (("age",), ())
+
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_watcher_sees_every_pass_in_order() -> None:
+    seen: list[tuple[str, Read]] = []
+    query = read(Scan("a", "Person"), Where(Compare(IdOf("a"), Comparator.EQ, NULL)))
+    final = optimise(query, CATALOG, watch=lambda *step: seen.append(step))
+    assert [label for label, _ in seen] == [each.__name__ for each in PASSES]
+    assert seen[-1][1] == final

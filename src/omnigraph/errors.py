@@ -94,7 +94,6 @@ class Code(StrEnum):
     EXPECTED_VERSION_MISMATCH = "expected_version_mismatch"
     CONTENTION = "contention"
     COMMIT_NOT_FOUND = "commit_not_found"
-    MERGE_BASE_UNAVAILABLE = "merge_base_unavailable"
     OUTCOME_UNKNOWN = "outcome_unknown"
     UPDATE_REFUSED = "update_refused"
     SCHEMA_CORRUPT = "schema_corrupt"

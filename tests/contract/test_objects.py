@@ -389,9 +389,13 @@ class CarelessServer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def do_DELETE(self) -> None:
-        self.send_response(204)
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        reply = b"<DeleteResult></DeleteResult>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
+        self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
         """Stay quiet."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.cli.app import run
+from omnigraph.storage.layout import fnv1a64
 
 SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
 
@@ -59,7 +60,7 @@ def test_a_snapshot_as_json_speaks_both_generations(graph: str, capsys: Streams)
     assert found["tables"] == [
         {
             "table_key": "edge:Knows",
-            "table_path": "edges/7bea7f0f3a6b7e10",
+            "table_path": f"edges/{fnv1a64('Knows')}",
             "table_version": 1,
             "table_branch": None,
             "row_count": 0,

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, reject, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -15,11 +15,17 @@ from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import PASSES, optimise
 from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.plan import ReadPlan
+from omnigraph.compiler.resolve import resolve_query
+from omnigraph.compiler.scope import selected_by_rank
+from omnigraph.errors import QueryInvalid
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.source import Source
 from omnigraph.testing.graphs import INSTANT_MS, catalogs, graphs
 from omnigraph.testing.interpreter import Graph, run
 from omnigraph.testing.plan_interpreter import run_plan
 from omnigraph.testing.queries import filtered_scans, parameter_values, reads
 from omnigraph.testing.steps import format_read
+from omnigraph.testing.texts import as_text
 
 PATIENT = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -106,6 +112,24 @@ def test_a_second_run_of_a_pass_changes_nothing(data: st.DataObject) -> None:
     for rewrite in PASSES:
         once = rewrite(query, catalog)
         assert rewrite(once, catalog) == once, rewrite.__name__
+
+
+@settings(PATIENT, max_examples=150)
+@given(st.data())
+def test_the_text_of_a_query_means_what_the_query_means(data: st.DataObject) -> None:
+    catalog = data.draw(catalogs())
+    query = data.draw(reads(catalog, spellable=True))
+    source = Source("random.gq", as_text(query))
+    note(source.text)
+    try:
+        resolved = resolve_query(parse(source).queries[0], catalog, source)
+    except QueryInvalid:
+        reject()
+    assert isinstance(resolved, Read)
+    # What is scanned and what is reached is for the front to choose, and a ranking depends on it.
+    assume(selected_by_rank(resolved) == selected_by_rank(query))
+    case = Case(catalog, query, data.draw(graphs(catalog)), dict(data.draw(parameter_values())))
+    case.check(case.answer(resolved))
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def find_misfit(value: Value, value_type: ValueType) -> str | None:
 def _fits_float(value: float, base: Scalar) -> bool:
     assert base in FLOATS
     try:
-        struct.pack("<f" if base is Scalar.F32 else "<d", value)
+        struct.pack("<f" if base is Scalar.F32 else "<d", float(value))
     except OverflowError:
         return False
     return True

@@ -79,7 +79,7 @@ def _is_encodable(text: str) -> bool:
 def _float_text(value: float, base: Scalar) -> str | None:
     width = "<f" if base is Scalar.F32 else "<d"
     try:
-        (stored,) = struct.unpack(width, struct.pack(width, value))
+        (stored,) = struct.unpack(width, struct.pack(width, float(value)))
     except OverflowError:
         return None
     if not isfinite(stored):

@@ -27,7 +27,7 @@ from omnigraph.catalog.charset import CharSet
 COUNT_MAX: Final = 1_000
 NESTING_MAX: Final = 100
 LENGTH_MAX: Final = 1_000_000
-"""Of the translation, in characters. Each \\w written out takes 10,000, and Rust has a limit too."""
+"""Of the translation, in characters; each word class takes 10,000. Rust has a limit of its own."""
 
 _CONTROL: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}

@@ -13,7 +13,7 @@ from omnigraph.compiler.resolve import CheckedQuery, check_file
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
-from omnigraph.lang.source import Severity, Source
+from omnigraph.lang.source import Diagnostic, Severity, Source
 
 NO_PARAMETERS = "the mutation declares no parameters, so it does the same every time"
 
@@ -46,12 +46,18 @@ class LintResult:
     kind: str
     """`read` or `mutation`."""
     warnings: tuple[str, ...] = ()
-    error: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
     operation: Operation | None = None
 
     @property
+    def error(self) -> str | None:
+        """Everything that is wrong, a line each; None if nothing is."""
+        lines = (f"{each.family}: {each.message} [{each.code}]" for each in self.diagnostics)
+        return "\n".join(lines) or None
+
+    @property
     def status(self) -> str:
-        return "ok" if self.error is None else "error"
+        return "error" if self.diagnostics else "ok"
 
     def to_json(self) -> dict[str, object]:
         document: dict[str, object] = {
@@ -103,7 +109,7 @@ class LintReport:
 
     @property
     def errors(self) -> int:
-        failed = sum(each.error is not None for each in self.results)
+        failed = sum(bool(each.diagnostics) for each in self.results)
         return failed + self._count(Severity.ERROR)
 
     @property
@@ -138,11 +144,10 @@ class LintReport:
     def lines(self) -> Iterator[str]:
         """The report for people: a line per query, warning and finding, and a summary."""
         for result in self.results:
-            if result.error is None:
-                yield f"OK    query '{result.name}' ({result.kind})"
-            else:
-                yield f"ERROR query '{result.name}' ({result.kind})"
-                yield from (f"      {line}" for line in result.error.splitlines())
+            label = "ERROR" if result.diagnostics else "OK   "
+            yield f"{label} query '{result.name}' ({result.kind})"
+            for each in result.diagnostics:
+                yield from (f"      {line}" for line in each.render().splitlines())
             yield from (f"WARN  query '{result.name}': {each}" for each in result.warnings)
         for finding in self.findings:
             yield f"{_LABELS[finding.severity]} [{finding.code}] {finding.message}"
@@ -190,10 +195,7 @@ def _report(checked: CheckedQuery, catalog: Catalog) -> LintResult:
         name=query.name.text,
         kind="mutation" if is_mutation else "read",
         warnings=(NO_PARAMETERS,) if is_mutation and not query.parameters else (),
-        error="\n".join(
-            f"{each.family}: {each.message} [{each.code}]" for each in checked.diagnostics
-        )
-        or None,
+        diagnostics=checked.diagnostics,
         operation=None
         if checked.resolved is None
         else describe_operation(query, checked.resolved, catalog),

@@ -1,21 +1,17 @@
 """Numbers at the precision they are stored with."""
 
+import math
 import struct
 from collections.abc import Sequence
-
-_BITS_LIMIT = 1100
-"""No float has more digits than this many bits; longer integers need not be converted to know."""
 
 
 def to_double(value: float) -> float | None:
     """A number as F64, or None when it is not finite or lies beyond the largest one."""
-    if isinstance(value, int) and value.bit_length() > _BITS_LIMIT:
-        return None
     try:
         double = float(value)
     except OverflowError:
         return None
-    return double if double - double == 0.0 else None
+    return double if math.isfinite(double) else None
 
 
 def to_single(value: float) -> float | None:
@@ -29,6 +25,6 @@ def to_singles(values: Sequence[float]) -> tuple[float, ...] | None:
     layout = f"{len(values)}f"
     try:
         singles: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
-    except (OverflowError, struct.error):
+    except (OverflowError, struct.error):  # an integer beyond every float is «not a float»
         return None
-    return singles if all(each - each == 0.0 for each in singles) else None
+    return singles if all(map(math.isfinite, singles)) else None

@@ -49,7 +49,8 @@ def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
     ref = TableRef(source.ref.path, branch)
     with translating(ref, "fork"):
         try:
-            source.dataset.create_branch(branch, source.version)
+            # A dataset of its own: Lance borrows it exclusively, and handles are shared.
+            store.reopen(source).create_branch(branch, source.version)
         except (OSError, ValueError) as error:
             ours = branch_error(error, path=ref.path, branch=branch)
             if ours is None:

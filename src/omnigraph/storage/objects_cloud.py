@@ -7,13 +7,14 @@ else's. A caller who gets `StorageFailure` from one of them reads the object to 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import obstore
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
-from omnigraph.errors import ConditionalWritesIgnored, ObjectChanged, ObjectExists
+from omnigraph.errors import ConditionalWritesIgnored, ObjectChanged, ObjectExists, StorageFailure
 from omnigraph.storage import layout
 from omnigraph.storage.objects import Listed, Stored, Tag, check_key
 from omnigraph.storage.translate import translating_objects
@@ -153,7 +154,9 @@ def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
         else:
             raise ConditionalWritesIgnored(uri, condition="If-Match")
     finally:
-        objects.delete(key)
+        # A store that cannot delete shows it soon enough; the verdict above is worth more.
+        with suppress(StorageFailure):
+            objects.delete(key)
 
 
 def _connect(

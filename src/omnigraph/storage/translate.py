@@ -7,6 +7,7 @@ that an upgrade which rewords one fails there and not in a recovery. The cause i
 What is not a failure of storage, our own errors and programming mistakes, passes through untouched.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -115,9 +116,8 @@ def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphEr
     if isinstance(error, ValueError) and BRANCH_MISSING in text:
         return ForkNotFound(path, branch=branch)
     if isinstance(error, OSError) and BRANCH_REFERENCED in text:
-        children = text.partition(BRANCH_REFERENCED)[2].partition("[")[2].partition("]")[0]
-        names = [name.strip(' "') for name in children.split(",")]
-        return ForkInUse(path, branch=branch, children=names)
+        children = re.findall(r'"([^"]+)"', text.partition(BRANCH_REFERENCED)[2])
+        return ForkInUse(path, branch=branch, children=children)
     return None
 
 

@@ -43,6 +43,7 @@ from omnigraph.compiler.ir import (
     Rank,
     Read,
     Rrf,
+    Scalarish,
     Scan,
     Step,
     StringMatch,
@@ -75,8 +76,9 @@ def parameter_values(draw: DrawFn) -> Mapping[str, Value]:
 
 
 @st.composite
-def reads(draw: DrawFn, catalog: Catalog) -> Read:
-    builder = _Builder(draw, catalog)
+def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
+    """With `spellable`, most of them have a text that means the same; see `testing.texts`."""
+    builder = _Builder(draw, catalog, spellable=spellable)
     steps = builder.block(_Scope(), depth=0)
     rank = builder.rank(steps.scope) if draw(st.integers(0, 3)) == 0 else None
     outputs = builder.outputs(steps.scope, rank)
@@ -147,9 +149,10 @@ class _Block:
 
 
 class _Builder:
-    def __init__(self, draw: DrawFn, catalog: Catalog) -> None:
+    def __init__(self, draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> None:
         self.draw = draw
         self.catalog = catalog
+        self.spellable = spellable
         self.count = 0
 
     def flip(self) -> bool:
@@ -158,7 +161,8 @@ class _Builder:
     def fresh(self) -> str:
         self.count += 1
         # Wildcards and names that do not sort in the order of binding.
-        prefix = self.draw(st.sampled_from(("x", "w", "z", WILDCARD_PREFIX)))
+        prefixes = ("x", "w", "z") if self.spellable else ("x", "w", "z", WILDCARD_PREFIX)
+        prefix = self.draw(st.sampled_from(prefixes))
         return f"{prefix}{self.count}"
 
     # steps
@@ -213,7 +217,8 @@ class _Builder:
         assert node is not None
         bound = [name for name, each in scope.nodes.items() if each is node]
         target = self.draw(st.sampled_from([self.fresh(), self.fresh(), *bound]))
-        low, high = self.draw(st.sampled_from(HOPS))
+        hops = [each for each in HOPS if each[0] == 1 or not self.spellable]
+        low, high = self.draw(st.sampled_from(hops))
         edge_variable = None
         if (low, high) == (1, 1) and self.flip():
             edge_variable = f"v{self.count}"
@@ -258,7 +263,7 @@ class _Builder:
                 return self.compare(scope)
 
     def conditions(self, scope: _Scope, depth: int) -> tuple[Condition, ...]:
-        number = self.draw(st.sampled_from((0, 1, 2, 2, 3, 3)))
+        number = self.draw(st.sampled_from((2, 3) if self.spellable else (0, 1, 2, 2, 3, 3)))
         return tuple(self.condition(scope, depth + 1) for _ in range(number))
 
     def compare(self, scope: _Scope) -> Compare:
@@ -277,10 +282,10 @@ class _Builder:
         assert needle.type is not None
         if needle.type.is_string and self.flip():
             return Member(needle, ParameterRef("words", PARAMETERS["words"]))
-        number = self.draw(st.integers(0, 3))
+        number = self.draw(st.integers(1 if self.spellable else 0, 3))
         options = [self.operand_like(needle.type, _Scope()) for _ in range(number)]
         constants = [each for each in options if isinstance(each, Constant)]
-        if self.flip() and constants:
+        if constants and (self.spellable or self.flip()):
             items = tuple(each.value for each in constants if not isinstance(each.value, tuple))
             return Member(needle, Constant(items, _list_of(needle.type)))
         return Member(needle, tuple(options))
@@ -304,7 +309,7 @@ class _Builder:
         """Most often a property."""
         scalars: list[Operand] = [*scope.scalars()]
         others: list[Operand] = [
-            *scope.ids(),
+            *([] if self.spellable else scope.ids()),
             Constant(self.draw(st.sampled_from((0, 1, 2))), I64),
             ParameterRef("number_or_null", PARAMETERS["number_or_null"]),
         ]
@@ -315,9 +320,9 @@ class _Builder:
     def operand_like(self, kind: ValueType, scope: _Scope) -> Operand:
         """Something that can be compared with a value of this type."""
         assert isinstance(kind.base, Scalar)
-        constants = st.sampled_from(kind.enum_values or SCALARS[kind.base])
+        constants = st.sampled_from(kind.enum_values or self.constants(kind.base))
         pool: list[Operand] = [Constant(self.draw(constants), kind.required()) for _ in range(2)]
-        pool.append(Constant(None, None))
+        pool += [] if self.spellable else [Constant(None, None)]
         pool += [
             ParameterRef(name, each)
             for name, each in PARAMETERS.items()
@@ -327,8 +332,16 @@ class _Builder:
         if kind.base is Scalar.DATETIME:
             pool.append(Now())
         if kind.is_string:
-            pool += [*scope.ids(), Constant(self.draw(st.sampled_from(IDS)), STRING)]
+            pool.append(Constant(self.draw(st.sampled_from(IDS)), STRING))
+            pool += [] if self.spellable else scope.ids()
         return self.draw(st.sampled_from(pool))
+
+    def constants(self, base: Scalar) -> tuple[Scalarish, ...]:
+        """A literal has no sign."""
+        pool = SCALARS[base]
+        if not self.spellable:
+            return pool
+        return tuple(each for each in pool if isinstance(each, str | None) or each >= 0)
 
     def word(self, scope: _Scope) -> Operand:
         return self.operand_like(STRING, scope)
@@ -353,8 +366,8 @@ class _Builder:
     def aggregate(self, scope: _Scope) -> Aggregate:
         numbers = [each for each in scope.scalars() if each.type.is_number]
         ordered = numbers + [each for each in scope.scalars() if each.type.is_string]
-        distinct = self.flip()
         function = self.draw(st.sampled_from(AggregateFunction))
+        distinct = self.flip() and not self.spellable
         if function in (AggregateFunction.SUM, AggregateFunction.AVG) and numbers:
             return Aggregate(
                 function, self.draw(st.sampled_from(numbers)), distinct, F64.optional()

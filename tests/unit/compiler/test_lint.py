@@ -238,7 +238,10 @@ def test_people_get_a_line_for_each_thing_and_a_summary(catalog: Catalog) -> Non
     """
     assert list(report(catalog, text).lines()) == [
         "ERROR query 'wrong' (read)",
-        "      type error: there is no node type 'Galery' [T1]",
+        "      q.gq:2:33: type error: there is no node type 'Galery' [T1]",
+        "        2 |     query wrong() { match { $g: Galery } return { $g.code } }",
+        "          |                                 ^^^^^^",
+        "        hint: did you mean 'Gallery'?",
         "OK    query 'scrap' (mutation)",
         "WARN  query 'scrap': the mutation declares no parameters, so it does the same every time",
         "INFO  Lint complete: queries 2, errors 1, warnings 1, infos 0",

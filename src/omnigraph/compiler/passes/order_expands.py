@@ -205,8 +205,11 @@ class _Ordering:
 
     def _out_of_reach(self, start: str) -> int:
         """How many variables of its component would need another scan."""
-        reached, component = {start}, {start}
-        for _ in self.walks:
+        if all(map(_is_reversible, self.walks)):
+            return 0
+        reached, component, before = {start}, {start}, 0
+        while len(reached) + len(component) > before:
+            before = len(reached) + len(component)
             for walk in self.walks:
                 ends = {walk.source, walk.target}
                 if self._can_walk(walk, reached):

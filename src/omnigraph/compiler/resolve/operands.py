@@ -79,6 +79,8 @@ def resolve_variable(
     parameter = context.parameters.get(variable.name)
     if parameter is not None:
         return ParameterRef(parameter.name, parameter.type, variable.span)
+    if variable.name in context.mistyped:
+        return None
     bound = scope.find(variable.name)
     if bound is None:
         context.report(_unknown_variable(variable, scope, context), variable.span)
@@ -98,6 +100,8 @@ def resolve_parameter(
     parameter = context.parameters.get(variable.name)
     if parameter is not None:
         return ParameterRef(parameter.name, parameter.type, variable.span)
+    if variable.name in context.mistyped:
+        return None
     message = f"`${variable.name}` is not a declared parameter"
     best = closest(variable.name, context.parameters)
     if best is not None:

@@ -119,22 +119,27 @@ def _declare_parameters(
         if each.name in _RESERVED:
             message = f"the name `${each.name}` is reserved"
             context.report(Problem(Rule.U1, message), each.span)
-        parameters.append(Parameter(each.name, _resolve_type(each.type, context)))
+        value_type = _resolve_type(each.type)
+        if isinstance(value_type, Problem):
+            context.report(value_type, each.type.span)
+            context.mistyped.add(each.name)
+        else:
+            parameters.append(Parameter(each.name, value_type))
     return tuple(parameters)
 
 
-def _resolve_type(reference: ast.TypeRef, context: Context) -> ValueType:
-    """The declared type; a wrong one is reported and goes on as a String."""
+def _resolve_type(reference: ast.TypeRef) -> ValueType | Problem:
+    base: Scalar | Vector | None
     if reference.dimension is not None:
-        base: Scalar | Vector = Vector(reference.dimension)
-        is_right = 1 <= reference.dimension <= VECTOR_DIMENSION_MAX
-        wanted = f"a vector has 1 to {VECTOR_DIMENSION_MAX} dimensions"
+        base = Vector(reference.dimension)
+        if not 1 <= reference.dimension <= VECTOR_DIMENSION_MAX:
+            message = f"a vector has 1 to {VECTOR_DIMENSION_MAX} dimensions"
+            return Problem(Rule.U2, message)
     else:
-        found = _SCALARS.get(reference.base or "")
-        is_right, base = found is not None, found or Scalar.STRING
-        wanted = f"'{reference.base}' is not a type of parameters"
-        if base is Scalar.BLOB and reference.is_list:
-            is_right, wanted = False, "there are no lists of Blobs"
-    if not is_right:
-        context.report(Problem(Rule.U2, wanted), reference.span)
+        base = _SCALARS.get(reference.base or "")
+    if base is None:
+        message = f"'{reference.base}' is not a type of parameters"
+        return Problem(Rule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
+    if base is Scalar.BLOB and reference.is_list:
+        return Problem(Rule.U2, "there are no lists of Blobs")
     return ValueType(base, nullable=reference.nullable, is_list=reference.is_list)

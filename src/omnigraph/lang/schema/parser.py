@@ -6,6 +6,7 @@ their parentheses may hold, what a list may hold.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from lark import Lark, Token, Tree
@@ -245,29 +246,28 @@ class _Reader:
         """The body, each annotation given to the property it directly follows."""
         body = next((each for each in _subtrees(declaration) if each.data == "body"), None)
         members: list[Property | Constraint] = []
+        annotations: dict[int, list[Annotation]] = {}
         for tree in [] if body is None else _subtrees(body):
             if tree.data == "property":
+                annotations[len(members)] = []
                 members.append(self._property(tree))
                 continue
             read = self._mark(tree)
-            match members[-1] if members else None, read:
-                case _, Constraint():
-                    members.append(read)
-                case Property() as owner, Annotation():
-                    members[-1] = Property(
-                        owner.name,
-                        owner.type,
-                        (*owner.annotations, read),
-                        owner.span.cover(read.span),
-                    )
-                case _:
-                    self._reading.report(
-                        _PLACE_CODE,
-                        f"@{read.name} does not follow a property",
-                        read.span,
-                        hint="an annotation stands directly after its property, before constraints",
-                    )
-        return tuple(members)
+            if isinstance(read, Constraint):
+                members.append(read)
+            elif len(members) - 1 in annotations:
+                annotations[len(members) - 1].append(read)
+            else:
+                self._reading.report(
+                    _PLACE_CODE,
+                    f"@{read.name} does not follow a property",
+                    read.span,
+                    hint="an annotation stands directly after its property, before constraints",
+                )
+        return tuple(
+            _annotated(member, annotations[at]) if isinstance(member, Property) else member
+            for at, member in enumerate(members)
+        )
 
     def _property(self, tree: Tree[Token]) -> Property:
         (name,) = _tokens(tree)
@@ -395,6 +395,11 @@ class _Reader:
     def _number(self, token: Token) -> int | float:
         is_whole = token.type in {"INT", "NEGATIVE_INT"}
         return self._reading.whole_number(token) if is_whole else self._reading.decimal(token)
+
+
+def _annotated(property_: Property, annotations: list[Annotation]) -> Property:
+    span = property_.span.cover(annotations[-1].span) if annotations else property_.span
+    return replace(property_, annotations=tuple(annotations), span=span)
 
 
 def _tokens(tree: Tree[Token]) -> list[Token]:

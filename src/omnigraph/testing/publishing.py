@@ -1,0 +1,65 @@
+"""Publications of nothing but pins: what the races, the cost tests and the benchmark publish.
+
+A publish never looks at the tables it pins, so version numbers can be made up. Everything here can
+be sent to another process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.commit.base import Bases
+from omnigraph.commit.manifest import TableVersion
+from omnigraph.commit.publish import Publication, Published, publish
+from omnigraph.commit.records import VersionFile
+from omnigraph.commit.updates import CommitIntent, SetVersion
+from omnigraph.effects import REAL
+from omnigraph.errors import Contention
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import Stores, open_stores
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a graph is, for whoever is to open it."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    durability: Durability = Durability.RELAXED
+
+    def open(self) -> Stores:
+        return open_stores(
+            self.uri, REAL, storage_options=self.storage_options, durability=self.durability
+        )
+
+
+def new_intent(actor: str | None = None) -> CommitIntent:
+    return CommitIntent(CommitId(REAL.new_id()), REAL.now_ms() * 1000, actor)
+
+
+def pin_at(
+    key: TableKey, version: int, *, row_count: int = 0, owner: BranchName = MAIN
+) -> SetVersion:
+    file = VersionFile(f"graph/nodes/0123456789abcdef/_versions/{version:020}.manifest", 512, "a-b")
+    return SetVersion(TableVersion(key, Version(version), owner, row_count, file))
+
+
+def advance(bases: Bases, key: TableKey, branch: BranchName = MAIN) -> Publication:
+    """One commit that moves one table one version on, whoever moved it before."""
+    shown = bases.current(branch).manifest.version_of(key)
+    update = pin_at(key, shown + 1, owner=branch)
+    return Publication(branch, (new_intent(),), (update,), expected={key: shown})
+
+
+def lineage_only(branch: BranchName = MAIN, actor: str | None = None) -> Publication:
+    """One commit that changes no table."""
+    return Publication(branch, (new_intent(actor),))
+
+
+def publish_patiently(stores: Stores, bases: Bases, publication: Publication) -> Published:
+    """Try until others let it through."""
+    while True:
+        try:
+            return publish(stores, bases, publication)
+        except Contention:
+            continue

@@ -1,0 +1,92 @@
+"""The docs are part of the product: every command in them runs, every name in them exists."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from omnigraph import errors
+from omnigraph.cli.app import run
+from omnigraph.errors import Code, OmnigraphError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# Commands of other programs that the docs may show; they are not ours to run here.
+FOREIGN = ("make ", "apt-get ", "cd ", "pip ")
+
+
+def commands() -> list[tuple[str, str]]:
+    """Every line of every `sh` block, with the page it stands on."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [(str(page.relative_to(ROOT)), line) for line in lines if line.strip()]
+    return found
+
+
+def pages_with_commands() -> list[str]:
+    return sorted({page for page, _ in commands()})
+
+
+@pytest.mark.parametrize("page", pages_with_commands())
+def test_every_documented_command_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of one page, in order, in a fresh copy of the examples."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    for of, line in commands():
+        if of != page or line.startswith(FOREIGN):
+            continue
+        words = shlex.split(line, comments=True)
+        assert Path(words[0]).name == "omnigraph", f"{page}: do not know how to run: {line}"
+        expected = 1 if "# exits with 1" in line else 0
+        assert run(words[1:]) == expected, f"{page}: {line}\n{capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def every_error() -> set[type[OmnigraphError]]:
+    def below(parent: type[OmnigraphError]) -> set[type[OmnigraphError]]:
+        children = set(parent.__subclasses__())
+        return children.union(*(below(child) for child in children))
+
+    return below(OmnigraphError)
+
+
+def test_every_error_has_a_code_of_its_own_and_every_code_an_error() -> None:
+    own = {each: each.__dict__["code"] for each in every_error() if "code" in each.__dict__}
+    assert len(set(own.values())) == len(own)
+    assert set(own.values()) == set(Code)
+
+
+def test_every_error_code_is_documented() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    missing = [code.value for code in Code if f"`{code.value}`" not in page]
+    assert missing == []
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    assert errors.__doc__ is not None
+    missing = [each.__name__ for each in every_error() if each.__name__ not in errors.__doc__]
+    assert missing == ["ProgramInvalid"] or missing == []
+
+
+def test_the_demo_runs() -> None:
+    environment = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [ROOT / "scripts" / "demo"], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr

@@ -17,6 +17,9 @@
     │   ├── ConfigInvalid         the operator's configuration cannot be used
     │   ├── NotConfirmed          something would be destroyed, and nobody said yes
     │   ├── OpenedReadOnly        a write was asked of a graph opened for reading
+    │   ├── NotAMutation          a query that only reads was asked to change the graph
+    │   ├── TypeUnknown           the schema has no node or edge type of that name
+    │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -29,9 +32,14 @@
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
+    │   ├── HeadMoved             the branch is not at the commit the caller built on
+    │   ├── KeyConflict           rows that were to be new exist already
     │   ├── UpdateRefused         the manifest already says something that excludes the change
     │   ├── Contention            other writers kept winning; nothing of ours took effect
     │   ├── Fenced                somebody recovered our operation; it must not go on
+    │   ├── DriftFound            a table moved by something other than us
+    │   ├── LeaseHeld             another process writes that table
+    │   ├── LeaseLost             we were silent too long; another process took over
     │   ├── SchemaLocked          a schema change is under way
     │   ├── BranchExists          the graph has a branch of that name already
     │   ├── BranchInUse           other branches came from this one, or still read its files
@@ -49,6 +57,10 @@
     ├── CorruptionError       what is stored contradicts itself; nothing was changed
     │   ├── ManifestCorrupt       the manifest holds rows that cannot be understood
     │   ├── SchemaFilesInvalid    the three schema files do not agree
+    │   ├── SidecarCorrupt        a sidecar cannot be understood
+    │   ├── SidecarTooNew         a newer program left a sidecar
+    │   ├── InvariantViolated     what must never happen to a table did
+    │   ├── LeaseCorrupt          a lease cannot be understood
     │   └── SchemaCorrupt         the stored form of the schema cannot be understood
     ├── StorageFailure        the store failed; whether a write took effect must be looked up
     │   ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
@@ -113,6 +125,18 @@ class Code(StrEnum):
     BRANCH_NOT_FOUND = "branch_not_found"
     BRANCH_EXISTS = "branch_exists"
     BRANCH_IN_USE = "branch_in_use"
+    LEASE_HELD = "lease_held"
+    LEASE_LOST = "lease_lost"
+    LEASE_CORRUPT = "lease_corrupt"
+    NOT_A_MUTATION = "not_a_mutation"
+    TYPE_UNKNOWN = "type_unknown"
+    CONSTRAINT_VIOLATION = "constraint_violation"
+    HEAD_MOVED = "head_moved"
+    KEY_CONFLICT = "key_conflict"
+    SIDECAR_CORRUPT = "sidecar_corrupt"
+    SIDECAR_TOO_NEW = "sidecar_too_new"
+    INVARIANT_VIOLATED = "invariant_violated"
+    DRIFT_FOUND = "drift_found"
 
 
 class Finding(Protocol):
@@ -296,6 +320,59 @@ class OpenedReadOnly(InputError):
         super().__init__(f"{uri} was opened read-only")
 
 
+class NotAMutation(InputError):
+    """The query only reads, and the graph was asked to change by it."""
+
+    code = Code.NOT_A_MUTATION
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"query '{name}' only reads; run it as a query")
+
+
+class TypeUnknown(InputError):
+    """The schema has no node or edge type of that name."""
+
+    code = Code.TYPE_UNKNOWN
+
+    def __init__(self, name: str, *, hint: str | None = None) -> None:
+        self.name = name
+        self.hint = hint
+        tail = "" if hint is None else f"; {hint}"
+        super().__init__(f"there is no type '{name}'{tail}")
+
+
+class Breach(Protocol):
+    """One way in which rows break the schema. `engine.violations.Violation` implements it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def type_name(self) -> str: ...
+    @property
+    def property_name(self) -> str | None: ...
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+    @property
+    def value(self) -> object: ...
+    @property
+    def message(self) -> str: ...
+
+
+class ConstraintViolation(InputError):
+    """Rows break the schema, in every way that `violations` lists. Nothing was written."""
+
+    code = Code.CONSTRAINT_VIOLATION
+    _SHOWN_MAX: ClassVar[int] = 5
+
+    def __init__(self, violations: Sequence[Breach]) -> None:
+        assert violations, "a rejection needs a reason"
+        self.violations = tuple(violations)
+        shown = [each.message for each in self.violations[: self._SHOWN_MAX]]
+        rest = len(self.violations) - len(shown)
+        super().__init__("\n".join([*shown, f"and {rest} more"] if rest else shown))
+
+
 class NotFoundError(OmnigraphError):
     """What was named is not there. Look again, or name something else."""
 
@@ -424,6 +501,35 @@ class Contention(ConflictError):
         )
 
 
+class HeadMoved(ConflictError):
+    """The branch is not at the commit the caller built on. Read it again, then decide again."""
+
+    code = Code.HEAD_MOVED
+
+    def __init__(self, branch: str, *, expected: str, actual: str | None) -> None:
+        self.branch = branch
+        self.expected = expected
+        self.actual = actual
+        found = "at no commit" if actual is None else f"at {actual}"
+        super().__init__(f"branch {branch!r} is {found}, not at {expected}")
+
+
+class KeyConflict(ConflictError):
+    """Rows that were to be new exist already. Nothing was written; upsert replaces them."""
+
+    code = Code.KEY_CONFLICT
+    _SHOWN_MAX: ClassVar[int] = 5
+
+    def __init__(self, type_name: str, *, ids: Sequence[str]) -> None:
+        assert ids, "a conflict needs a row"
+        self.type_name = type_name
+        self.ids = tuple(ids)
+        listed = ", ".join(repr(each) for each in self.ids[: self._SHOWN_MAX])
+        rest = len(self.ids) - self._SHOWN_MAX
+        more = f" and {rest} more" if rest > 0 else ""
+        super().__init__(f"{type_name} exists already: {listed}{more}")
+
+
 class Fenced(ConflictError):
     """Somebody took this operation for dead and recovered it. What it wrote will not be seen."""
 
@@ -435,6 +541,48 @@ class Fenced(ConflictError):
         super().__init__(
             f"this operation on branch {branch!r} was undone or finished by commit {recovered_by}"
         )
+
+
+class DriftFound(ConflictError):
+    """A table moved by something other than us, and nothing says why. It must be repaired."""
+
+    code = Code.DRIFT_FOUND
+
+    def __init__(self, table_key: str, *, branch: str, shown: int, head: int) -> None:
+        self.table_key = table_key
+        self.branch = branch
+        self.shown = shown
+        self.head = head
+        super().__init__(
+            f"table {table_key} on branch {branch!r} is at version {head}, and the branch shows "
+            f"{shown}; nothing explains the difference; run `omnigraph repair`"
+        )
+
+
+class LeaseHeld(ConflictError):
+    """Another process writes that table and did not finish in time. Try again later."""
+
+    code = Code.LEASE_HELD
+
+    def __init__(self, table_key: str, *, branch: str, owner: str, age_ms: int) -> None:
+        self.table_key = table_key
+        self.branch = branch
+        self.owner = owner
+        self.age_ms = age_ms
+        super().__init__(
+            f"table {table_key} on branch {branch!r} is being written by {owner}, "
+            f"last heard of {age_ms} ms ago"
+        )
+
+
+class LeaseLost(ConflictError):
+    """We were silent for so long that another process took over. Start anew."""
+
+    code = Code.LEASE_LOST
+
+    def __init__(self, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(f"operation {operation_id} was silent too long and was taken over")
 
 
 class SchemaLocked(ConflictError):
@@ -610,6 +758,54 @@ class ManifestCorrupt(CorruptionError):
         super().__init__(f"manifest row {object_id!r}: {reason}")
 
 
+class SidecarCorrupt(CorruptionError):
+    """A sidecar cannot be understood, so nobody can tell what its writer was about."""
+
+    code = Code.SIDECAR_CORRUPT
+
+    def __init__(self, file: str, *, reason: str) -> None:
+        self.file = file
+        self.reason = reason
+        super().__init__(f"sidecar {file!r}: {reason}")
+
+
+class SidecarTooNew(CorruptionError):
+    """A newer program left a sidecar. Only it can say what to do."""
+
+    code = Code.SIDECAR_TOO_NEW
+
+    def __init__(self, file: str, *, found: int, supported: int) -> None:
+        self.file = file
+        self.found = found
+        self.supported = supported
+        super().__init__(
+            f"sidecar {file!r} has version {found}, newer than {supported}; upgrade omnigraph first"
+        )
+
+
+class InvariantViolated(CorruptionError):
+    """What must never happen to a table did. Nothing was changed; look at the sidecar."""
+
+    code = Code.INVARIANT_VIOLATED
+
+    def __init__(self, operation_id: str, *, table_key: str, reason: str) -> None:
+        self.operation_id = operation_id
+        self.table_key = table_key
+        self.reason = reason
+        super().__init__(f"operation {operation_id}, table {table_key}: {reason}")
+
+
+class LeaseCorrupt(CorruptionError):
+    """A lease cannot be understood."""
+
+    code = Code.LEASE_CORRUPT
+
+    def __init__(self, key: str, *, reason: str) -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"lease {key!r}: {reason}")
+
+
 class SchemaCorrupt(CorruptionError):
     """The stored form of the schema is damaged, or was written by a version we do not know."""
 
@@ -664,9 +860,10 @@ class OutcomeUnknown(OmnigraphError):
 
     code = Code.OUTCOME_UNKNOWN
 
-    def __init__(self, branch: str, *, commit_id: str) -> None:
+    def __init__(self, branch: str, *, commit_id: str, operation_id: str | None = None) -> None:
         self.branch = branch
         self.commit_id = commit_id
+        self.operation_id = operation_id
         super().__init__(
             f"it is not known whether commit {commit_id} reached branch {branch!r}; look for it "
             "before trying again"

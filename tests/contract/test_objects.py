@@ -3,12 +3,12 @@
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -45,13 +45,8 @@ def endpoint() -> Iterator[str]:
     server.start()
     host, port = server.get_host_and_port()
     address = f"http://{host}:{port}"
-    boto3.client(
-        "s3",
-        endpoint_url=address,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    ).create_bucket(Bucket=BUCKET)
+    create = urllib.request.Request(f"{address}/{BUCKET}", method="PUT")
+    urllib.request.urlopen(create).close()
     yield address
     server.stop()
 

@@ -56,16 +56,16 @@ def codes_in(case: Path) -> set[str]:
     return set(re.findall(r"^\S.*\[([A-Z]\d+)\]$", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.value)
 def test_every_rule_has_a_case_named_for_it_that_breaks_it(rule: Rule) -> None:
-    cases = [case for case in REJECTED if case.name.startswith(f"{rule.name.lower()}_")]
-    assert cases, f"no golden case {rule.name.lower()}_*.pg"
-    assert all(rule.name in codes_in(case) for case in cases)
+    cases = [case for case in REJECTED if case.name.startswith(f"{rule.value.lower()}_")]
+    assert cases, f"no golden case {rule.value.lower()}_*.pg"
+    assert all(rule.value in codes_in(case) for case in cases)
 
 
 def test_every_code_that_is_reported_is_a_rule() -> None:
     reported = set[str]().union(*map(codes_in, REJECTED))
-    assert reported == {rule.name for rule in Rule}
+    assert reported == {rule.value for rule in Rule}
 
 
 def test_the_family_of_a_diagnostic_is_that_of_its_rule() -> None:

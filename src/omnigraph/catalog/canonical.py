@@ -44,11 +44,16 @@ def float_text(value: float) -> str:
 
     Python writes 1e+22 and 1e-05 where Rust writes 1e22 and 0.00001.
     """
+    return _spelled(value, zeros_max=4)
+
+
+def _spelled(value: float, *, zeros_max: int) -> str:
+    """`zeros_max` zeros after the point are written out; more call for an exponent."""
     sign, digits, point = _decimal_parts(value)
     if 0 < point <= 16:
         whole = digits[:point].ljust(point, "0")
         return f"{sign}{whole}.{digits[point:] or '0'}"
-    if -5 < point <= 0:
+    if -zeros_max <= point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
     return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{point - 1}"
 
@@ -81,6 +86,10 @@ def _constraint_text(constraint: Constraint) -> str:
 
 def _bound_text(bound: float | None) -> str:
     """Rust's debug text, which decides the order of two ranges on one property."""
-    if bound is None:
-        return "None"
-    return f"Some(Integer({bound}))" if isinstance(bound, int) else f"Some(Float({bound!r}))"
+    match bound:
+        case None:
+            return "None"
+        case int():
+            return f"Some(Integer({bound}))"
+        case _:
+            return f"Some(Float({_spelled(bound, zeros_max=3)}))"

@@ -265,7 +265,7 @@ def _check_agreement(
     """Two interfaces give one property: they must mean the same by it."""
     if not _check_type(first, second, listed.span, findings):
         return
-    if set(first.written.annotations) != set(second.written.annotations):
+    if _said(first) != _said(second):
         findings.add(
             Rule.I3,
             f"node {node.name.text} gets {first.place} and {second.place} with different "
@@ -273,6 +273,18 @@ def _check_agreement(
             listed.span,
             hint=f"declare '{first.name}' in node {node.name.text} to say which ones hold",
         )
+
+
+def _said(property_: DraftProperty) -> set[tuple[str, str | None, frozenset[tuple[str, str]]]]:
+    """The annotations of a property, as far as they are kept."""
+    return {
+        (
+            each.name,
+            None if each.value is None else each.value.text,
+            frozenset((name, value.text) for name, value in each.keywords),
+        )
+        for each in property_.written.annotations
+    }
 
 
 def _check_type(

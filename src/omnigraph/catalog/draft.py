@@ -91,7 +91,7 @@ class Findings:
         self._found: dict[Diagnostic, None] = {}
 
     def add(self, rule: Rule, message: str, span: Span, *, hint: str | None = None) -> None:
-        found = Diagnostic(rule.name, rule.family, message, self._source, span, hint)
+        found = Diagnostic(rule.value, rule.family, message, self._source, span, hint)
         self._found.setdefault(found)
 
     def sorted(self) -> tuple[Diagnostic, ...]:

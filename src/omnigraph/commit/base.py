@@ -13,9 +13,9 @@ from threading import Lock
 from typing import Final
 
 from omnigraph.commit.legacy import read_legacy_commits
-from omnigraph.commit.manifest import SCHEMA, Manifest, read_manifest
+from omnigraph.commit.manifest import SCHEMA, Manifest, read_manifest, read_on
 from omnigraph.commit.stamp import LINEAGE_IN_MANIFEST, check_stamp, read_stamp
-from omnigraph.errors import BranchNotFound
+from omnigraph.errors import BranchNotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version, lance_branch
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
@@ -62,6 +62,55 @@ def read_base(stores: Stores, branch: BranchName) -> Base:
     return Base(handle, scan_manifest(stores, handle, branch), identifier)
 
 
+def refresh_base(stores: Stores, known: Base) -> Base:
+    """The branch as it is now: `known` itself if it did not move, else what is new read on top.
+
+    Later versions are looked for one by one from the known one, because a listing costs more with
+    every version there ever was. Raises BranchNotFound, FormatTooNew, FormatTooOld.
+    """
+    branch = known.manifest.branch
+    if find_incarnation(stores, branch) != known.identifier:
+        return read_base(stores, branch)
+    newest = stores.tables.probe(known.handle)
+    if newest == known.handle.version:
+        return known
+    try:
+        handle = stores.tables.open_at(manifest_ref(branch), newest)
+    except NotFoundError:  # cleaned up just now, or gone with its branch
+        return read_base(stores, branch)
+    return _advance(stores, known, handle)
+
+
+def _advance(stores: Stores, known: Base, handle: Handle) -> Base:
+    branch = known.manifest.branch
+    check_stamp(handle, branch)
+    manifest = _read_on(stores, known, handle) or scan_manifest(stores, handle, branch)
+    return Base(handle, manifest, known.identifier)
+
+
+def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
+    """Read only the rows written since `known`; None if that does not tell all.
+
+    A publish adds a fragment and replaces one row, the head. Where fragments are gone, the manifest
+    was folded; where more rows are gone, something else was replaced.
+    """
+    head = known.manifest.head
+    if read_stamp(known.handle) < LINEAGE_IN_MANIFEST or head is None:
+        return None
+    before = {each.fragment_id: each for each in stores.tables.inspect(known.handle).fragments}
+    after = {each.fragment_id: each for each in stores.tables.inspect(handle).fragments}
+    added = after.keys() - before.keys()
+    if not added or not before.keys() <= after.keys():
+        return None
+    replaced = sum(after[key].deleted_count - each.deleted_count for key, each in before.items())
+    # A branch that nobody published to yet has no head of its own to replace.
+    if replaced != int(head.branch == known.manifest.branch):
+        return None
+    request = ScanRequest(columns=_COLUMNS, fragment_ids=tuple(sorted(added)))
+    rows = stores.tables.read(handle, request)
+    return read_on(known.manifest, rows, version=Version(handle.version))
+
+
 def read_past(stores: Stores, branch: BranchName, version: Version) -> Manifest:
     """What a branch showed at a version of its manifest.
 
@@ -78,7 +127,7 @@ def scan_manifest(stores: Stores, handle: Handle, branch: BranchName) -> Manifes
     manifest = read_manifest(rows, branch=branch, version=Version(handle.version))
     if read_stamp(handle) >= LINEAGE_IN_MANIFEST or manifest.head is not None:
         return manifest
-    known = read_legacy_commits(stores, branch)
+    known = read_legacy_commits(stores, handle)
     shown = tuple(each for each in known if each.manifest_version <= handle.version)
     return replace(manifest, log=replace(manifest.log, added=shown))
 
@@ -92,16 +141,35 @@ class Bases:
         self._lock = Lock()
 
     def current(self, branch: BranchName) -> Base:
-        """The branch as it is now; scanned only if it moved since it was last seen."""
-        with self._lock:
-            known = self._known.get(branch)
-        if known is not None and self._is_current(known):
-            return known
-        return self.reread(branch)
+        """The branch as it is now; read only if it moved since it was last seen."""
+        known = self._find(branch)
+        if known is None:
+            return self.reread(branch)
+        try:
+            return self._kept(refresh_base(self._stores, known))
+        except BranchNotFound:
+            self.forget(branch)
+            raise
+
+    def after(self, lost: Base) -> Base:
+        """The branch as it is now, for somebody who lost a race that started at `lost`.
+
+        Should versions in between have been cleaned up, looking for the next one finds nothing.
+        """
+        base = self.current(lost.manifest.branch)
+        if base.handle.version > lost.handle.version or base.identifier != lost.identifier:
+            return base
+        return self.reread(lost.manifest.branch)
 
     def reread(self, branch: BranchName) -> Base:
         """The branch as it is now, whatever was known before."""
-        base = read_base(self._stores, branch)
+        return self._kept(read_base(self._stores, branch))
+
+    def _find(self, branch: BranchName) -> Base | None:
+        with self._lock:
+            return self._known.get(branch)
+
+    def _kept(self, base: Base) -> Base:
         self.remember(base)
         return base
 
@@ -120,13 +188,3 @@ class Bases:
     def forget(self, branch: BranchName) -> None:
         with self._lock:
             self._known.pop(branch, None)
-
-    def _is_current(self, known: Base) -> bool:
-        try:
-            identifier = find_incarnation(self._stores, known.manifest.branch)
-        except BranchNotFound:
-            self.forget(known.manifest.branch)
-            raise
-        if identifier != known.identifier:
-            return False
-        return self._stores.tables.probe(known.handle) == known.handle.version

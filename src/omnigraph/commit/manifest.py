@@ -19,6 +19,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,6 +59,11 @@ COMMIT: Final = "graph_commit"
 HEAD: Final = "graph_head"
 ANCESTOR: Final = "graph_ancestor"
 ANCESTOR_PREFIX: Final = "ancestor:"
+
+LOG_COLUMNS: Final = ("object_id", "table_branch", "table_version", "metadata")
+"""What a commit is decoded from."""
+
+CHUNKS_MAX: Final = 64
 
 # ── what a manifest says ─────────────────────────────────────────────────────────────────────────
 
@@ -135,12 +141,20 @@ class CommitLog:
     rows: pa.Table
     ancestor_rows: pa.Table
     added: tuple[Commit, ...] = ()
-    """Published since the rows were read."""
-    carried: tuple[Commit, ...] = ()
-    """Ancestors published since the rows were read."""
+    """Known from elsewhere than the manifest."""
+    newest: Commit | None = None
+    """The head, where it is known without looking."""
+
+    def extended(self, rows: pa.Table, ancestor_rows: pa.Table, newest: Commit) -> "CommitLog":
+        """The log after more rows were published, the newest of them already decoded."""
+        return CommitLog(
+            _joined(self.rows, rows), _joined(self.ancestor_rows, ancestor_rows), self.added, newest
+        )
 
     @cached_property
     def head(self) -> Commit | None:
+        if self.newest is not None:
+            return self.newest
         newest = list(self.added)
         if self.rows.num_rows:
             numbers = self.rows["table_version"]
@@ -152,10 +166,8 @@ class CommitLog:
         for commit in self.added:
             if commit.id == commit_id:
                 return commit
-        found = _decode_commits(
-            self.rows.filter(pc.equal(self.rows["object_id"], pa.scalar(str(commit_id))))
-        )
-        return next(iter(found), None)
+        at = pc.index(self.rows["object_id"], pa.scalar(str(commit_id))).as_py()
+        return None if at < 0 else _decode_commits(self.rows.slice(at, 1))[0]
 
     @cached_property
     def commits(self) -> tuple[Commit, ...]:
@@ -165,7 +177,15 @@ class CommitLog:
     @cached_property
     def ancestors(self) -> tuple[Commit, ...]:
         """Commits of branches that were merged in, kept so that ancestry never dangles."""
-        return (*_decode_commits(self.ancestor_rows), *self.carried)
+        return tuple(_decode_commits(self.ancestor_rows))
+
+
+def _joined(rows: pa.Table, more: pa.Table) -> pa.Table:
+    """Rows and more rows. Looking through many small chunks would cost more than joining them."""
+    if not more.num_rows:
+        return rows
+    joined = pa.concat_tables([rows, more.select(LOG_COLUMNS)])
+    return joined.combine_chunks() if joined[0].num_chunks > CHUNKS_MAX else joined
 
 
 def _rank(commit: Commit) -> tuple[int, int, str]:
@@ -181,11 +201,7 @@ def _decode_commits(rows: pa.Table) -> list[Commit]:
             metadata=metadata,
         )
         for object_id, branch, version, metadata in zip(
-            *(
-                rows[name].to_pylist()
-                for name in ("object_id", "table_branch", "table_version", "metadata")
-            ),
-            strict=True,
+            *(rows[name].to_pylist() for name in LOG_COLUMNS), strict=True
         )
     ]
 
@@ -195,28 +211,49 @@ def _decode_commits(rows: pa.Table) -> list[Commit]:
 
 def read_manifest(rows: pa.Table, *, branch: BranchName, version: Version) -> Manifest:
     """What the rows of `__manifest` mean. Raises ManifestCorrupt."""
-    kinds = rows["object_type"]
-
-    def of_kind(kind: str) -> pa.Table:
-        return rows.filter(pc.equal(kinds, pa.scalar(kind)))
-
-    paths = _read_paths(of_kind(TABLE))
+    paths = _read_paths(rows)
     return Manifest(
         branch=branch,
         version=version,
         paths=paths,
-        latest=_read_latest(of_kind(TABLE_VERSION), paths),
-        tombstones={
-            TableKey(key): Version(number)
-            for key, number in _last_of_each_key(of_kind(TOMBSTONE), ("table_key", "table_version"))
-        },
-        log=CommitLog(of_kind(COMMIT), of_kind(ANCESTOR)),
+        latest=_read_latest(rows, paths),
+        tombstones=_read_tombstones(rows),
+        log=CommitLog(_of_kind(rows, COMMIT), _of_kind(rows, ANCESTOR)),
     )
+
+
+def read_on(known: Manifest, rows: pa.Table, *, version: Version) -> Manifest:
+    """What a later version means, from the rows it has and the known one has not.
+
+    Of the rows that were known only the head may have been replaced. Raises ManifestCorrupt.
+    """
+    paths = {**known.paths, **_read_paths(rows)}
+    commits = _of_kind(rows, COMMIT)
+    newest = max(_decode_commits(commits), key=_rank, default=known.head)
+    assert newest is not None, "nothing is published without a commit"
+    return Manifest(
+        branch=known.branch,
+        version=version,
+        paths=paths,
+        latest={**known.latest, **_read_latest(rows, paths)},
+        tombstones={**known.tombstones, **_read_tombstones(rows)},
+        log=known.log.extended(commits, _of_kind(rows, ANCESTOR), newest),
+    )
+
+
+def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
+    """The commits among the rows, as a log keeps them."""
+    return rows.select(LOG_COLUMNS).filter(_is_kind(rows, kind))
+
+
+def _is_kind(rows: pa.Table, kind: str) -> "pa.ChunkedArray[pa.BooleanScalar]":
+    return pc.equal(rows["object_type"], pa.scalar(kind))
 
 
 def _read_paths(rows: pa.Table) -> dict[TableKey, str]:
     paths: dict[TableKey, str] = {}
-    for row in rows.select(["table_key", "location"]).to_pylist():
+    found = rows.select(["table_key", "location"]).filter(_is_kind(rows, TABLE))
+    for row in found.to_pylist():
         if row["location"] is None:
             raise ManifestCorrupt(row["table_key"], reason="a table without a location")
         paths[TableKey(row["table_key"])] = row["location"]
@@ -226,7 +263,9 @@ def _read_paths(rows: pa.Table) -> dict[TableKey, str]:
 def _read_latest(rows: pa.Table, paths: Mapping[TableKey, str]) -> dict[TableKey, TableVersion]:
     columns = ("table_key", "table_version", "object_id", "table_branch", "row_count", "metadata")
     latest = {}
-    for key, number, object_id, owner, row_count, metadata in _last_of_each_key(rows, columns):
+    for key, number, object_id, owner, row_count, metadata in _last_of_each_key(
+        rows, TABLE_VERSION, columns
+    ):
         if key not in paths:
             raise ManifestCorrupt(object_id, reason="a version of a table that is not registered")
         if row_count is None:
@@ -241,10 +280,27 @@ def _read_latest(rows: pa.Table, paths: Mapping[TableKey, str]) -> dict[TableKey
     return latest
 
 
-def _last_of_each_key(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The given columns of the row with the greatest version, for each table key."""
-    ascending = pc.sort_indices(rows["table_version"])
-    keys = rows["table_key"].take(ascending).to_pylist()
-    last = dict(zip(keys, ascending.to_pylist(), strict=True))
-    chosen = rows.select(columns).take(pa.array(last.values(), pa.uint64()))
+def _read_tombstones(rows: pa.Table) -> dict[TableKey, Version]:
+    found = _last_of_each_key(rows, TOMBSTONE, ("table_key", "table_version"))
+    return {TableKey(key): Version(number) for key, number in found}
+
+
+def _last_of_each_key(
+    rows: pa.Table, kind: str, columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """The given columns of the row with the greatest version, of each table key in rows of a kind.
+
+    Numbers and keys first, and the rest only of the rows that are wanted: a manifest holds a row for
+    every version a table ever had.
+    """
+    places = pc.indices_nonzero(_is_kind(rows, kind))
+    numbers = rows["table_version"].take(places)
+    if numbers.null_count:
+        raise ManifestCorrupt(kind, reason="one of them has no version")
+    keys = rows["table_key"].take(places).combine_chunks().dictionary_encode()
+    ascending = np.argsort(numbers.to_numpy(), kind="stable")
+    last = np.empty(len(keys.dictionary), np.int64)
+    # Of several values for one place the last assigned stays, which is the greatest.
+    last[keys.indices.to_numpy()[ascending]] = ascending
+    chosen = rows.select(columns).take(places.take(pa.array(last)))
     yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)

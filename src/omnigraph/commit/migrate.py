@@ -5,20 +5,32 @@
 2. Steps run where writing is allowed: on main when the graph is opened for writing, on a branch
    before its first publish. A reader of an older graph changes nothing.
 3. Several processes may take the same step at once; whoever finds it taken goes on from there.
+4. History is never lost: not by stepping over commits that could not be read, and not to the table
+   format's own cleanup, which graphs of old have switched on.
+
+Stepping takes versions of the manifest that show no new commit. The versions that commits recorded
+before stay as they were, so a snapshot of an old commit is read where it always was.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
+
 from omnigraph.commit.base import Base, read_base
+from omnigraph.commit.legacy import read_legacy_commits
 from omnigraph.commit.stamp import CURRENT, KEY, check_stamp, read_stamp
 from omnigraph.commit.updates import encode_commits
 from omnigraph.errors import Contention, ManifestCorrupt
+from omnigraph.ids import MAIN
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Mark, Settings
+from omnigraph.storage.tables import Branch, Mark, Settings
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION: Final = "lance-schema:unenforced-primary-key:position"
+AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
 RUN_PREFIX: Final = "__run__"
 
 BUDGET: Final = 5
@@ -28,52 +40,89 @@ Step = Callable[[Stores, Base], Base]
 
 
 def migrate(stores: Stores, base: Base) -> Base:
-    """The branch at the current format. Costs nothing when it is there already.
+    """The branch at the current format. Reads nothing and writes nothing when it is there already.
 
-    Raises FormatTooNew, FormatTooOld, Contention.
+    Raises FormatTooNew, FormatTooOld, Contention, and whatever keeps old commits from being read.
     """
-    branch = base.manifest.branch
-    check_stamp(base.handle, branch)
+    check_stamp(base.handle, base.manifest.branch)
+    base = _stop_auto_cleanup(stores, base)
     while (stamp := read_stamp(base.handle)) < CURRENT:
         base = STEPS[stamp](stores, base)
         base = _set_stamp(stores, base, stamp + 1)
     return base
 
 
+def _stop_auto_cleanup(stores: Stores, base: Base) -> Base:
+    """(4) Programs of old asked the table format to delete old versions as new ones are written.
+    The versions of a manifest are the history of the graph.
+    """
+
+    def settings(base: Base) -> Settings | None:
+        unwanted = [key for key in base.handle.config if key.startswith(AUTO_CLEANUP_PREFIX)]
+        return Settings(config=dict.fromkeys(unwanted)) if unwanted else None
+
+    return _settle(stores, base, settings)
+
+
 def _key_the_rows(stores: Stores, base: Base) -> Base:
     """1 to 2: `object_id` is declared the key, without which racing publishers both land."""
-    for _ in range(1 + BUDGET):
-        keyed = [
-            field.name
-            for field in base.handle.schema
-            if (field.metadata or {}).get(PRIMARY_KEY.encode()) == b"true"
-        ]
+
+    def settings(base: Base) -> Settings | None:
+        keyed = [field.name for field in base.handle.schema if _is_key(field)]
         if keyed == ["object_id"]:
-            return base
+            return None
         if keyed:
             raise ManifestCorrupt("object_id", reason=f"the key is {', '.join(keyed)}")
-        settings = Settings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
-        base = _commit_settings(stores, base, settings)
-    raise Contention(base.manifest.branch, attempts=1 + BUDGET)
+        # Never set twice: the table format refuses to touch a key, even to say the same.
+        return Settings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
+
+    return _settle(stores, base, settings)
+
+
+def _is_key(field: "pa.Field[pa.DataType]") -> bool:
+    metadata = field.metadata or {}
+    flag = metadata.get(PRIMARY_KEY.encode(), b"").lower()
+    return flag in {b"true", b"1", b"yes"} or PRIMARY_KEY_POSITION.encode() in metadata
 
 
 def _drop_run_branches(stores: Stores, base: Base) -> Base:
-    """2 to 3: branches that once stood for runs are removed."""
-    for found in stores.tables.find_branches(MANIFEST):
-        if found.name.lstrip("/").startswith(RUN_PREFIX):
-            stores.tables.clear_branch(MANIFEST, found.name)
+    """2 to 3: branches that once stood for runs are removed.
+
+    Only with main. A branch may be at format 2 long after main left it, because it was forked from
+    a state of that time; whatever is called a run by then is somebody's branch.
+    """
+    if base.manifest.branch != MAIN:
+        return base
+    found = stores.tables.find_branches(MANIFEST)
+    while doomed := _find_doomed(found):
+        for each in doomed:
+            stores.tables.clear_branch(MANIFEST, each.name)
+        found = tuple(each for each in found if each not in doomed)
     return base
+
+
+def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:
+    """Run branches that no other branch came from. One with a child that stays, stays."""
+    parents = {each.parent for each in branches}
+    return [
+        each
+        for each in branches
+        if each.name.lstrip("/").startswith(RUN_PREFIX) and each.name not in parents
+    ]
 
 
 def _move_commits_into_the_manifest(stores: Stores, base: Base) -> Base:
     """3 to 4: the commits of the branch become rows of its manifest, with one head."""
     branch = base.manifest.branch
     for _ in range(1 + BUDGET):
-        log = base.manifest.log
-        if log.rows.num_rows or not log.commits:
+        if base.manifest.log.rows.num_rows:
             return base
+        # Read anew, and whole: what `base` shows of them stops at its own version.
+        known = replace(base.manifest.log, added=read_legacy_commits(stores, base.handle))
+        if known.head is None:
+            return base
+        rows = encode_commits(known.commits, branch=branch, head=known.head)
         mark = Mark(stores.effects.new_id())
-        rows = encode_commits(log.commits)
         stores.tables.residual.swap_rows(base.handle, rows, key="object_id", mark=mark)
         base = read_base(stores, branch)
     raise Contention(branch, attempts=1 + BUDGET)
@@ -88,15 +137,25 @@ STEPS: Final[Mapping[int, Step]] = {
 
 
 def _set_stamp(stores: Stores, base: Base, stamp: int) -> Base:
-    for _ in range(1 + BUDGET):
+    def settings(base: Base) -> Settings | None:
         if read_stamp(base.handle) >= stamp:
+            return None
+        return Settings(schema_metadata={KEY: str(stamp)})
+
+    return _settle(stores, base, settings)
+
+
+def _settle(stores: Stores, base: Base, settings: Callable[[Base], Settings | None]) -> Base:
+    """Change what the manifest says about itself until there is nothing left to change.
+
+    Two settings of one key conflict, so nobody who comes late can turn a setting back.
+    """
+    branch = base.manifest.branch
+    for _ in range(1 + BUDGET):
+        wanted = settings(base)
+        if wanted is None:
             return base
-        base = _commit_settings(stores, base, Settings(schema_metadata={KEY: str(stamp)}))
-    raise Contention(base.manifest.branch, attempts=1 + BUDGET)
-
-
-def _commit_settings(stores: Stores, base: Base, settings: Settings) -> Base:
-    """Try to change what the manifest says about itself; the branch as it is afterwards."""
-    staged = stores.tables.stage_settings(base.handle, settings, Mark(stores.effects.new_id()))
-    stores.tables.commit_exact(staged)
-    return read_base(stores, base.manifest.branch)
+        staged = stores.tables.stage_settings(base.handle, wanted, Mark(stores.effects.new_id()))
+        stores.tables.commit_exact(staged)
+        base = read_base(stores, branch)
+    raise Contention(branch, attempts=1 + BUDGET)

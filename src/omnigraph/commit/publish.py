@@ -8,7 +8,8 @@
 3. An expectation that does not hold is never retried here. The caller read something that is no
    longer so, and must decide again.
 4. A reply that got lost is looked up: the commits carry ids that were minted before the first try.
-   Only when nothing landed and nothing moved is the outcome unknown.
+   The outcome is unknown only when nothing landed and nothing moved, or when nothing can be seen.
+   A commit that is there is never written again, because its place in the history is taken.
 5. A commit records the version of the manifest that shows it. Should the swap land further on,
    because a setting was changed beside it, the record is put right before anybody is told.
 """
@@ -19,7 +20,7 @@ from typing import Final, assert_never
 
 import pyarrow as pa
 
-from omnigraph.commit.base import Base, Bases, scan_manifest
+from omnigraph.commit.base import Base, Bases, read_base, scan_manifest
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.records import Commit
 from omnigraph.commit.updates import CommitIntent, Successor, Update, encode_commits, successor
@@ -64,31 +65,43 @@ def publish(stores: Stores, bases: Bases, publication: Publication) -> Published
     for _ in range(1 + BUDGET):
         base = migrate(stores, base)
         landed = _find_landed(base, publication)
-        if landed is not None:
-            bases.remember(base)
-            return landed
-        published = _attempt(stores, base, publication)
+        if len(landed) == len(publication.intents):
+            published = _acknowledge(stores, base, landed)
+        else:
+            published = _attempt(stores, base, publication, landed)
         if published is not None:
             bases.remember(published.base)
             return published
-        base = bases.reread(publication.branch)
+        base = bases.after(base)
     raise Contention(publication.branch, attempts=1 + BUDGET)
 
 
-def _find_landed(base: Base, publication: Publication) -> Published | None:
-    """Our commits, if an earlier try made them visible after all."""
+def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
+    """Those of our commits that an earlier try, or whoever finished our work, made visible."""
     log = base.manifest.log
     if publication.fence is not None and log.find(publication.fence) is not None:
         raise Fenced(publication.branch, recovered_by=publication.fence)
-    found = [log.find(each.id) for each in publication.intents]
-    commits = tuple(each for each in found if each is not None)
-    return Published(base, commits) if len(commits) == len(found) else None
+    found = (log.find(each.id) for each in publication.intents)
+    return tuple(each for each in found if each is not None)
 
 
-def _attempt(stores: Stores, base: Base, publication: Publication) -> Published | None:
+def _acknowledge(stores: Stores, base: Base, commits: tuple[Commit, ...]) -> Published:
+    """Answer for commits that are there already: their writer may have died before the flush."""
+    try:
+        stores.tables.harden(base.handle)
+    except StorageFailure as failure:
+        raise OutcomeUnknown(base.manifest.branch, commit_id=commits[-1].id) from failure
+    return Published(base, commits)
+
+
+def _attempt(
+    stores: Stores, base: Base, publication: Publication, landed: tuple[Commit, ...]
+) -> Published | None:
     """One swap; None when somebody else was first."""
     base.manifest.check_expected(publication.expected)
-    planned = successor(base.manifest, publication.updates, publication.intents)
+    there = {each.id for each in landed}
+    missing = [each for each in publication.intents if each.id not in there]
+    planned = successor(base.manifest, publication.updates, missing)
     try:
         outcome = _swap(stores, base, planned.rows)
     except StorageFailure as failure:
@@ -96,9 +109,10 @@ def _attempt(stores: Stores, base: Base, publication: Publication) -> Published 
     match outcome:
         case Landed(handle):
             assert handle.version == planned.manifest.version, "landed where nobody recorded it"
-            return Published(Base(handle, planned.manifest, base.identifier), planned.commits)
+            now = Base(handle, planned.manifest, base.identifier)
+            return Published(now, (*landed, *planned.commits))
         case Elsewhere(handle):
-            return _put_right(stores, replace(base, handle=handle), planned)
+            return _put_right(stores, replace(base, handle=handle), planned, landed)
         case Refused():
             return None
     assert_never(outcome)
@@ -112,27 +126,37 @@ def _swap(stores: Stores, base: Base, rows: pa.Table) -> Outcome:
 def _look_up(
     stores: Stores, base: Base, publication: Publication, failure: StorageFailure
 ) -> Published | None:
-    seen = Bases(stores).reread(publication.branch)
+    unknown = OutcomeUnknown(publication.branch, commit_id=publication.intents[-1].id)
+    try:
+        seen = read_base(stores, publication.branch)
+    except StorageFailure as blind:
+        raise unknown from blind
     landed = _find_landed(seen, publication)
-    if landed is not None:
-        return landed
+    if len(landed) == len(publication.intents):
+        return _acknowledge(stores, seen, landed)
     if seen.handle.version == base.handle.version and seen.identifier == base.identifier:
-        raise OutcomeUnknown(publication.branch, commit_id=publication.intents[-1].id) from failure
+        raise unknown from failure
     # The version we swapped for is taken by somebody else, so our swap can no longer land.
     return None
 
 
-def _put_right(stores: Stores, landed: Base, planned: Successor) -> Published:
-    """Record the version that really shows the commits."""
-    actual = Version(landed.handle.version)
+def _put_right(
+    stores: Stores, base: Base, planned: Successor, landed: tuple[Commit, ...]
+) -> Published:
+    """Record the version that really shows the commits: the one `base` stands at."""
+    actual = Version(base.handle.version)
+    branch = planned.manifest.branch
     commits = tuple(replace(each, manifest_version=actual) for each in planned.commits)
-    base = landed
-    while True:
-        outcome = _swap(stores, base, encode_commits(commits))
-        match outcome:
-            case Landed(handle) | Elsewhere(handle):
-                branch = planned.manifest.branch
-                manifest = scan_manifest(stores, handle, branch)
-                return Published(Base(handle, manifest, landed.identifier), commits)
-            case Refused():
-                base = Bases(stores).reread(planned.manifest.branch)
+    head = commits[-1]
+    try:
+        while isinstance(
+            outcome := _swap(stores, base, encode_commits(commits, branch=branch, head=head)),
+            Refused,
+        ):
+            base = read_base(stores, branch)
+            # Whoever was first may have published on top of us, and is the head now.
+            head = base.manifest.head or head
+        manifest = scan_manifest(stores, outcome.handle, branch)
+    except StorageFailure as failure:
+        raise OutcomeUnknown(branch, commit_id=head.id) from failure
+    return Published(Base(outcome.handle, manifest, base.identifier), (*landed, *commits))

@@ -147,11 +147,12 @@ def decode_commit(
         merged_parent=None if merged_parent is None else CommitId(merged_parent),
         actor=_take(document, "actor_id", str, commit_id),
         created_at_us=_require(document, "created_at", int, commit_id),
-        extension=_decode_extension(document.get("ext"), commit_id),
+        extension=decode_extension(document.get("ext"), commit_id),
     )
 
 
-def _decode_extension(found: JsonValue, commit_id: str) -> Extension:
+def decode_extension(found: JsonValue, commit_id: str) -> Extension:
+    """Raises ManifestCorrupt."""
     if not isinstance(found, dict):
         return Extension()
     operation_id = _take(found, "operation_id", str, commit_id)

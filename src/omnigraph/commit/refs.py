@@ -12,7 +12,7 @@ same whatever the graph holds. A table is forked for a branch only when the bran
 from dataclasses import dataclass
 
 from omnigraph.commit.base import Bases
-from omnigraph.commit.legacy import has_legacy_commits
+from omnigraph.commit.legacy import has_legacy_commits, open_legacy_commits
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.snapshot import open_pin
 from omnigraph.errors import (
@@ -35,7 +35,7 @@ from omnigraph.ids import (
 )
 from omnigraph.storage.layout import LEGACY_COMMITS, MANIFEST
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Handle, TableRef
+from omnigraph.storage.tables import Handle
 
 
 def find_branches(stores: Stores) -> tuple[BranchName, ...]:
@@ -77,8 +77,7 @@ def _mirror(stores: Stores, name: BranchName, source: Handle) -> None:
     if not has_legacy_commits(stores):
         return
     stores.tables.clear_branch(LEGACY_COMMITS, name)
-    parent = stores.tables.open_at(TableRef(LEGACY_COMMITS, source.ref.branch))
-    stores.tables.fork(parent, name)
+    stores.tables.fork(open_legacy_commits(stores, source), name)
 
 
 @dataclass(frozen=True, slots=True)

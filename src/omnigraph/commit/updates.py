@@ -4,7 +4,7 @@ Values only. A change can be logged, compared, kept in a sidecar and replayed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import assert_never
 
@@ -24,7 +24,7 @@ from omnigraph.commit.manifest import (
 )
 from omnigraph.commit.records import Commit, Extension
 from omnigraph.errors import UpdateRefused
-from omnigraph.ids import CommitId, TableKey, Version, lance_branch
+from omnigraph.ids import BranchName, CommitId, TableKey, Version, lance_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +100,22 @@ def successor(
                 assert_never(update)
     commits = _chain(base, intents, version)
     carried = [each for intent in intents for each in intent.carried]
-    rows = [*map(_update_row, ordered), *map(_commit_row, commits), _head_row(commits[-1])]
-    rows += map(_ancestor_row, carried)
-    log = base.log
+    rows = [*map(_update_row, ordered), *map(_commit_row, commits)]
+    rows += [_head_row(base.branch, commits[-1]), *map(_ancestor_row, carried)]
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
     return Successor(
-        rows=pa.Table.from_pylist(rows, schema=SCHEMA),
+        rows=table,
         manifest=Manifest(
             base.branch,
             version,
             MappingProxyType(paths),
             MappingProxyType(latest),
             MappingProxyType(tombstones),
-            replace(log, added=(*log.added, *commits), carried=(*log.carried, *carried)),
+            base.log.extended(
+                table.slice(len(ordered), len(commits)),
+                table.slice(table.num_rows - len(carried)),
+                newest=commits[-1],
+            ),
         ),
         commits=commits,
     )
@@ -187,9 +191,9 @@ def _check_tombstone(
         raise UpdateRefused(update.key, reason=f"it is dropped already, at version {recorded}")
 
 
-def encode_commits(commits: Sequence[Commit]) -> pa.Table:
-    """The rows of commits alone: the commits themselves, and the last of them as the head."""
-    rows = [*map(_commit_row, commits), _head_row(commits[-1])]
+def encode_commits(commits: Sequence[Commit], *, branch: BranchName, head: Commit) -> pa.Table:
+    """The rows of commits alone, and of the head of the branch that is to hold them."""
+    rows = [*map(_commit_row, commits), _head_row(branch, head)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -244,9 +248,9 @@ def _ancestor_row(commit: Commit) -> dict[str, object]:
     }
 
 
-def _head_row(commit: Commit) -> dict[str, object]:
+def _head_row(branch: BranchName, commit: Commit) -> dict[str, object]:
     return {
-        "object_id": f"graph_head:{commit.branch}",
+        "object_id": f"graph_head:{branch}",
         "object_type": HEAD,
         "metadata": commit.encode_as_head(),
         "table_key": "",

@@ -6,7 +6,7 @@ from enum import Enum
 
 from omnigraph.catalog.arrow import edge_schema, node_schema
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.base import Bases
+from omnigraph.commit.base import Base, Bases
 from omnigraph.commit.create import (
     NewTable,
     clear_remains,
@@ -102,22 +102,26 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
 
 def open_in(stores: Stores, mode: Mode) -> Graph:
     """Open the graph of stores that are open already."""
-    if not has_manifest(stores):
-        remains = find_remains(stores)
-        if remains:
-            raise GraphIncomplete(stores.root.uri, found=remains)
-        raise GraphNotFound(stores.root.uri)
+    bases = Bases(stores)
+    # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
+    base = _read_main(stores, bases)
     found = read_schema_files(stores.objects)
     if found is None:
         raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
     contract = check_contract(found)
-    bases = Bases(stores)
-    base = bases.current(MAIN)
     if mode is Mode.READ_WRITE:
         bases.remember(migrate(stores, base))
         if found.ir is None:
             _record_contract(stores, contract.files())
     return Graph(stores, bases, contract, mode)
+
+
+def _read_main(stores: Stores, bases: Bases) -> Base:
+    if has_manifest(stores):
+        return bases.current(MAIN)
+    if remains := find_remains(stores):
+        raise GraphIncomplete(stores.root.uri, found=remains)
+    raise GraphNotFound(stores.root.uri)
 
 
 def _record_contract(stores: Stores, files: SchemaFiles) -> None:

@@ -64,17 +64,14 @@ def stage_indices(
 ) -> Staged | None:
     dataset = handle.dataset
     with translating(handle.ref, "index"):
-        everything = {each.fragment_id for each in dataset.get_fragments()}
-        covered = {index.name: index.covered for index in _find_indices(dataset)}
         built: list[LanceIndex] = []
         replaced: list[LanceIndex] = []
         for spec in specs:
-            missing = everything
-            if scope is IndexScope.UNCOVERED:
-                missing = everything - covered.get(spec.name, frozenset())
-            if missing:
-                built.append(_build(dataset, spec, sorted(missing)))
-                replaced += _find_superseded(dataset, spec, scope)
+            segments = _find_segments(dataset, spec)
+            fragment_ids, superseded = _plan(dataset, spec, segments, scope)
+            if fragment_ids:
+                built.append(_build(dataset, spec, fragment_ids))
+                replaced += superseded
     if not built:
         return None
     return Staged(
@@ -87,6 +84,46 @@ def stage_indices(
             tuple(lance_files.written_indices(built)),
         ),
     )
+
+
+def _plan(
+    dataset: LanceDataset, spec: IndexSpec, segments: list[LanceIndex], scope: IndexScope
+) -> tuple[list[int], list[LanceIndex]]:
+    """Which fragments the new segment covers, and which segments it replaces."""
+    everything = sorted(each.fragment_id for each in dataset.get_fragments())
+    covered = {number for segment in segments for number in segment.fragment_ids}
+    missing = [number for number in everything if number not in covered]
+    match scope:
+        case IndexScope.REBUILD:
+            return everything, segments
+        case IndexScope.UNCOVERED if missing and _revives_old_text(
+            dataset, spec, segments, missing
+        ):
+            return everything, segments
+        case IndexScope.UNCOVERED:
+            return missing, []
+
+
+def _revives_old_text(
+    dataset: LanceDataset, spec: IndexSpec, segments: list[LanceIndex], missing: list[int]
+) -> bool:
+    """Would a segment of its own bring the former text of updated rows back?
+
+    An updated row keeps its row id and moves to a new fragment. While that fragment is uncovered,
+    Lance knows that what the old segment says of the row is out of date. Once a second full-text
+    segment covers it, Lance believes both. Other kinds of index tell the segments apart.
+    """
+    if spec.kind is not IndexKind.INVERTED or not segments:
+        return False
+    indexed_at = max(segment.dataset_version for segment in segments)
+    wanted = set(missing)
+    moved = dataset.scanner(
+        columns=[],
+        filter=f"_row_created_at_version <= {indexed_at}",
+        fragments=[each for each in dataset.get_fragments() if each.fragment_id in wanted],
+        with_row_id=True,
+    )
+    return moved.count_rows() > 0
 
 
 def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> LanceIndex:
@@ -104,10 +141,8 @@ def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> L
     return segment
 
 
-def _find_superseded(dataset: LanceDataset, spec: IndexSpec, scope: IndexScope) -> list[LanceIndex]:
-    """Segments a rebuild replaces. Left in place, rows would be found through both."""
-    if scope is IndexScope.UNCOVERED:
-        return []
+def _find_segments(dataset: LanceDataset, spec: IndexSpec) -> list[LanceIndex]:
+    """The segments an index consists of, as a commit that replaces them must name them."""
     fields = {field.name(): field.id() for field in dataset.lance_schema.fields()}
     return [
         LanceIndex(

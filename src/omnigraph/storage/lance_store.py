@@ -41,6 +41,10 @@ class LanceHandle:
     def row_count(self) -> int:
         return self.dataset.count_rows()
 
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self.dataset.config()
+
 
 @dataclass(frozen=True, slots=True)
 class LanceStore:

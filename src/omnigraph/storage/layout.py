@@ -97,6 +97,11 @@ def lease_key(table: str, branch: str | None) -> str:
     return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.json"
 
 
+def lease_line_prefix(table: str, branch: str | None) -> str:
+    """Where those who wait for a lease leave their tickets."""
+    return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.line"
+
+
 def staging_note_key(operation_id: str) -> str:
     return f"{STAGING}/{operation_id}.json"
 

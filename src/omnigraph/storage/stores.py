@@ -21,6 +21,8 @@ class Stores:
 
     root: Root
     objects: Objects
+    volatile: Objects
+    """The same place, for what need not survive a power cut: after one, nobody holds a lease."""
     tables: Tables
     effects: Effects
 
@@ -44,7 +46,9 @@ def open_stores(
     options = dict(storage_options or {})
     disk = disk_for(durability)
     objects = _open_objects_at(root, effects, options, disk)
-    return Stores(root, objects, open_tables(root, objects, disk, options), effects)
+    relaxed = disk_for(Durability.RELAXED)
+    volatile = LocalObjects(Path(root.uri), relaxed) if root.is_local else objects
+    return Stores(root, objects, volatile, open_tables(root, objects, disk, options), effects)
 
 
 def open_objects(

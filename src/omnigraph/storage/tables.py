@@ -67,6 +67,10 @@ class Handle(Protocol):
     def schema(self) -> pa.Schema: ...
     @property
     def row_count(self) -> int: ...
+    @property
+    def config(self) -> Mapping[str, str]:
+        """What the table was told about itself. Known without a read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,8 @@ class IndexSpec:
 
 class IndexScope(Enum):
     UNCOVERED = "uncovered"
-    """Index only the fragments no segment covers; what exists stays."""
+    """Index only the fragments no segment covers. A full-text index whose rows were updated is
+    rebuilt all the same, because a second segment would bring their former text back."""
 
     REBUILD = "rebuild"
     """Index everything anew, in one segment, and drop what existed."""
@@ -352,8 +357,9 @@ class Residuals(Protocol):
 
         This is the compare-and-swap of `__manifest`, and every publish goes through it (D9).
         Refused means contention. A merge-insert chooses its own transaction uuid, so `mark` is
-        only sometimes recorded: recognise what landed by its rows. Raises `StorageFailure` when
-        the outcome is unknown.
+        only sometimes recorded: recognise what landed by its rows. After a refusal, too: on a
+        bucket the client may have repeated a request that had landed, and lost to itself.
+        Raises `StorageFailure` when the outcome is unknown.
         """
         ...
 

@@ -42,7 +42,7 @@ MERGE_LOST: Final = "Too many concurrent writers"
 OVERTAKEN: Final = "Incompatible transaction"
 PREEMPTED: Final = "Retryable commit conflict"
 UNREADABLE_REWRITE: Final = "RewrittenIndex"
-CUT_SHORT: Final = ("file size is too small", "Invalid range")
+CUT_SHORT: Final = ("file size is too small", "Invalid range", "does not have sufficient data")
 
 
 # --- objects --------------------------------------------------------------------------------

@@ -56,9 +56,15 @@ class Watch(Protocol):
 def watch_stores(stores: Stores, watch: Watch) -> Stores:
     """The same stores, with every call seen by `watch`."""
     objects = _Watched(stores.objects, "objects", OBJECT_WRITES, watch)
+    volatile = _Watched(stores.volatile, "volatile", OBJECT_WRITES, watch)
     nested = {"residual": RESIDUAL_WRITES}
     tables = _Watched(stores.tables, "tables", TABLE_WRITES, watch, nested)
-    return replace(stores, objects=cast("Objects", objects), tables=cast("Tables", tables))
+    return replace(
+        stores,
+        objects=cast("Objects", objects),
+        volatile=cast("Objects", volatile),
+        tables=cast("Tables", tables),
+    )
 
 
 class _Watched:

@@ -74,6 +74,34 @@ def _known_values(kind: ValueType) -> SearchStrategy[Value]:
     return st.sampled_from(pool)
 
 
+ONE_TYPE = Catalog(
+    nodes=(NodeType("Ant", tuple(Property(name, each) for name, each in NODE_PROPERTIES.items())),)
+)
+"""Every kind of property on one type, for whoever wants to try conditions and nothing else."""
+
+
+def dense_graph() -> Graph:
+    """Nodes of that one type in which every property takes each of its values, and null."""
+    pools = {name: _pool(each) for name, each in NODE_PROPERTIES.items()}
+    nodes = {
+        # Different strides, so that values meet in many combinations.
+        f"n{at}": {
+            name: pool[at * (stride + 1) // 2 % len(pool)]
+            for stride, (name, pool) in enumerate(pools.items())
+        }
+        for at in range(30)
+    }
+    return Graph({"Ant": nodes}, {})
+
+
+def _pool(kind: ValueType) -> tuple[Value, ...]:
+    if isinstance(kind.base, Vector):
+        return (None, COMPONENTS[: kind.base.dimension])
+    scalars = kind.enum_values or SCALARS[kind.base]
+    known: tuple[Value, ...] = ((), scalars[:1], scalars[1:3]) if kind.is_list else scalars
+    return (*known, None) if kind.nullable else known
+
+
 @st.composite
 def catalogs(draw: DrawFn) -> Catalog:
     """One to three node types, one to three edge types among them."""

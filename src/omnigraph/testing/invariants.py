@@ -118,8 +118,8 @@ def _judge_record(stores: Stores, commit: Commit) -> str | None:
         return f"{where} does not show it"
     head = shown.head
     assert head is not None
-    if head.manifest_version != commit.manifest_version:
-        # Several commits may land in one version; rule 2 orders those.
+    # Several commits may land in one version; rule 2 orders those.
+    if head.id != commit.id and head.manifest_version != commit.manifest_version:
         return f"{where} shows {head.id} as the head, recorded at {head.manifest_version}"
     return None
 

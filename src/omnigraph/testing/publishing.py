@@ -5,18 +5,22 @@ be sent to another process.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.manifest import TableVersion
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.base import Bases, read_base
+from omnigraph.commit.manifest import COMMIT, HEAD, TableVersion
 from omnigraph.commit.publish import Publication, Published, publish
 from omnigraph.commit.records import VersionFile
-from omnigraph.commit.updates import CommitIntent, SetVersion
+from omnigraph.commit.updates import CommitIntent, SetVersion, encode_commits, successor
 from omnigraph.effects import REAL
 from omnigraph.errors import Contention
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import Landed, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,28 @@ def publish_patiently(stores: Stores, bases: Bases, publication: Publication) ->
             return publish(stores, bases, publication)
         except Contention:
             continue
+
+
+def grow_history(stores: Stores, count: int, key: TableKey) -> None:
+    """Give main a history of that many commits, each of which moved a table, in a single write.
+
+    The rows are those that publishing one by one and folding would leave. What is missing is the
+    versions in between: the commits made here cannot be looked up as snapshots.
+    """
+    base = read_base(stores, MAIN)
+    genesis = base.manifest.head
+    assert genesis is not None
+    commits = [genesis]
+    for number in range(1, count + 1):
+        commit_id, at_us = CommitId(REAL.new_id()), genesis.created_at_us + number
+        commits.append(replace(genesis, id=commit_id, parent=commits[-1].id, created_at_us=at_us))
+    first = base.manifest.version_of(key) + 1
+    pins = [pin_at(key, first + number) for number in range(count)]
+    pinned = [successor(base.manifest, [each], [new_intent()]).rows.slice(0, 1) for each in pins]
+    rows = stores.tables.read(base.handle)
+    kept = rows.filter(pc.invert(pc.is_in(rows["object_type"], pa.array([HEAD, COMMIT]))))
+    logged = encode_commits(commits, branch=MAIN, head=commits[-1])
+    grown = pa.concat_tables([kept, *pinned, logged]).replace_schema_metadata(rows.schema.metadata)
+    mark = Mark(REAL.new_id())
+    staged = stores.tables.stage_overwrite(base.handle, base.handle.schema, mark, grown)
+    assert isinstance(stores.tables.commit_exact(staged), Landed)

@@ -244,12 +244,14 @@ class _Builder:
     def condition(self, scope: _Scope, depth: int = 0) -> Condition:
         kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
         # Mostly choices: a query whose every condition is hard to meet answers nothing.
-        kinds += ["all", "any", "any", "any", "any"] if depth < 2 else []
+        kinds += ["all", "any", "any", "any", "any", "facts", "facts"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "all":
                 return AllOf(self.conditions(scope, depth))
             case "any":
                 return AnyOf(self.conditions(scope, depth))
+            case "facts":
+                return self.facts(scope)
             case "member":
                 return self.member(scope)
             case "string":
@@ -265,6 +267,19 @@ class _Builder:
     def conditions(self, scope: _Scope, depth: int) -> tuple[Condition, ...]:
         number = self.draw(st.sampled_from((2, 3) if self.spellable else (0, 1, 2, 2, 3, 3)))
         return tuple(self.condition(scope, depth + 1) for _ in range(number))
+
+    def facts(self, scope: _Scope) -> AllOf:
+        """Several conditions on one thing: they may repeat, imply or exclude each other."""
+        known = self.operand(scope)
+        assert known.type is not None
+        assert isinstance(known.type.base, Scalar)
+        pool = known.type.enum_values or self.constants(known.type.base)
+        constants = st.sampled_from(pool).map(lambda value: Constant(value, known.type))
+        facts: list[Condition] = [
+            Compare(known, self.draw(st.sampled_from(Comparator)), self.draw(constants))
+            for _ in range(self.draw(st.integers(1, 3)))
+        ]
+        return AllOf((*facts, NullTest(known, negated=self.draw(st.integers(0, 5)) > 0)))
 
     def compare(self, scope: _Scope) -> Compare:
         left = self.operand(scope)

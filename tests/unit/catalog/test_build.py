@@ -95,6 +95,14 @@ def test_a_property_that_a_node_redeclares_loses_the_annotations_of_the_interfac
     assert built.properties[0].annotations == (Annotation("unique"),)
 
 
+def test_interfaces_agree_whatever_the_order_of_their_annotations() -> None:
+    built = node(
+        "interface I { a: String @index @n(1, x=1, y=2) } "
+        "interface J { a: String @n(1, y=2, x=1) @index } node A implements I, J { }"
+    )
+    assert [each.name for each in built.properties] == ["a"]
+
+
 def test_an_interface_nobody_implements_may_hold_what_a_node_may_not() -> None:
     catalog = compiled("interface I { a: [String] @key b: String? @key c: String @embed(nothing) }")
     assert [each.name for each in catalog.interfaces] == ["I"]
@@ -153,7 +161,8 @@ def test_embed_names_its_source_and_its_model() -> None:
 def test_a_default_is_kept_and_changes_nothing_else() -> None:
     built = node(
         'node A { a: I32 @default(3) b: enum(x, y) @default("x") c: F32 @default(1) '
-        'd: Date? @default("2024-05-01") e: DateTime @default("2024-05-01") f: Bool @default(false) '
+        'd: Date? @default("2024-05-01") e: DateTime @default("2024-05-01") '
+        "f: Bool @default(false) "
         'g: U64 @default(18446744073709551615) h: String @default("") @range(a, 3..3) }'
     )
     defaults = {each.name: each.annotation("default") for each in built.properties}

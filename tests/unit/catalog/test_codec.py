@@ -11,7 +11,7 @@ from omnigraph.catalog.codec import (
     encode_pretty,
     schema_hash,
 )
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, Range
 from omnigraph.errors import SchemaCorrupt
 from omnigraph.lang.source import Source
 
@@ -107,6 +107,15 @@ def test_constraints_are_sorted_by_their_text() -> None:
         {"Range": {"property": "b", "min": {"Integer": 1}, "max": {"Integer": 2}}},
         {"Unique": ["a", "c"]},
     ]
+
+
+def test_two_ranges_of_a_property_are_ordered_by_the_debug_text_of_rust() -> None:
+    written = ["10000000000000000000000.0", "0.0000001", "0.00001", "0.0001", "3"]
+    ranges = " ".join(f"@range(a, {low}..)" for low in written)
+    catalog = compiled(f"node A {{ a: F64 {ranges} }}")
+    lows = [each.low for each in catalog.nodes[0].constraints if isinstance(each, Range)]
+    # Float(0.0001), Float(1e-5), Float(1e-7), Float(1e22), Integer(3)
+    assert lows == [0.0001, 0.00001, 0.0000001, 1e22, 3]
 
 
 def test_a_bound_below_which_all_is_allowed_is_a_maximum() -> None:

@@ -100,11 +100,18 @@ KEPT = older("a", 3)
         (Member(age("a"), ()), (NEVER,)),
         (Member(age("a"), NULL), (NEVER,)),
         (Member(NULL, (age("a"),)), (NEVER,)),
+        (Member(number(3), (number(1), NULL, number(3))), ()),
+        (Member(number(2), (number(1), age("a"))), (Compare(age("a"), Comparator.EQ, number(2)),)),
         (Compare(Constant(2**53, I64), Comparator.EQ, Constant(2.0**53, F64)), ()),
         (Compare(Constant(2**53 + 1, I64), Comparator.EQ, Constant(2.0**53, F64)), (NEVER,)),
         (AllOf((older("a", 3), NullTest(age("a"), negated=False))), (NEVER,)),
         (AllOf((older("a", 3), NullTest(age("a"), negated=True))), (KEPT,)),
         (NullTest(ParameterRef("p", I64), negated=False), (NEVER,)),
+        (
+            AllOf((Compare(age("a"), Comparator.EQ, number(5)), older("a", 3))),
+            (Compare(age("a"), Comparator.EQ, number(5)),),
+        ),
+        (AllOf((Compare(age("a"), Comparator.EQ, number(2)), older("a", 3))), (NEVER,)),
     ],
 )
 def test_a_condition_folds_to_what_it_means(
@@ -118,12 +125,27 @@ def test_a_condition_folds_to_what_it_means(
     [
         NullTest(ParameterRef("p", I64.optional()), negated=False),
         Compare(age("a"), Comparator.EQ, ParameterRef("p", I64)),
+        AnyOf((older("a", 3), NullTest(age("a"), negated=False))),
         # A required property is null all the same when an optional block left its node unbound.
         NullTest(name("a"), negated=False),
     ],
 )
 def test_what_only_the_execution_knows_is_left(condition: Condition) -> None:
     assert folded(condition) == (condition,)
+
+
+def test_bounds_that_meet_in_a_value_they_both_allow_are_kept() -> None:
+    low = Compare(age("a"), Comparator.GE, number(3))
+    high = Compare(age("a"), Comparator.LE, number(3))
+    below = Compare(age("a"), Comparator.LT, number(3))
+    assert folded(AllOf((low, high))) == (low, high)
+    assert folded(AllOf((low, below))) == (NEVER,)
+
+
+def test_what_is_left_between_dropped_blocks_is_folded_together() -> None:
+    dead = Without((Where(NEVER),))
+    steps = (Scan("a", "Person"), Where(older("a", 3)), dead, Where(older("a", 3)))
+    assert fold_constants(read(*steps), CATALOG).steps == steps[:2]
 
 
 def test_what_is_not_null_is_kept_when_only_a_join_implies_it() -> None:

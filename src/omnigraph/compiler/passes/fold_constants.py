@@ -82,21 +82,25 @@ def _fold_block(steps: Sequence[Step], *, keep_readers: bool = False) -> tuple[S
     folded: list[Step] = []
     waiting: list[Condition] = []
     for step in steps:
-        if isinstance(step, Where):
-            waiting += _fold_kept(step.condition) if keep_readers else _fold_all(step.condition)
-            continue
-        folded += _where(waiting)
-        waiting = []
-        folded += _fold_step(step)
-    folded += _where(waiting)
+        for made in _fold_step(step, keep_readers=keep_readers):
+            if isinstance(made, Where):
+                waiting.append(made.condition)
+                continue
+            folded += map(Where, _conjunction(waiting))
+            folded.append(made)
+            waiting = []
+    folded += map(Where, _conjunction(waiting))
     return tuple(folded)
 
 
-def _fold_step(step: Scan | Expand | Without | Optionally) -> Iterator[Step]:
+def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
     match step:
         case Scan() | Expand():
             filters = _conjunction([part for each in step.filters for part in _fold_all(each)])
             yield step if filters == step.filters else replace(step, filters=filters)
+        case Where(condition):
+            parts = _fold_kept(condition) if keep_readers else _fold_all(condition)
+            yield from map(Where, parts)
         case Without(steps):
             inner = _fold_block(steps)
             if not inner:
@@ -121,10 +125,6 @@ def _yields_nothing(step: Step) -> bool:
             return False
         case _:
             assert_never(step)
-
-
-def _where(conditions: Sequence[Condition]) -> Iterator[Where]:
-    return map(Where, _conjunction(conditions))
 
 
 def _fold_kept(condition: Condition) -> Iterator[Condition]:

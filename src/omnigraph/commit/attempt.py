@@ -1,0 +1,331 @@
+"""Carrying out a change: the one way anything becomes visible.
+
+    hold      queues, then leases, of every table to be written; the branch as it is under them
+    prepare   ids are minted, files are staged; nothing has moved
+    arm       A: the note is left; from here on a stranger can finish or undo us
+    apply     B: the tables move
+    publish   C: the one write readers can see
+    disarm    D: the note is removed; losing this step costs the next writer a look, not data
+
+1. No table moves, and no fork is made, before the note is there.
+2. A writer that fails after its first table moved, and still holds its leases, undoes its work
+   before it says so; what it says is then safe to retry. If it cannot, it says that the outcome is
+   unknown, and the note stays for whoever comes next (D4).
+3. A writer that was taken for dead finds out at its next step: its leases are gone, or the recovery
+   of its operation is on the branch. It must not go on, and has nothing to undo.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from omnigraph.commit.base import Base
+from omnigraph.commit.change import Change, TableWrite
+from omnigraph.commit.drift import heal_drift
+from omnigraph.commit.judge import OPERATION
+from omnigraph.commit.leases import Abandoned, Held
+from omnigraph.commit.locks import Place
+from omnigraph.commit.manifest import Pin
+from omnigraph.commit.publish import Publication, Published, publish
+from omnigraph.commit.records import Extension
+from omnigraph.commit.recovery import clear_abandoned
+from omnigraph.commit.refs import fork_table
+from omnigraph.commit.resolve import recovery_commit_id, undo
+from omnigraph.commit.sidecar import PinnedWrite, Sidecar
+from omnigraph.commit.sidecars import branch_place, remove_sidecar, write_sidecar
+from omnigraph.commit.snapshot import describe_table
+from omnigraph.commit.updates import CommitIntent, SetVersion, Update
+from omnigraph.commit.workbench import Workbench
+from omnigraph.errors import (
+    ExpectedVersionMismatch,
+    Fenced,
+    LeaseLost,
+    OmnigraphError,
+    OutcomeUnknown,
+    StorageFailure,
+)
+from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.storage.tables import (
+    Elsewhere,
+    Handle,
+    Landed,
+    Mark,
+    Refused,
+    Staged,
+    StagedCompaction,
+)
+
+RECHECKS_MAX: Final = 5
+"""How often the tables a change depends on may move under it before it gives up."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The right to write some tables of a branch, for one operation."""
+
+    bench: Workbench
+    held: Held
+    base: Base
+
+    @property
+    def operation_id(self) -> OperationId:
+        return self.held.operation_id
+
+
+@contextmanager
+def hold(bench: Workbench, branch: BranchName, keys: Collection[TableKey]) -> Iterator[Hold]:
+    """Take what is needed to write these tables, and read the branch as it is then.
+
+    Raises LeaseHeld when somebody else writes them for too long, DriftFound when one of them moved
+    without us, BranchNotFound.
+    """
+    places = [Place(key, branch) for key in keys] or [branch_place(branch)]
+    while True:
+        operation_id = OperationId(bench.stores.effects.new_id())
+        try:
+            with (
+                bench.queues.hold(places),
+                bench.leases.hold(places, operation_id) as held,
+            ):
+                base = heal_drift(bench, held, bench.bases.current(branch), keys)
+                yield Hold(bench, held, base)
+                return
+        except Abandoned as abandoned:
+            late = abandoned
+        clear_abandoned(bench, late)
+
+
+# ── the steps ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything is decided; what can be staged is. Nothing has moved."""
+
+    change: Change
+    sidecar: Sidecar
+    staged: Mapping[TableKey, Staged | StagedCompaction]
+    """The first commit of each table that needs no fork."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """The note is there."""
+
+    prepared: Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Every table moved."""
+
+    armed: Armed
+    reached: Mapping[TableKey, Handle]
+
+
+def run(hold: Hold, change: Change) -> Published:
+    """Make one change visible, or leave everything as it was.
+
+    Raises ExpectedVersionMismatch and other conflicts, after which nothing of the change is there;
+    and OutcomeUnknown, after which it may be.
+    """
+    prepared = prepare(hold, change)
+    armed = arm(hold, prepared)
+    try:
+        applied = confirm(hold, apply(hold, armed))
+        published = publish_applied(hold, applied)
+    except (Fenced, LeaseLost, OutcomeUnknown):
+        raise
+    except (OmnigraphError, KeyboardInterrupt) as failure:
+        _undo(hold, prepared, failure)
+        raise
+    for handle in applied.reached.values():
+        hold.bench.keep(handle, published.base)
+    disarm(hold, prepared)
+    return published
+
+
+def prepare(hold: Hold, change: Change) -> Prepared:
+    """Mint every id, check every expectation, stage what needs no fork."""
+    hold.bench.observe("prepare")
+    base = hold.base
+    expected = {each.key: each.expected for each in change.writes}
+    base.manifest.check_expected(expected)
+    sidecar = _draft(hold, change)
+    staged = {}
+    for write, pinned in zip(change.writes, sidecar.writes, strict=True):
+        if not pinned.is_fork and pinned.transactions:
+            handle = hold.bench.open_pin(base.manifest.pins[write.key], base)
+            staged[write.key] = write.stages[0](handle, _mark(hold, pinned.transactions[0]))
+    return Prepared(change, sidecar, staged)
+
+
+def arm(hold: Hold, prepared: Prepared) -> Armed:
+    """Phase A."""
+    hold.bench.observe("arm")
+    hold.held.check()
+    write_sidecar(hold.bench.stores.objects, prepared.sidecar)
+    return Armed(prepared)
+
+
+def apply(hold: Hold, armed: Armed) -> Applied:
+    """Phase B: table after table, in the order of their keys."""
+    reached = {}
+    prepared = armed.prepared
+    writes = {each.key: each for each in prepared.change.writes}
+    for pinned in sorted(prepared.sidecar.writes, key=lambda each: each.key):
+        hold.bench.observe(f"apply {pinned.key}")
+        reached[pinned.key] = _apply_table(hold, prepared, writes[pinned.key], pinned)
+    return Applied(armed, reached)
+
+
+def confirm(hold: Hold, applied: Applied) -> Applied:
+    """Phase B': a writer whose commits cannot be named in advance says now how far they got."""
+    prepared = applied.armed.prepared
+    if all(each.is_named for each in prepared.change.writes):
+        return applied
+    hold.bench.observe("confirm")
+    hold.held.check()
+    reached = {key: Version(handle.version) for key, handle in applied.reached.items()}
+    write_sidecar(hold.bench.stores.objects, prepared.sidecar.confirm(reached))
+    return applied
+
+
+def publish_applied(hold: Hold, applied: Applied) -> Published:
+    """Phase C. Tables the change only read may have moved; then it is checked again (D5)."""
+    hold.bench.observe("publish")
+    change, sidecar = applied.armed.prepared.change, applied.armed.prepared.sidecar
+    stores, bases = hold.bench.stores, hold.bench.bases
+    updates: tuple[Update, ...] = tuple(
+        SetVersion(describe_table(stores, key, handle)) for key, handle in applied.reached.items()
+    )
+    expected = {each.key: each.expected for each in change.writes}
+    reads = dict(change.reads)
+    for rechecks_left in reversed(range(1 + RECHECKS_MAX)):
+        hold.held.check()
+        try:
+            return publish(
+                stores,
+                bases,
+                Publication(
+                    branch=change.branch,
+                    intents=(sidecar.intent,),
+                    updates=(*updates, *change.updates),
+                    expected={**reads, **expected},
+                    fence=recovery_commit_id(hold.operation_id),
+                ),
+            )
+        except ExpectedVersionMismatch as mismatch:
+            if mismatch.table_key not in reads or not rechecks_left:
+                raise
+            manifest = bases.current(change.branch).manifest
+            change.recheck(manifest)
+            reads = {key: manifest.version_of(key) for key in reads}
+    raise AssertionError("the last round returns or raises")
+
+
+def disarm(hold: Hold, prepared: Prepared) -> None:
+    """Phase D. The change is visible; a note that cannot be removed is resolved by the next."""
+    hold.bench.observe("disarm")
+    try:
+        remove_sidecar(hold.bench.stores.objects, prepared.sidecar.operation_id)
+    except StorageFailure:
+        logger.warning("the sidecar of %s could not be removed", prepared.sidecar.operation_id)
+
+
+# ── how the steps are taken ──────────────────────────────────────────────────────────────────────
+
+
+def _draft(hold: Hold, change: Change) -> Sidecar:
+    """The note this change will leave."""
+    effects, manifest = hold.bench.stores.effects, hold.base.manifest
+    now_us = effects.now_ms() * 1000
+    return Sidecar(
+        operation_id=hold.operation_id,
+        kind=change.kind,
+        branch=change.branch,
+        branch_identifier=hold.base.identifier,
+        started_at_us=now_us,
+        writes=tuple(_pin(hold, each, manifest.pins[each.key]) for each in change.writes),
+        updates=change.updates,
+        reads=change.reads,
+        intent=CommitIntent(
+            id=CommitId(effects.new_id()),
+            created_at_us=now_us,
+            actor=change.actor,
+            merged_parent=change.merged_parent,
+            extension=Extension(
+                operation_id=hold.operation_id,
+                idempotency=change.idempotency,
+                schema_hash=change.schema_hash,
+            ),
+            carried=change.carried,
+        ),
+    )
+
+
+def _pin(hold: Hold, write: TableWrite, pin: Pin) -> PinnedWrite:
+    branch = hold.base.manifest.branch
+    new_id = hold.bench.stores.effects.new_id
+    return PinnedWrite(
+        key=write.key,
+        path=pin.path,
+        branch=branch,
+        expected=write.expected,
+        is_fork=pin.owner != branch,
+        transactions=tuple(new_id() for _ in write.stages) if write.is_named else (),
+    )
+
+
+def _mark(hold: Hold, uuid: str) -> Mark:
+    return Mark(uuid, {OPERATION: hold.operation_id})
+
+
+def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: PinnedWrite) -> Handle:
+    """The commits of one table, each on top of the one before."""
+    bench, base = hold.bench, hold.base
+    hold.held.check()
+    if pinned.is_fork:
+        handle = fork_table(bench.stores, bench.bases, write.key, pinned.branch)
+    else:
+        handle = bench.open_pin(base.manifest.pins[write.key], base)
+    uuids = pinned.transactions or tuple(bench.stores.effects.new_id() for _ in write.stages)
+    staged = prepared.staged.get(write.key)
+    for stage, uuid in zip(write.stages, uuids, strict=True):
+        change = stage(handle, _mark(hold, uuid)) if staged is None else staged
+        staged = None
+        hold.held.check()
+        handle = _commit(hold, write, change)
+    return handle
+
+
+def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) -> Handle:
+    tables = hold.bench.stores.tables
+    if isinstance(change, StagedCompaction):
+        outcome = tables.residual.commit_compaction(change)
+    else:
+        outcome = tables.commit_exact(change)
+    match outcome:
+        case Landed(handle) | Elsewhere(handle):
+            return handle
+        case Refused():
+            actual = tables.open_at(change.ref).version
+            raise ExpectedVersionMismatch(write.key, expected=change.read_version, actual=actual)
+    assert_never(outcome)
+
+
+def _undo(hold: Hold, prepared: Prepared, failure: BaseException) -> None:
+    """(2) Leave nothing behind of what failed. Raises OutcomeUnknown if that fails too."""
+    hold.bench.observe("undo")
+    sidecar = prepared.sidecar
+    try:
+        undo(hold.bench, hold.held, sidecar)
+    except (OmnigraphError, KeyboardInterrupt) as worse:
+        worse.__context__ = failure
+        raise OutcomeUnknown(
+            sidecar.branch, commit_id=sidecar.intent.id, operation_id=sidecar.operation_id
+        ) from worse

@@ -1,0 +1,64 @@
+"""A change: what a writer wants done to a branch, as a value.
+
+Mutations, loads, merges, schema changes and maintenance differ in what they want. They all say it
+with this, and `attempt` alone carries it out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from omnigraph.commit.manifest import Manifest
+from omnigraph.commit.records import Commit, Idempotency
+from omnigraph.commit.updates import Update
+from omnigraph.ids import BranchName, CommitId, TableKey, Version
+from omnigraph.storage.tables import Handle, Mark, Staged, StagedCompaction
+
+
+class WriterKind(StrEnum):
+    """Who writes, spelled as sidecars spell it."""
+
+    MUTATION = "Mutation"
+    LOAD = "Load"
+    SCHEMA_APPLY = "SchemaApply"
+    BRANCH_MERGE = "BranchMerge"
+    ENSURE_INDICES = "EnsureIndices"
+    OPTIMIZE = "Optimize"
+
+
+Stage = Callable[[Handle, Mark], Staged | StagedCompaction]
+"""Write the files of one table commit, to be put on top of the given version."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """What happens to one table: its commits, in order."""
+
+    key: TableKey
+    expected: Version
+    """The version the writer read, which must be what the branch shows."""
+    stages: tuple[Stage, ...]
+    is_named: bool = True
+    """Can its transactions be named in advance? A compaction chooses its own."""
+
+
+def accept(manifest: Manifest) -> None:
+    """The re-check of a change that depends on nothing it does not write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    kind: WriterKind
+    branch: BranchName
+    writes: tuple[TableWrite, ...]
+    actor: str | None = None
+    updates: tuple[Update, ...] = ()
+    """What else the manifest is to say: registrations, tombstones, pointers."""
+    reads: Mapping[TableKey, Version] = field(default_factory=dict)
+    """Tables that were read to decide this and are not written, and the versions they were at."""
+    recheck: Callable[[Manifest], None] = accept
+    """Called when a table of `reads` moved: raises if the change may no longer be made."""
+    merged_parent: CommitId | None = None
+    carried: tuple[Commit, ...] = ()
+    idempotency: Idempotency | None = None
+    schema_hash: str | None = None

@@ -1,0 +1,81 @@
+"""Tables whose newest version is not the one their branch shows, though no sidecar says why.
+
+Under the lease of a table, that can only be the bytes of a writer that was taken for dead, woke up
+and was fenced; or maintenance somebody did with another tool. The first are undone, the second are
+shown; anything else is left alone and reported, for somebody to look at.
+"""
+
+from collections.abc import Collection
+
+from omnigraph.commit.base import Base
+from omnigraph.commit.judge import MAINTENANCE, OPERATION, RECOVERS
+from omnigraph.commit.leases import Held
+from omnigraph.commit.manifest import Manifest, Pin
+from omnigraph.commit.publish import Publication, publish
+from omnigraph.commit.records import Extension
+from omnigraph.commit.resolve import ACTOR, recovery_commit_id, restore
+from omnigraph.commit.snapshot import describe_table
+from omnigraph.commit.updates import CommitIntent, SetVersion
+from omnigraph.commit.workbench import Workbench
+from omnigraph.errors import DriftFound
+from omnigraph.ids import CommitId, OperationId, TableKey, Version
+from omnigraph.storage.tables import Handle, Transacted
+
+
+def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableKey]) -> Base:
+    """The branch, once every table it owns among `keys` is at the version it shows.
+
+    The caller holds their leases. Raises DriftFound. Costs one probe for each table.
+    """
+    for key in sorted(keys):
+        pin = base.manifest.pins.get(key)
+        if pin is None or pin.owner != base.manifest.branch:
+            continue
+        handle = bench.open_pin(pin, base)
+        if bench.stores.tables.probe(handle) != pin.version:
+            base = _heal(bench, held, base, pin)
+    return base
+
+
+def _heal(bench: Workbench, held: Held, base: Base, pin: Pin) -> Base:
+    tables = bench.stores.tables
+    head = tables.open_at(bench.open_pin(pin, base).ref)
+    since = tables.find_transactions(head, after=pin.version)
+    moved = [each for each in since if each.kind not in MAINTENANCE]
+    if not all(_is_fenced(base.manifest, each) for each in moved):
+        raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
+    held.check()
+    if moved:
+        head = restore(bench, head, to=pin.version, recovers=_operation(moved[0]))
+    return _show(bench, base, pin, head)
+
+
+def _operation(transacted: Transacted) -> OperationId:
+    properties = transacted.properties
+    return OperationId(properties.get(OPERATION) or properties.get(RECOVERS) or "")
+
+
+def _is_fenced(manifest: Manifest, transacted: Transacted) -> bool:
+    """Was the operation of this transaction recovered, so that it can never be published?"""
+    operation_id = _operation(transacted)
+    if not operation_id:
+        return False
+    return manifest.log.find(recovery_commit_id(operation_id)) is not None
+
+
+def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
+    """Publish a version that holds the very rows that are shown already."""
+    effects = bench.stores.effects
+    intent = CommitIntent(
+        CommitId(effects.new_id()),
+        effects.now_ms() * 1000,
+        ACTOR,
+        extension=Extension(recovery={"recovery_kind": "DriftHealed", "table_key": pin.key}),
+    )
+    publication = Publication(
+        base.manifest.branch,
+        (intent,),
+        (SetVersion(describe_table(bench.stores, pin.key, head)),),
+        {pin.key: Version(pin.version)},
+    )
+    return publish(bench.stores, bench.bases, publication).base

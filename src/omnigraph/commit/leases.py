@@ -1,0 +1,385 @@
+"""Who may write a table on a branch, among all processes.
+
+A lease is an object named for its place. It says who holds it, and it is only ever changed by
+compare-and-swap: taken, renewed, given back, taken over. The object stays when nobody holds it, so
+its epoch only counts up.
+
+1. A lease is alive while it is renewed. Its age is told by the store's clock, not by the writers'.
+2. A lease that was not renewed for its time to live may be taken over, and so may one whose process
+   is known to be dead; but only by somebody who then recovers what the old holder left. A writer
+   that finds one is told (`Abandoned`), and has it recovered before it asks again.
+3. Whoever was overtaken notices at its next step: `check` before every write, and at the latest the
+   publish, which finds the recovery commit of its operation (D2).
+4. Waiting is in line. A waiter leaves a ticket; the oldest live ticket is next; whoever comes when
+   there are tickets gets in line too.
+5. Renewing never touches sidecars.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from threading import Condition, Lock, Thread
+from typing import Final
+
+from omnigraph.commit.locks import Place
+from omnigraph.commit.owner import Owner, is_dead, this_process
+from omnigraph.effects import Effects
+from omnigraph.errors import (
+    LeaseCorrupt,
+    LeaseHeld,
+    LeaseLost,
+    ObjectChanged,
+    ObjectExists,
+    ObjectNotFound,
+    StorageFailure,
+)
+from omnigraph.ids import OperationId
+from omnigraph.storage.layout import lease_key, lease_line_prefix
+from omnigraph.storage.objects import Listed, Objects, Stored, Tag
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things may take, in milliseconds."""
+
+    ttl_ms: int = 10_000
+    heartbeat_ms: int = 3_000
+    wait_ms_max: int = 30_000
+    poll_ms: int = 2
+
+
+DEFAULT_TIMING: Final = Timing()
+
+
+class Taking(Enum):
+    """Which leases may be taken."""
+
+    FREE = "free"
+    OVER = "over"
+    """Also those whose holder is gone. For recovery alone."""
+
+
+class Abandoned(Exception):
+    """The holder of a place is gone. Never seen outside the commit layer."""
+
+    def __init__(self, place: Place, operation_id: OperationId) -> None:
+        self.place = place
+        self.operation_id = operation_id
+        super().__init__(f"{place.table} on {place.branch} was abandoned by {operation_id}")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a lease object says."""
+
+    owner: Owner
+    operation_id: OperationId
+    epoch: int
+    ttl_ms: int
+    beats: int = 0
+    """Renewals so far; makes every renewal another object, whatever tells objects apart."""
+    is_free: bool = False
+
+    def encode(self) -> bytes:
+        document = {
+            "operation_id": self.operation_id,
+            "owner": str(self.owner),
+            **asdict(self.owner),
+            "epoch": self.epoch,
+            "ttl_ms": self.ttl_ms,
+            "beats": self.beats,
+            "is_free": self.is_free,
+        }
+        return json.dumps(document).encode()
+
+
+def decode_lease(data: bytes, *, key: str) -> Lease:
+    """Raises LeaseCorrupt."""
+    try:
+        document = json.loads(data)
+        owner = Owner(
+            host=document["host"],
+            boot_id=document["boot_id"],
+            pid=document["pid"],
+            pid_start=document["pid_start"],
+        )
+        return Lease(
+            owner=owner,
+            operation_id=OperationId(document["operation_id"]),
+            epoch=document["epoch"],
+            ttl_ms=document["ttl_ms"],
+            beats=document.get("beats", 0),
+            is_free=document.get("is_free", False),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise LeaseCorrupt(key, reason=str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A place in line. Tickets sort by the time they were drawn."""
+
+    number: str
+    owner: Owner
+
+    def encode(self) -> str:
+        owner = self.owner
+        return f"{self.number}~{owner.pid}~{owner.pid_start}~{owner.boot_id}~{owner.host}"
+
+
+def decode_ticket(name: str) -> Ticket | None:
+    """None for a name that is no ticket of ours."""
+    parts = name.split("~", 4)
+    if len(parts) != 5 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        return None
+    number, pid, pid_start, boot_id, host = parts
+    return Ticket(number, Owner(host, boot_id, int(pid), int(pid_start)))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A lease of ours, and the tag of the object that says so."""
+
+    lease: Lease
+    tag: Tag
+
+
+class Held:
+    """The leases of one operation. Made by `Leases.hold`."""
+
+    def __init__(self, objects: Objects, effects: Effects, operation_id: OperationId) -> None:
+        self._objects = objects
+        self._effects = effects
+        self.operation_id = operation_id
+        self._taken: dict[Place, Taken] = {}
+        self._lock = Lock()
+        self._renewed_ms = effects.monotonic_ms()
+        self._is_lost = False
+
+    @property
+    def places(self) -> frozenset[Place]:
+        return frozenset(self._taken)
+
+    def check(self) -> None:
+        """Raises LeaseLost when the leases are no longer ours. Free while they are fresh."""
+        if not self._is_lost and self._age_ms() >= self._ttl_ms():
+            # We slept through our time to live; perhaps nobody wanted the place meanwhile.
+            self.renew()
+        if self._is_lost:
+            raise LeaseLost(self.operation_id)
+
+    def renew(self) -> None:
+        """Say that we are alive. Notes, and does not raise, when it is too late to say so."""
+        with self._lock:
+            started_ms = self._effects.monotonic_ms()
+            for place, (lease, tag) in list(self._as_pairs()):
+                beat = replace(lease, beats=lease.beats + 1)
+                try:
+                    renewed = self._objects.put_if_match(_key(place), beat.encode(), tag=tag)
+                except ObjectChanged:
+                    self._is_lost = True
+                    return
+                except StorageFailure:
+                    return
+                self._taken[place] = Taken(beat, renewed)
+            self._renewed_ms = started_ms
+
+    def add(self, place: Place, taken: Taken) -> None:
+        self._taken[place] = taken
+        self._renewed_ms = min(self._renewed_ms, self._effects.monotonic_ms())
+
+    def release(self) -> None:
+        """Give everything back. What cannot be given back expires."""
+        with self._lock:
+            for place, (lease, tag) in self._as_pairs():
+                free = replace(lease, is_free=True)
+                with suppress(ObjectChanged, StorageFailure):
+                    self._objects.put_if_match(_key(place), free.encode(), tag=tag)
+            self._taken.clear()
+
+    def _as_pairs(self) -> Iterator[tuple[Place, tuple[Lease, Tag]]]:
+        return ((place, (taken.lease, taken.tag)) for place, taken in self._taken.items())
+
+    def _age_ms(self) -> int:
+        return self._effects.monotonic_ms() - self._renewed_ms
+
+    def _ttl_ms(self) -> int:
+        return min((taken.lease.ttl_ms for taken in self._taken.values()), default=0)
+
+
+class Leases:
+    """The leases of one graph, as one process takes them."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        effects: Effects,
+        timing: Timing = DEFAULT_TIMING,
+        owner: Owner | None = None,
+    ) -> None:
+        self._objects = objects
+        self._effects = effects
+        self._timing = timing
+        self._owner = owner
+        self._heart = Heart(effects, timing.heartbeat_ms)
+
+    @contextmanager
+    def hold(
+        self, places: Iterable[Place], operation_id: OperationId, mode: Taking = Taking.FREE
+    ) -> Iterator[Held]:
+        """Take every place, in order; wait in line where somebody alive is there already.
+
+        Raises LeaseHeld when the wait gets too long, and Abandoned where the holder is gone, unless
+        taking over is what we came for.
+        """
+        held = Held(self._objects, self._effects, operation_id)
+        try:
+            for place in sorted(set(places)):
+                held.add(place, self._take(place, operation_id, mode))
+            self._heart.attend(held)
+            yield held
+        finally:
+            self._heart.leave(held)
+            held.release()
+
+    def is_alive(self, place: Place, operation_id: OperationId) -> bool:
+        """Does an operation still hold this place?"""
+        found = self._read(place)
+        if found is None:
+            return False
+        lease, stored = found
+        return (
+            lease.operation_id == operation_id
+            and not lease.is_free
+            and not self._is_over(lease, stored)
+        )
+
+    def _take(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken:
+        if not self._has_waiters(place):
+            taken = self._try(place, operation_id, mode)
+            if taken is not None:
+                return taken
+        return self._wait(place, operation_id, mode)
+
+    def _try(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken | None:
+        found = self._read(place)
+        owner = self._owner or this_process()
+        if found is None:
+            lease = Lease(owner, operation_id, 1, self._timing.ttl_ms)
+            with suppress(ObjectExists):
+                return Taken(lease, self._objects.put_new(_key(place), lease.encode()))
+            return None
+        current, stored = found
+        if not current.is_free:
+            if not self._is_over(current, stored):
+                return None
+            if mode is Taking.FREE:
+                raise Abandoned(place, current.operation_id)
+        lease = Lease(owner, operation_id, current.epoch + 1, self._timing.ttl_ms)
+        with suppress(ObjectChanged):
+            tag = self._objects.put_if_match(_key(place), lease.encode(), tag=stored.tag)
+            return Taken(lease, tag)
+        return None
+
+    def _read(self, place: Place) -> tuple[Lease, Stored] | None:
+        try:
+            stored = self._objects.read(_key(place))
+        except ObjectNotFound:
+            return None
+        return decode_lease(stored.data, key=_key(place)), stored
+
+    def _is_over(self, lease: Lease, stored: Stored) -> bool:
+        """(2) Nobody is there any more, for certain or by the clock."""
+        if is_dead(lease.owner):
+            return True
+        return self._objects.clock_ms() - stored.modified_ms > lease.ttl_ms
+
+    # waiting in line (4)
+
+    def _wait(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken:
+        deadline_ms = self._effects.monotonic_ms() + self._timing.wait_ms_max
+        ticket = Ticket(self._effects.new_id(), self._owner or this_process())
+        key = f"{_line(place)}/{ticket.encode()}"
+        self._objects.put_new(key, b"{}")
+        try:
+            while True:
+                if self._is_next(place, ticket):
+                    taken = self._try(place, operation_id, mode)
+                    if taken is not None:
+                        return taken
+                if self._effects.monotonic_ms() >= deadline_ms:
+                    raise self._held_error(place)
+                self._effects.sleep_ms(self._timing.poll_ms)
+        finally:
+            self._objects.delete(key)
+
+    def _has_waiters(self, place: Place) -> bool:
+        return bool(self._objects.list(_line(place)))
+
+    def _is_next(self, place: Place, ticket: Ticket) -> bool:
+        for listed in self._objects.list(_line(place)):
+            other = decode_ticket(listed.key.rpartition("/")[2])
+            if other is None or other.number >= ticket.number:
+                continue
+            if not is_dead(other.owner) and not self._is_forgotten(listed):
+                return False
+        return True
+
+    def _is_forgotten(self, listed: Listed) -> bool:
+        """Nobody waits that long: the waiter died where we cannot see it."""
+        patience_ms = self._timing.wait_ms_max + self._timing.ttl_ms
+        if self._effects.now_ms() - listed.modified_ms < patience_ms // 2:
+            return False
+        return self._objects.clock_ms() - listed.modified_ms > patience_ms
+
+    def _held_error(self, place: Place) -> LeaseHeld:
+        found = self._read(place)
+        if found is None:
+            return LeaseHeld(place.table, branch=place.branch, owner="nobody", age_ms=0)
+        lease, stored = found
+        age_ms = self._objects.clock_ms() - stored.modified_ms
+        return LeaseHeld(place.table, branch=place.branch, owner=str(lease.owner), age_ms=age_ms)
+
+
+def _key(place: Place) -> str:
+    return lease_key(place.table, place.branch)
+
+
+def _line(place: Place) -> str:
+    return lease_line_prefix(place.table, place.branch)
+
+
+class Heart:
+    """Renews what is held, from a thread of its own that starts with the first lease."""
+
+    def __init__(self, effects: Effects, interval_ms: int) -> None:
+        self._effects = effects
+        self._interval_ms = interval_ms
+        self._changed = Condition()
+        self._attended: set[Held] = set()
+        self._thread: Thread | None = None
+
+    def attend(self, held: Held) -> None:
+        with self._changed:
+            self._attended.add(held)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._beat, name="omnigraph-leases", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def leave(self, held: Held) -> None:
+        with self._changed:
+            self._attended.discard(held)
+
+    def _beat(self) -> None:
+        while True:
+            with self._changed:
+                while not self._attended:
+                    self._changed.wait()
+            self._effects.sleep_ms(self._interval_ms)
+            with self._changed:
+                due = list(self._attended)
+            for held in due:
+                held.renew()

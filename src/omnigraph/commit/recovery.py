@@ -1,0 +1,50 @@
+"""Finishing or undoing what a writer left behind, at every write and when a graph is opened.
+
+A sidecar without a living writer is resolved (`resolve`) under the queues and leases of every table
+it names, taken over from the writer that is gone. It needs no operator and no restart. A reader
+resolves nothing.
+"""
+
+from omnigraph.commit.audit import Recovery
+from omnigraph.commit.leases import Abandoned, Taking
+from omnigraph.commit.resolve import resolve
+from omnigraph.commit.sidecars import find_sidecars, places_of, read_sidecar
+from omnigraph.commit.workbench import Workbench
+from omnigraph.ids import OperationId
+
+
+def heal(bench: Workbench) -> tuple[Recovery, ...]:
+    """Resolve every sidecar whose writer is gone, oldest first. Costs one listing if there is none.
+
+    Raises SidecarCorrupt, SidecarTooNew, InvariantViolated; the sidecar then stays.
+    """
+    resolved = [recover(bench, each) for each in find_sidecars(bench.stores.objects)]
+    return tuple(each for each in resolved if each is not None)
+
+
+def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
+    """Resolve one operation, if its writer is gone and it left a sidecar."""
+    sidecar = read_sidecar(bench.stores.objects, operation_id)
+    if sidecar is None:
+        return None
+    places = places_of(sidecar)
+    if any(bench.leases.is_alive(place, operation_id) for place in places):
+        return None
+    with (
+        bench.queues.hold(places),
+        bench.leases.hold(places, operation_id, Taking.OVER) as held,
+    ):
+        # Somebody may have resolved it while we waited for the leases.
+        sidecar = read_sidecar(bench.stores.objects, operation_id)
+        return None if sidecar is None else resolve(bench, held, sidecar)
+
+
+def clear_abandoned(bench: Workbench, abandoned: Abandoned) -> None:
+    """Resolve what the late holder of a place left, and free the place."""
+    recover(bench, abandoned.operation_id)
+    place = abandoned.place
+    with (
+        bench.queues.hold([place]),
+        bench.leases.hold([place], abandoned.operation_id, Taking.OVER),
+    ):
+        pass

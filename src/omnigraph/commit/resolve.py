@@ -1,0 +1,334 @@
+"""Resolving a sidecar: looking at its tables, reaching a verdict, carrying it out.
+
+All tables go forward, or all of them go back. The caller holds their leases.
+
+1. A sidecar is resolved once. The commit of its recovery has an id that follows from the operation,
+   so whoever comes second finds it, and so does the writer, should it wake up: it is fenced (D2).
+2. Forward publishes the very commit that was meant, and the recovery commit on top. Back restores
+   what moved and publishes the restored versions, so that what a branch shows is always the newest.
+3. Forward needs everything the writer had read to be as it was; its checks cannot be made again
+   here. Otherwise back.
+4. The commit row holds the audit; the audit table and the removal of the sidecar follow, and are
+   made up for by the next one who looks.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.commit import audit
+from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
+from omnigraph.commit.base import Base, find_incarnation
+from omnigraph.commit.change import WriterKind
+from omnigraph.commit.judge import (
+    RECOVERS,
+    Decision,
+    PinClass,
+    classify,
+    classify_by_number,
+    decide,
+)
+from omnigraph.commit.leases import Held
+from omnigraph.commit.old_sidecar import OldPin, OldSidecar
+from omnigraph.commit.publish import Publication, publish
+from omnigraph.commit.records import Extension
+from omnigraph.commit.sidecar import PinnedWrite, Sidecar
+from omnigraph.commit.sidecars import AnySidecar, remove_sidecar
+from omnigraph.commit.snapshot import describe_table
+from omnigraph.commit.updates import CommitIntent, SetVersion, Update
+from omnigraph.commit.workbench import Workbench
+from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, InvariantViolated
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version, lance_branch
+from omnigraph.storage.tables import Handle, Landed, Mark, TableRef, Transacted
+
+ACTOR: Final = "omnigraph:recovery"
+CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def recovery_commit_id(operation_id: OperationId) -> CommitId:
+    """The id of the commit that recovers an operation: its time, and a hash in place of chance."""
+    digest = int.from_bytes(hashlib.sha256(f"recovery:{operation_id}".encode()).digest()[:10])
+    tail = "".join(CROCKFORD[digest >> shift & 31] for shift in range(75, -1, -5))
+    return CommitId(f"{operation_id[:10]}{tail}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of one table."""
+
+    key: TableKey
+    branch: BranchName
+    expected: Version
+    shown: Version
+    head: Handle | None
+    """The newest version on the branch the writer used; None if it never made the fork."""
+    since: tuple[Transacted, ...]
+    """What made the versions after the one that is shown."""
+    is_fork: bool
+    """Is the fork unknown to the branch's manifest?"""
+    verdict: PinClass
+
+
+def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | None:
+    """Finish or undo an operation. The caller holds its leases."""
+    base = _find_base(bench, sidecar)
+    if base is None:
+        return _finish(bench, _publish(bench, sidecar, RecoveryKind.ORPHANED, branch=MAIN))
+    log = base.manifest.log
+    if log.find(recovery_commit_id(sidecar.operation_id)) is not None:
+        return _finish(bench, _read_recovery(base, sidecar))
+    found = [_look(bench, base, sidecar, each) for each in _pins_of(sidecar)]
+    if _has_landed(base, sidecar, found):
+        outcomes = tuple(TableOutcome(each.key, each.expected, each.shown) for each in found)
+        return _finish(
+            bench, _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+        )
+    match decide([each.verdict for each in found]):
+        case Decision.ABORT:
+            raise _violation(sidecar, found)
+        case Decision.ROLL_FORWARD if _may_go_forward(sidecar):
+            try:
+                return _finish(bench, _roll_forward(bench, held, sidecar, found))
+            except ExpectedVersionMismatch:
+                # (4) What the writer had read has moved, and with it the ground of its checks.
+                return roll_back(bench, held, sidecar, found)
+        case Decision.ROLL_FORWARD | Decision.ROLL_BACK:
+            return roll_back(bench, held, sidecar, found)
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_base(bench: Workbench, sidecar: AnySidecar) -> Base | None:
+    """The branch the operation was on; None if it is gone, or is another one by now."""
+    try:
+        identifier = find_incarnation(bench.stores, sidecar.branch)
+    except BranchNotFound:
+        return None
+    if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:
+        return None
+    return bench.bases.reread(sidecar.branch)
+
+
+def _pins_of(sidecar: AnySidecar) -> Sequence[PinnedWrite | OldPin]:
+    return sidecar.writes if isinstance(sidecar, Sidecar) else sidecar.pins
+
+
+def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | OldPin) -> Found:
+    manifest = base.manifest
+    path = manifest.paths.get(pin.key)
+    shown = manifest.version_of(pin.key)
+    visible = manifest.pins.get(pin.key)
+    is_fork = pin.branch != MAIN and (visible is None or visible.owner != pin.branch)
+    head = None if path is None else _open_head(bench, path, pin.branch)
+    since: tuple[Transacted, ...] = ()
+    if head is not None and head.version > shown:
+        since = bench.stores.tables.find_transactions(head, after=shown)
+    if head is None:
+        verdict = PinClass.NO_MOVEMENT
+    elif isinstance(sidecar, OldSidecar):
+        assert isinstance(pin, OldPin)
+        verdict = classify_by_number(sidecar.mode, pin, head=head.version, shown=shown)
+    elif head.version < shown:
+        verdict = PinClass.INVARIANT_VIOLATION
+    else:
+        assert isinstance(pin, PinnedWrite)
+        verdict = classify(pin, sidecar.operation_id, shown=shown, since=since)
+    return Found(pin.key, pin.branch, pin.expected, shown, head, since, is_fork, verdict)
+
+
+def _open_head(bench: Workbench, path: str, branch: BranchName) -> Handle | None:
+    """The newest version; None for a fork that was never made, which only the list can tell."""
+    tables, spelled = bench.stores.tables, lance_branch(branch)
+    if spelled is not None and tables.find_branch(path, spelled) is None:
+        return None
+    return tables.open_at(TableRef(path, spelled))
+
+
+def _has_landed(base: Base, sidecar: AnySidecar, found: Sequence[Found]) -> bool:
+    """Is the commit visible, and only the note was left behind?"""
+    if isinstance(sidecar, Sidecar):
+        return base.manifest.log.find(sidecar.intent.id) is not None
+    unmoved = all(each.verdict is PinClass.NO_MOVEMENT for each in found)
+    return unmoved and any(each.shown > each.expected for each in found)
+
+
+def _may_go_forward(sidecar: AnySidecar) -> bool:
+    """An old schema change goes forward with its schema files or not at all."""
+    return not (isinstance(sidecar, OldSidecar) and sidecar.kind is WriterKind.SCHEMA_APPLY)
+
+
+def _violation(sidecar: AnySidecar, found: Sequence[Found]) -> InvariantViolated:
+    culprit = next(each for each in found if each.verdict is PinClass.INVARIANT_VIOLATION)
+    head = 0 if culprit.head is None else culprit.head.version
+    return InvariantViolated(
+        sidecar.operation_id,
+        table_key=culprit.key,
+        reason=f"the branch shows version {culprit.shown}, the table is at {head}, "
+        "and what lies between is not this operation's",
+    )
+
+
+# ── forward and back ─────────────────────────────────────────────────────────────────────────────
+
+
+def _roll_forward(
+    bench: Workbench, held: Held, sidecar: AnySidecar, found: Sequence[Found]
+) -> Recovery:
+    updates: list[Update] = []
+    outcomes = []
+    for each in found:
+        assert each.head is not None, "what rolled past has a newest version"
+        updates.append(SetVersion(describe_table(bench.stores, each.key, each.head)))
+        outcomes.append(TableOutcome(each.key, each.expected, Version(each.head.version)))
+    expected = {each.key: each.expected for each in found}
+    if isinstance(sidecar, Sidecar):
+        updates += sidecar.updates
+        expected |= sidecar.reads
+    held.check()
+    return _publish(
+        bench,
+        sidecar,
+        RecoveryKind.ROLLED_FORWARD,
+        updates=updates,
+        expected=expected,
+        outcomes=tuple(outcomes),
+    )
+
+
+def roll_back(
+    bench: Workbench, held: Held, sidecar: AnySidecar, found: Sequence[Found]
+) -> Recovery | None:
+    """Undo whatever moved."""
+    updates: list[Update] = []
+    expected = {}
+    outcomes = []
+    for each in found:
+        if each.head is None:
+            continue
+        held.check()
+        if each.is_fork:
+            # Nobody shows the fork, so it goes as a whole.
+            bench.stores.tables.clear_branch(each.head.ref.path, each.branch)
+        elif each.head.version > each.shown and each.verdict is not PinClass.NO_MOVEMENT:
+            restored = each.head
+            if not _is_restored(sidecar, each):
+                restored = restore(bench, each.head, to=each.shown, recovers=sidecar.operation_id)
+            updates.append(SetVersion(describe_table(bench.stores, each.key, restored)))
+            expected[each.key] = each.shown
+        else:
+            continue
+        outcomes.append(TableOutcome(each.key, Version(each.head.version), each.shown))
+    recovery = _publish(
+        bench,
+        sidecar,
+        RecoveryKind.ROLLED_BACK,
+        updates=updates,
+        expected=expected,
+        outcomes=tuple(outcomes),
+    )
+    return _finish(bench, recovery)
+
+
+def _is_restored(sidecar: AnySidecar, found: Found) -> bool:
+    """Did a recovery before us get as far as this table, and no further?"""
+    return bool(found.since) and (found.since[-1].properties.get(RECOVERS) == sidecar.operation_id)
+
+
+def restore(bench: Workbench, head: Handle, *, to: Version, recovers: OperationId) -> Handle:
+    """An older content as the newest version; done anew until nothing came between."""
+    tables = bench.stores.tables
+    while True:
+        mark = Mark(bench.stores.effects.new_id(), {RECOVERS: recovers})
+        outcome = tables.restore(head, to=to, mark=mark)
+        if isinstance(outcome, Landed):
+            return outcome.handle
+        head = tables.open_at(head.ref)
+
+
+def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
+    """Take an operation of our own back, while we hold its leases.
+
+    If nothing has moved there is nothing to record: nobody took us for dead.
+    """
+    base = _find_base(bench, sidecar)
+    if base is None:
+        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+        return
+    found = [_look(bench, base, sidecar, each) for each in sidecar.writes]
+    if PinClass.INVARIANT_VIOLATION in {each.verdict for each in found}:
+        raise _violation(sidecar, found)
+    if all(each.head is None or each.verdict is PinClass.NO_MOVEMENT for each in found):
+        for each in found:
+            if each.is_fork and each.head is not None:
+                bench.stores.tables.clear_branch(each.head.ref.path, each.branch)
+        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+        return
+    roll_back(bench, held, sidecar, found)
+
+
+# ── making it visible ────────────────────────────────────────────────────────────────────────────
+
+
+def _publish(
+    bench: Workbench,
+    sidecar: AnySidecar,
+    kind: RecoveryKind,
+    *,
+    branch: BranchName | None = None,
+    updates: Sequence[Update] = (),
+    expected: "dict[TableKey, Version] | None" = None,
+    outcomes: tuple[TableOutcome, ...] = (),
+) -> Recovery:
+    effects = bench.stores.effects
+    recovery = Recovery(
+        operation_id=sidecar.operation_id,
+        kind=kind,
+        writer=sidecar.kind,
+        actor=sidecar.actor,
+        commit_id=recovery_commit_id(sidecar.operation_id),
+        outcomes=outcomes,
+        created_at_us=effects.now_ms() * 1000,
+    )
+    own = CommitIntent(
+        id=recovery.commit_id,
+        created_at_us=recovery.created_at_us,
+        actor=ACTOR,
+        merged_parent=_merged_parent(sidecar, kind),
+        extension=Extension(operation_id=sidecar.operation_id, recovery=recovery.encode()),
+    )
+    meant = updates and kind is RecoveryKind.ROLLED_FORWARD and isinstance(sidecar, Sidecar)
+    intents = (sidecar.intent, own) if meant and isinstance(sidecar, Sidecar) else (own,)
+    publish(
+        bench.stores,
+        bench.bases,
+        Publication(
+            branch=sidecar.branch if branch is None else branch,
+            intents=intents,
+            updates=tuple(updates),
+            expected=expected or {},
+        ),
+    )
+    return recovery
+
+
+def _merged_parent(sidecar: AnySidecar, kind: RecoveryKind) -> CommitId | None:
+    """A merge that an old sidecar finishes has no commit of its own to say what was merged."""
+    if isinstance(sidecar, OldSidecar) and kind is RecoveryKind.ROLLED_FORWARD:
+        return sidecar.merge_source if sidecar.kind is WriterKind.BRANCH_MERGE else None
+    return None
+
+
+def _read_recovery(base: Base, sidecar: AnySidecar) -> Recovery:
+    """What an earlier recovery did, from its commit."""
+    commit = base.manifest.log.find(recovery_commit_id(sidecar.operation_id))
+    assert commit is not None, "the caller found it"
+    return audit.decode_recovery(commit)
+
+
+def _finish(bench: Workbench, recovery: Recovery) -> Recovery:
+    """(4) Write the audit row and remove the note, in this order."""
+    audit.record(bench.stores, recovery)
+    remove_sidecar(bench.stores.objects, recovery.operation_id)
+    return recovery

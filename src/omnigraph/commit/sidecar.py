@@ -1,0 +1,220 @@
+"""The note an attempt leaves before it moves anything, so that a stranger can finish or undo it.
+
+Version 3 is ours. It names every transaction by its uuid, so what happened to a table is read off
+its history instead of guessed from version numbers; its paths are relative, so a graph that was
+moved can still be recovered; and it holds the whole commit, so finishing it makes the very commit
+that was meant. Versions 1 and 2 were left by the reference and keep their meaning (`old_sidecar`).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from omnigraph.commit.change import WriterKind
+from omnigraph.commit.document import Document
+from omnigraph.commit.locks import Place
+from omnigraph.commit.manifest import TableVersion
+from omnigraph.commit.records import (
+    Commit,
+    JsonObject,
+    VersionFile,
+    decode_commit,
+    decode_extension,
+)
+from omnigraph.commit.updates import CommitIntent, DropTable, RegisterTable, SetVersion, Update
+from omnigraph.ids import (
+    BranchName,
+    CommitId,
+    OperationId,
+    TableKey,
+    Version,
+    graph_branch,
+    lance_branch,
+)
+
+VERSION: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedWrite:
+    """What an attempt means to do to one table."""
+
+    key: TableKey
+    path: str
+    branch: BranchName
+    """The branch of the table its commits land on."""
+    expected: Version
+    """The version the graph's branch showed when the attempt was armed."""
+    is_fork: bool
+    """Does the branch write this table for the first time, on a fork of its own?"""
+    transactions: tuple[str, ...]
+    """The uuids of its commits, in order. Empty for a writer that cannot choose them."""
+    confirmed: Version | None = None
+    """The version that was reached, for a writer that could only tell afterwards."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.key, self.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    operation_id: OperationId
+    kind: WriterKind
+    branch: BranchName
+    branch_identifier: str
+    started_at_us: int
+    writes: tuple[PinnedWrite, ...]
+    updates: tuple[Update, ...]
+    reads: Mapping[TableKey, Version]
+    intent: CommitIntent
+
+    @property
+    def actor(self) -> str | None:
+        return self.intent.actor
+
+    def confirm(self, reached: Mapping[TableKey, Version]) -> "Sidecar":
+        """The same note, with the versions that were reached. Every write must have one."""
+        return replace(
+            self,
+            writes=tuple(replace(each, confirmed=reached[each.key]) for each in self.writes),
+        )
+
+    def encode(self) -> bytes:
+        intent = self.intent
+        document: JsonObject = {
+            "schema_version": VERSION,
+            "operation_id": self.operation_id,
+            "started_at": str(self.started_at_us),
+            "branch": lance_branch(self.branch),
+            "branch_identifier": self.branch_identifier,
+            "actor_id": intent.actor,
+            "writer_kind": self.kind.value,
+            "tables": [_encode_write(each) for each in self.writes],
+            "manifest_delta": [_encode_update(each) for each in self.updates],
+            "read_set": dict(sorted(self.reads.items())),
+            "lineage": {
+                "graph_commit_id": intent.id,
+                "created_at": intent.created_at_us,
+                "merged_parent_commit_id": intent.merged_parent,
+                "ext": intent.extension.encode(),
+                "carried": [_encode_commit(each) for each in intent.carried],
+            },
+        }
+        return json.dumps(document, ensure_ascii=False, indent=2).encode()
+
+
+def decode_sidecar(document: Document) -> Sidecar:
+    """Read a note of version 3. Raises SidecarCorrupt."""
+    lineage = document.object("lineage")
+    actor = document.optional("actor_id", str)
+    return Sidecar(
+        operation_id=OperationId(document.take("operation_id", str)),
+        kind=document.enum("writer_kind", WriterKind),
+        branch=graph_branch(document.optional("branch", str)),
+        branch_identifier=document.take("branch_identifier", str),
+        started_at_us=document.number_text("started_at"),
+        writes=tuple(_decode_write(each) for each in document.objects("tables")),
+        updates=tuple(_decode_update(each) for each in document.objects("manifest_delta")),
+        reads={
+            TableKey(key): Version(version)
+            for key, version in document.object("read_set").numbers().items()
+        },
+        intent=CommitIntent(
+            id=CommitId(lineage.take("graph_commit_id", str)),
+            created_at_us=lineage.take("created_at", int),
+            actor=actor,
+            merged_parent=_commit_id(lineage.optional("merged_parent_commit_id", str)),
+            extension=decode_extension(lineage.value("ext"), "lineage"),
+            carried=tuple(_decode_carried(each) for each in lineage.objects("carried")),
+        ),
+    )
+
+
+def _commit_id(text: str | None) -> CommitId | None:
+    return None if text is None else CommitId(text)
+
+
+def _encode_write(write: PinnedWrite) -> JsonObject:
+    document: JsonObject = {
+        "table_key": write.key,
+        "table_path": write.path,
+        "table_branch": lance_branch(write.branch),
+        "expected_version": write.expected,
+        "is_fork": write.is_fork,
+        "txn_uuids": list(write.transactions),
+    }
+    if write.confirmed is not None:
+        document["confirmed_version"] = write.confirmed
+    return document
+
+
+def _decode_write(document: Document) -> PinnedWrite:
+    confirmed = document.optional("confirmed_version", int)
+    return PinnedWrite(
+        key=TableKey(document.take("table_key", str)),
+        path=document.take("table_path", str),
+        branch=graph_branch(document.optional("table_branch", str)),
+        expected=Version(document.take("expected_version", int)),
+        is_fork=document.take("is_fork", bool),
+        transactions=tuple(document.texts("txn_uuids")),
+        confirmed=None if confirmed is None else Version(confirmed),
+    )
+
+
+def _encode_update(update: Update) -> JsonObject:
+    match update:
+        case RegisterTable(key, path):
+            return {"kind": "register", "table_key": key, "table_path": path}
+        case DropTable(key, version):
+            return {"kind": "drop", "table_key": key, "version": version}
+        case SetVersion(table):
+            return {
+                "kind": "version",
+                "table_key": table.key,
+                "version": table.version,
+                "table_branch": lance_branch(table.owner),
+                "row_count": table.row_count,
+                "manifest_path": table.file.path,
+            }
+    assert_never(update)
+
+
+def _decode_update(document: Document) -> Update:
+    key = TableKey(document.take("table_key", str))
+    match document.take("kind", str):
+        case "register":
+            return RegisterTable(key, document.take("table_path", str))
+        case "drop":
+            return DropTable(key, Version(document.take("version", int)))
+        case "version":
+            return SetVersion(
+                TableVersion(
+                    key,
+                    Version(document.take("version", int)),
+                    graph_branch(document.optional("table_branch", str)),
+                    document.take("row_count", int),
+                    VersionFile(document.take("manifest_path", str)),
+                )
+            )
+        case kind:
+            raise document.corrupt(f"an update of kind {kind!r}")
+
+
+def _encode_commit(commit: Commit) -> JsonObject:
+    return {
+        "graph_commit_id": commit.id,
+        "branch": lance_branch(commit.branch),
+        "manifest_version": commit.manifest_version,
+        "metadata": commit.encode(),
+    }
+
+
+def _decode_carried(document: Document) -> Commit:
+    return decode_commit(
+        document.take("graph_commit_id", str),
+        branch=document.optional("branch", str),
+        manifest_version=document.take("manifest_version", int),
+        metadata=document.take("metadata", str),
+    )

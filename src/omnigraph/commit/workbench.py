@@ -1,0 +1,73 @@
+"""What the writers of one graph share: stores, what is known of each branch, queues and leases."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from omnigraph.commit.base import Base, Bases
+from omnigraph.commit.leases import DEFAULT_TIMING, Leases, Timing
+from omnigraph.commit.locks import Queues
+from omnigraph.commit.manifest import Pin
+from omnigraph.commit.owner import Owner
+from omnigraph.commit.snapshot import open_pin
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Handle
+
+HANDLES_KEPT_MAX: Final = 256
+
+Observer = Callable[[str], None]
+"""Told the name of every step of an attempt, as it is about to be taken."""
+
+
+def unobserved(step: str) -> None:
+    pass
+
+
+class Workbench:
+    """One for each open graph; safe to share among threads."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        bases: Bases,
+        *,
+        timing: Timing = DEFAULT_TIMING,
+        owner: Owner | None = None,
+        observe: Observer = unobserved,
+    ) -> None:
+        self.stores = stores
+        self.bases = bases
+        self.queues = Queues()
+        self.leases = Leases(stores.volatile, stores.effects, timing, owner)
+        self.observe = observe
+        self._handles: OrderedDict[tuple[str, ...], Handle] = OrderedDict()
+        self._lock = Lock()
+
+    def open_pin(self, pin: Pin, base: Base) -> Handle:
+        """What a base shows of a table, opened once.
+
+        A branch that was deleted and made again has the same names and numbers, and another
+        identifier; so it is part of what a handle is kept by.
+        """
+        key = (pin.path, pin.owner, str(pin.version), base.identifier)
+        with self._lock:
+            known = self._handles.get(key)
+            if known is not None:
+                self._handles.move_to_end(key)
+                return known
+        handle = open_pin(self.stores, pin)
+        self._keep(key, handle)
+        return handle
+
+    def keep(self, handle: Handle, base: Base) -> None:
+        """Remember the handle of a version we made ourselves."""
+        owner = handle.ref.branch or "main"
+        self._keep((handle.ref.path, owner, str(handle.version), base.identifier), handle)
+
+    def _keep(self, key: tuple[str, ...], handle: Handle) -> None:
+        with self._lock:
+            self._handles[key] = handle
+            self._handles.move_to_end(key)
+            while len(self._handles) > HANDLES_KEPT_MAX:
+                self._handles.popitem(last=False)

@@ -1,0 +1,326 @@
+"""Rows on their way into the graph: what callers hand in, as the values tables hold.
+
+A row is a mapping of columns to cells in canonical form (`compiler.ir`): a Date is days, a DateTime
+milliseconds, lists and vectors are tuples, an F32 is rounded as it will be stored. A Blob is bytes,
+or the address of bytes that are kept elsewhere.
+
+Nothing is guessed: `3.0` is not an integer, `"3"` is not a number, and what does not fit is a
+`Violation`, never a null.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from omnigraph.catalog.keys import KeyValue, derive_id
+from omnigraph.catalog.model import EdgeType, NodeType, Property
+from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
+from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
+from omnigraph.compiler.ir import Scalarish, Value
+from omnigraph.compiler.precision import to_double, to_single, to_singles
+from omnigraph.compiler.spelling import suggest
+from omnigraph.engine.violations import Violation, ViolationKind, clip
+from omnigraph.errors import KeyInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes, or where they are: exactly one of the two."""
+
+    data: bytes | None = None
+    uri: str | None = None
+
+
+Cell = Value | Blob
+Row = Mapping[str, Cell]
+
+INLINE = "base64:"
+"""Text that starts with this spells bytes; any other text for a Blob is an address."""
+
+_ENDS = {"from": "src", "to": "dst"}
+_STORED = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
+
+
+class Misfit(Exception):
+    """A value that its property cannot hold. The message says why."""
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Coerced:
+    """A row as far as it could be read, and what is wrong with it."""
+
+    id: str | None
+    """None when it depends on a value that is missing or wrong."""
+    is_new: bool
+    """The id was made up here, so no row has it yet."""
+    row: Row
+    violations: tuple[Violation, ...]
+
+
+def coerce_row(
+    type_: NodeType | EdgeType, given: Mapping[str, object], new_id: Callable[[], str]
+) -> Coerced:
+    """One row from names and values: `from` and `to` for an edge, `id` where one may be given."""
+    reading = _Reading(type_, given)
+    row = reading.cells()
+    identity = reading.find_id(row)
+    is_new = identity is None and not reading.has_identity
+    if is_new:
+        identity = new_id()
+    if identity is not None:
+        row["id"] = identity
+    return Coerced(identity, is_new, row, tuple(reading.violations))
+
+
+class _Reading:
+    """One row while it is read."""
+
+    def __init__(self, type_: NodeType | EdgeType, given: Mapping[str, object]) -> None:
+        self.type = type_
+        self.given = given
+        self.violations: list[Violation] = []
+
+    @property
+    def has_identity(self) -> bool:
+        """Does the row say who it is, by its key or outright?"""
+        key = self.type.key if isinstance(self.type, NodeType) else ()
+        return bool(key) or self.given.get("id") is not None
+
+    def cells(self) -> dict[str, Cell]:
+        self._find_unknown()
+        row: dict[str, Cell] = {}
+        if isinstance(self.type, EdgeType):
+            for name, column in _ENDS.items():
+                row[column] = self._end(name)
+        for each in self.type.properties:
+            row[each.name] = self._cell(each)
+        return row
+
+    def find_id(self, row: Mapping[str, Cell]) -> str | None:
+        """The id that the key spells or the caller gave, unless something about it is wrong."""
+        given = self.given.get("id")
+        if given is not None and not isinstance(given, str):
+            self._report(ViolationKind.VALUE, "id", given, "an id is a string")
+            return None
+        if not isinstance(self.type, NodeType) or not self.type.key:
+            return given
+        spelled = _spell_key(self.type, row)
+        if given is not None and spelled is not None and given != spelled:
+            reason = f"the id {clip(given)} is not the one the key spells, {clip(spelled)}"
+            self._report(ViolationKind.KEY, "id", given, reason)
+            return None
+        return spelled
+
+    def _find_unknown(self) -> None:
+        ends = _ENDS if isinstance(self.type, EdgeType) else {}
+        known = ["id", *ends, *(each.name for each in self.type.properties)]
+        for name in self.given:
+            if name not in known:
+                message = f"{self.type.name} has no property {clip(name)}"
+                hint = suggest(str(name), known)
+                text = message if hint is None else f"{message}; {hint}"
+                self.violations.append(
+                    Violation(
+                        ViolationKind.UNKNOWN_PROPERTY, self.type.name, str(name), (), None, text
+                    )
+                )
+
+    def _end(self, name: str) -> Cell:
+        given = self.given.get(name)
+        if given is None:
+            message = f"missing required property '{name}' of {self.type.name}"
+            self.violations.append(
+                Violation(ViolationKind.REQUIRED, self.type.name, name, (), None, message)
+            )
+            return None
+        try:
+            return _coerce_text(given)
+        except Misfit as misfit:
+            self._report(ViolationKind.VALUE, name, given, str(misfit))
+            return None
+
+    def _cell(self, of: Property) -> Cell:
+        given = self.given.get(of.name)
+        if given is None:
+            return None
+        try:
+            return coerce(given, of)
+        except Misfit as misfit:
+            self._report(ViolationKind.VALUE, of.name, given, f"{of.type}: {misfit}")
+            return None
+
+    def _report(self, kind: ViolationKind, name: str, value: object, reason: str) -> None:
+        message = f"{self.type.name}.{name} is {reason}" if kind is ViolationKind.VALUE else reason
+        self.violations.append(Violation(kind, self.type.name, name, (), value, message))
+
+
+def _spell_key(node: NodeType, row: Mapping[str, Cell]) -> str | None:
+    """None when a member is missing; that is reported with the other required properties."""
+    members: dict[str, KeyValue] = {}
+    for name in node.key:
+        cell = row.get(name)
+        if cell is None or isinstance(cell, tuple | Blob):
+            return None
+        members[name] = cell
+    try:
+        return derive_id(node, members)
+    except KeyInvalid:
+        return None
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def coerce(value: object, of: Property) -> Cell:
+    """A value that is not null as its property holds it. Raises Misfit."""
+    wanted = of.type
+    if isinstance(wanted.base, Vector):
+        return _coerce_vector(value, wanted.base.dimension, of.name)
+    if wanted.is_blob:
+        return coerce_blob(value)
+    if not wanted.is_list:
+        return _coerce_scalar(value, wanted.base)
+    items: list[Scalarish] = []
+    for item in _as_array(value):
+        try:
+            items.append(_coerce_scalar(item, wanted.base))
+        except Misfit as misfit:
+            raise Misfit(f"element {len(items) + 1}: {misfit}") from None
+    return tuple(items)
+
+
+def _as_array(value: object) -> Sequence[object]:
+    if isinstance(value, list | tuple):
+        return value
+    raise Misfit(f"expected an array, got {_spell(value)}")
+
+
+def _coerce_vector(value: object, dimension: int, name: str) -> tuple[float, ...]:
+    items = _as_array(value)
+    if len(items) != dimension:
+        count = len(items)
+        raise Misfit(f"vector property '{name}' expects {dimension} dimensions, got {count}")
+    singles = to_singles([_coerce_float(item, Scalar.F64) for item in items])
+    if singles is None:
+        raise Misfit(f"an element of vector property '{name}' lies beyond the range of F32")
+    return singles
+
+
+def _coerce_scalar(value: object, wanted: Scalar) -> Scalarish:
+    match wanted:
+        case Scalar.STRING:
+            return _coerce_text(value)
+        case Scalar.BOOL:
+            if isinstance(value, bool):
+                return value
+            raise Misfit(f"expected a boolean, got {_spell(value)}")
+        case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
+            return _coerce_integer(value, wanted)
+        case Scalar.F32 | Scalar.F64:
+            return _coerce_float(value, wanted)
+        case Scalar.DATE | Scalar.DATETIME:
+            return _coerce_moment(value, wanted)
+        case Scalar.BLOB:
+            raise AssertionError("there are no lists of blobs")
+        case _:
+            assert_never(wanted)
+
+
+def _coerce_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise Misfit(f"expected a string, got {_spell(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Misfit("the text holds half of a surrogate pair") from None
+    return value
+
+
+def _coerce_integer(value: object, wanted: Scalar) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Misfit(f"expected an integer, got {_spell(value)}")
+    low, high = INTEGER_BOUNDS[_STORED.get(wanted, wanted)]
+    if not low <= value <= high:
+        raise Misfit(f"{clip(value)} is out of range, {low} to {high}")
+    return value
+
+
+def _coerce_float(value: object, wanted: Scalar) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Misfit(f"expected a number, got {_spell(value)}")
+    number = to_single(value) if wanted is Scalar.F32 else to_double(value)
+    if number is None:
+        raise Misfit(f"{clip(value)} is not finite, or out of range")
+    return number
+
+
+def _coerce_moment(value: object, wanted: Scalar) -> int:
+    """A text, a Python date or datetime, or the number as it is stored."""
+    is_date = wanted is Scalar.DATE
+    match value:
+        case datetime() if not is_date:
+            zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return parse_datetime(zoned.isoformat())
+        case date() if is_date and not isinstance(value, datetime):
+            return parse_date(value.isoformat())
+        case str():
+            try:
+                return parse_date(value) if is_date else parse_datetime(value)
+            except TemporalInvalid as error:
+                raise Misfit(f"invalid {wanted} literal {clip(value)}: {error}") from None
+        case _:
+            return _coerce_integer(value, wanted)
+
+
+def coerce_blob(value: object) -> Blob:
+    """Bytes, text that spells them, or the address of some. Raises Misfit."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Blob(data=bytes(value))
+    text = _coerce_text(value)
+    if not text.startswith(INLINE):
+        return Blob(uri=text)
+    try:
+        return Blob(data=base64.b64decode(text[len(INLINE) :], validate=True))
+    except (binascii.Error, ValueError):
+        raise Misfit(f"the text after '{INLINE}' is not base64") from None
+
+
+def fit_bound(value: Value, of: Property | None, wanted: ValueType) -> Cell:
+    """A parameter or constant as the assigned column holds it. Raises Misfit.
+
+    It has been checked against its own declared type; the column may be narrower. Without a
+    property it is an end of an edge.
+    """
+    if value is None:
+        return None
+    if of is None:
+        assert wanted.is_string
+        return _coerce_text(value)
+    return coerce(value, of)
+
+
+def _spell(value: object) -> str:
+    """What arrived, by the name JSON has for it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return f"the number {value}"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "an array"
+        case Mapping():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from threading import Condition, Lock, Thread
+from threading import Condition, Event, Lock, Thread
 from typing import Final
 
 from omnigraph.commit.locks import Place
@@ -223,7 +223,7 @@ class Leases:
         self._effects = effects
         self._timing = timing
         self._owner = owner
-        self._heart = Heart(effects, timing.heartbeat_ms)
+        self._heart = Heart(timing.heartbeat_ms)
 
     @contextmanager
     def hold(
@@ -352,11 +352,13 @@ def _line(place: Place) -> str:
 
 
 class Heart:
-    """Renews what is held, from a thread of its own that starts with the first lease."""
+    """Renews what is held, from a thread of its own that starts with the first lease.
 
-    def __init__(self, effects: Effects, interval_ms: int) -> None:
-        self._effects = effects
-        self._interval_ms = interval_ms
+    It waits on real time, whatever the effects say: a lease is a promise to other processes.
+    """
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_s = interval_ms / 1000
         self._changed = Condition()
         self._attended: set[Held] = set()
         self._thread: Thread | None = None
@@ -378,7 +380,7 @@ class Heart:
             with self._changed:
                 while not self._attended:
                     self._changed.wait()
-            self._effects.sleep_ms(self._interval_ms)
+            Event().wait(self._interval_s)
             with self._changed:
                 due = list(self._attended)
             for held in due:

@@ -61,7 +61,9 @@ def read_cells(column: pa.ChunkedArray[Any], value_type: ValueType) -> list[Cell
     """The cells of a column that is not a Blob."""
     assert not value_type.is_blob
     carrier = _carrier(value_type)
-    chunks = column.chunks if carrier is None else [each.view(carrier) for each in column.chunks]
+    chunks: list[pa.Array[Any]] = list(column.chunks)
+    if carrier is not None:
+        chunks = [each.view(carrier) for each in chunks]
     cells = [cell for chunk in chunks for cell in chunk.to_pylist()]
     if value_type.is_list or value_type.is_vector:
         return [None if each is None else tuple(each) for each in cells]

@@ -1,8 +1,8 @@
 """What a branch shows, asked as writers ask: by predicate, by id, by unique value, by source.
 
 Every table is opened once and only when it is asked something; one that has no rows is not opened
-at all. Filters follow the delta: they name the ids and values of the rows being written, so an index
-serves them and the size of the table does not matter.
+at all. Filters follow the delta: they name the ids and values of the rows being written, so that an
+index serves them and the size of the table does not matter.
 
 1. A filter may return too much (`filters`), so each answer here is narrowed down exactly.
 2. Every table that was asked is remembered: what was read to decide is part of what was decided.
@@ -150,8 +150,8 @@ class Committed:
 
         def filter_for(some: Sequence[Row]) -> str:
             ids = [text_of(row, "id") for row in some if row["id"] in pending]
-            groups = [_group_filter(type_, group, some) for group in uniques]
-            return " OR ".join([*groups, *([_among("id", ids)] if ids else [])])
+            parts = [*(_agreeing(type_, group, some) for group in uniques), _among("id", ids)]
+            return " OR ".join(each for each in parts if each != filters.NOTHING) or filters.NOTHING
 
         if not uniques:
             return self.find_by_id(type_, pending, columns)
@@ -213,11 +213,11 @@ class Committed:
             )
             found += _read_rows(type_, self._tables.read(handle, request), names, blobs)
         if blobs:
-            return self._with_bytes(type_, handle, found, blobs)
+            return self._with_bytes(handle, found, blobs)
         return found
 
     def _with_bytes(
-        self, type_: Type, handle: Handle, found: Sequence[Found], names: Collection[str]
+        self, handle: Handle, found: Sequence[Found], names: Collection[str]
     ) -> list[Found]:
         """Fetch what the blobs hold, except of those that are kept elsewhere."""
         rows: dict[str, dict[str, Cell]] = {each.id: dict(each.row) for each in found}
@@ -227,7 +227,7 @@ class Committed:
                 request = ScanRequest(columns=("id", name), where=part, blobs=Blobs.BYTES)
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
-                    rows[key][name] = Blob(data=data)
+                    rows[str(key)][name] = Blob(data=data)
         return [Found(each.place, rows[each.id]) for each in found]
 
 
@@ -267,11 +267,14 @@ def _among(column: str, values: Collection[str]) -> str:
     return filters.one_of(column, STRING, values)
 
 
-def _group_filter(type_: Type, group: tuple[str, ...], rows: Sequence[Row]) -> str:
-    """Rows that agree with one of these in every column of the group, each taken by itself."""
+def _agreeing(type_: Type, group: tuple[str, ...], rows: Sequence[Row]) -> str:
+    """Rows that agree with some of these in every column of the group, each taken by itself."""
+    whole = [row for row in rows if all(row[name] is not None for name in group)]
+    if not whole:
+        return filters.NOTHING
     parts = []
     for name in group:
-        cells = [row[name] for row in rows if all(row[each] is not None for each in group)]
+        cells = [row[name] for row in whole]
         values = [each for each in cells if not isinstance(each, tuple | Blob)]
         parts.append(filters.one_of(name, column_type(type_, name), values))
     return f"({' AND '.join(parts)})"

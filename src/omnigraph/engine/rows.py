@@ -23,7 +23,6 @@ from omnigraph.compiler.ir import Scalarish, Value
 from omnigraph.compiler.precision import to_double, to_single, to_singles
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.violations import Violation, ViolationKind, clip
-from omnigraph.errors import KeyInvalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class _Reading:
             return None
         if not isinstance(self.type, NodeType) or not self.type.key:
             return given
-        spelled = _spell_key(self.type, row)
+        spelled = spell_key(self.type, row)
         if given is not None and spelled is not None and given != spelled:
             reason = f"the id {clip(given)} is not the one the key spells, {clip(spelled)}"
             self._report(ViolationKind.KEY, "id", given, reason)
@@ -160,18 +159,17 @@ class _Reading:
         self.violations.append(Violation(kind, self.type.name, name, (), value, message))
 
 
-def _spell_key(node: NodeType, row: Mapping[str, Cell]) -> str | None:
-    """None when a member is missing; that is reported with the other required properties."""
+def spell_key(type_: NodeType | EdgeType, row: Row) -> str | None:
+    """The id of a row of a keyed node; None when a member of the key is missing."""
+    assert isinstance(type_, NodeType), "edges have no keys"
     members: dict[str, KeyValue] = {}
-    for name in node.key:
-        cell = row.get(name)
-        if cell is None or isinstance(cell, tuple | Blob):
+    for name in type_.key:
+        cell = row[name]
+        if cell is None:
             return None
+        assert not isinstance(cell, tuple | Blob), "a member of a key is a single value"
         members[name] = cell
-    try:
-        return derive_id(node, members)
-    except KeyInvalid:
-        return None
+    return derive_id(type_, members)
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────

@@ -41,8 +41,8 @@ class Delta:
 class Before(Protocol):
     """What the branch showed before the write."""
 
-    def find_ids(self, node: NodeType, ids: Collection[str]) -> Collection[str]:
-        """Those of the ids that exist."""
+    def find_ids(self, node: str, ids: Collection[str]) -> Collection[str]:
+        """Those of the ids that exist, of the node type of that name."""
         ...
 
     def find_holders(self, delta: Delta) -> Iterable[Row]:
@@ -87,13 +87,13 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
     """What is wrong with one row, whatever others there are: required, range, check, enum."""
     identity = row.get("id")
     ids = (identity,) if isinstance(identity, str) else ()
-    for each in type_.properties:
-        if row.get(each.name) is None and not each.type.nullable:
+    for column, name in _required(type_):
+        if row.get(column) is None:
             message = (
-                f"missing required property '{each.name}' of {type_.name}{_of_row(ids)}: "
-                f"null in non-nullable property '{each.name}'"
+                f"missing required property '{name}' of {type_.name}{_of_row(ids)}: "
+                f"null in non-nullable property '{name}'"
             )
-            yield Violation(ViolationKind.REQUIRED, type_.name, each.name, ids, None, message)
+            yield Violation(ViolationKind.REQUIRED, type_.name, name, ids, None, message)
     for constraint in type_.constraints:
         match constraint:
             case Range():
@@ -105,6 +105,13 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
     for each in type_.properties:
         if each.type.enum_values is not None:
             yield from _find_foreign_values(type_, each, row, ids)
+
+
+def _required(type_: Type) -> Iterator[tuple[str, str]]:
+    """The columns that null is not allowed in, and what people call them."""
+    if isinstance(type_, EdgeType):
+        yield from (("src", "from"), ("dst", "to"))
+    yield from ((each.name, each.name) for each in type_.properties if not each.type.nullable)
 
 
 def _of_row(ids: tuple[str, ...]) -> str:
@@ -231,7 +238,7 @@ def find_missing_ends(
 
 
 def find_missing_nodes(
-    wanted: Collection[str], node: NodeType, delta: Delta | None, before: Before
+    wanted: Collection[str], node: str, delta: Delta | None, before: Before
 ) -> set[str]:
     """Those of the wanted nodes that will not be there."""
     written = delta.rows.keys() if delta is not None else frozenset[str]()
@@ -247,11 +254,12 @@ def find_miscounts(
     """Sources that the write touches, stay, and end with too few edges or too many."""
     if edge.cardinality == Cardinality():
         return
-    touched = {text_of(row, "src") for row in delta.rows.values()} | set(delta.left)
+    written = [text_of(row, "src") for row in delta.rows.values() if row["src"] is not None]
+    touched = {*written, *delta.left}
     if sources is not None:
         touched -= set(sources.gone)
     replaced = delta.rows.keys() | set(delta.gone)
-    counts = Counter(text_of(row, "src") for row in delta.rows.values())
+    counts = Counter(written)
     counts.update(
         source
         for identity, source in before.find_edges(edge, sorted(touched))

@@ -5,6 +5,8 @@ the same ids. Edges may be parallel, loop, or dangle: what a graph should not ho
 still survive.
 """
 
+from itertools import product
+
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -24,6 +26,7 @@ from omnigraph.testing.interpreter import Edge, Graph
 
 IDS = ("a", "ab", "b", "c")
 DANGLING = "nowhere"
+ENDS = (*IDS, *IDS, *IDS, DANGLING)
 INSTANT_MS = 1_700_000_000_000
 
 SCALARS: dict[Scalar, tuple[Scalarish, ...]] = {
@@ -39,7 +42,7 @@ SCALARS: dict[Scalar, tuple[Scalarish, ...]] = {
     Scalar.DATETIME: (0, INSTANT_MS, INSTANT_MS + 1),
 }
 ENUM = ("a", "b")
-COMPONENTS = (-1.0, 0.0, 0.5, 1.0)
+COMPONENTS = (-1.0, 0.5, 1.0)
 
 NODE_PROPERTIES: dict[str, ValueType] = {
     "age": ValueType(Scalar.I32, nullable=True),
@@ -59,19 +62,8 @@ KEY = Property("code", ValueType(Scalar.STRING))
 
 
 def values(kind: ValueType) -> SearchStrategy[Value]:
-    """A value of this type; null, if it may be, about every fourth time."""
-    known = _known_values(kind)
-    return st.one_of(known, known, known, st.none()) if kind.nullable else known
-
-
-def _known_values(kind: ValueType) -> SearchStrategy[Value]:
-    if isinstance(kind.base, Vector):
-        items = [st.sampled_from(COMPONENTS)] * kind.base.dimension
-        return st.tuples(*items)
-    pool = kind.enum_values or SCALARS[kind.base]
-    if kind.is_list:
-        return st.lists(st.sampled_from(pool), max_size=2).map(tuple)
-    return st.sampled_from(pool)
+    """A value of this type, null among them if it may be."""
+    return st.sampled_from(_pool(kind))
 
 
 ONE_TYPE = Catalog(
@@ -96,7 +88,8 @@ def dense_graph() -> Graph:
 
 def _pool(kind: ValueType) -> tuple[Value, ...]:
     if isinstance(kind.base, Vector):
-        return (None, COMPONENTS[: kind.base.dimension])
+        pairs = tuple(product(COMPONENTS, repeat=kind.base.dimension))
+        return (*pairs, None) if kind.nullable else pairs
     scalars = kind.enum_values or SCALARS[kind.base]
     known: tuple[Value, ...] = ((), scalars[:1], scalars[1:3]) if kind.is_list else scalars
     return (*known, None) if kind.nullable else known
@@ -147,22 +140,31 @@ def graphs(draw: DrawFn, catalog: Catalog) -> Graph:
 
 @st.composite
 def _node_tables(draw: DrawFn, node: NodeType) -> dict[str, dict[str, Value]]:
-    table = {}
-    for each in sorted(draw(st.sets(st.sampled_from(IDS), min_size=2, max_size=4))):
-        record = {p.name: draw(values(p.type)) for p in node.properties}
-        table[each] = record | ({KEY.name: each} if node.key else {})
-    return table
+    ids = IDS[: draw(st.integers(2, len(IDS)))]
+    columns = {each.name: draw(_columns(each.type, len(ids))) for each in node.properties}
+    if node.key:
+        columns[KEY.name] = ids
+    return {each: {name: columns[name][at] for name in columns} for at, each in enumerate(ids)}
 
 
 @st.composite
 def _edge_tables(draw: DrawFn, edge: EdgeType) -> list[Edge]:
-    ends = st.sampled_from((*IDS, *IDS, *IDS, DANGLING))
+    ends = st.sampled_from(ENDS)
+    pairs = draw(st.lists(st.tuples(ends, ends), min_size=4, max_size=9))
+    columns = {each.name: draw(_columns(each.type, len(pairs))) for each in edge.properties}
     return [
-        Edge(
-            f"e{number}",
-            draw(ends),
-            draw(ends),
-            {p.name: draw(values(p.type)) for p in edge.properties},
-        )
-        for number in range(draw(st.integers(4, 9)))
+        Edge(f"e{at}", source, target, {name: columns[name][at] for name in columns})
+        for at, (source, target) in enumerate(pairs)
     ]
+
+
+def _columns(kind: ValueType, length: int) -> SearchStrategy[tuple[Value, ...]]:
+    """A column that runs through the values of its type: two choices, however long it is."""
+    pool = _pool(kind)
+    return st.builds(
+        lambda start, stride: tuple(
+            pool[(start + at * stride) % len(pool)] for at in range(length)
+        ),
+        st.integers(0, len(pool) - 1),
+        st.integers(0, 3),
+    )

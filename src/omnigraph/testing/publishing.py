@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.manifest import COMMIT, HEAD, TableVersion
+from omnigraph.commit.manifest import COMMIT, HEAD, SCHEMA, TableVersion
 from omnigraph.commit.publish import Publication, Published, publish
 from omnigraph.commit.records import VersionFile
 from omnigraph.commit.updates import CommitIntent, SetVersion, encode_commits, successor
@@ -83,12 +83,15 @@ def grow_history(stores: Stores, count: int, key: TableKey) -> None:
         commit_id, at_us = CommitId(REAL.new_id()), genesis.created_at_us + number
         commits.append(replace(genesis, id=commit_id, parent=commits[-1].id, created_at_us=at_us))
     first = base.manifest.version_of(key) + 1
-    pins = [pin_at(key, first + number) for number in range(count)]
-    pinned = [successor(base.manifest, [each], [new_intent()]).rows.slice(0, 1) for each in pins]
+    planned = successor(base.manifest, [pin_at(key, first)], [new_intent()])
+    (template, *_) = planned.rows.to_pylist()
+    numbers = range(first, first + count)
+    pinned = [{**template, "object_id": f"{key}${n:020}", "table_version": n} for n in numbers]
     rows = stores.tables.read(base.handle)
     kept = rows.filter(pc.invert(pc.is_in(rows["object_type"], pa.array([HEAD, COMMIT]))))
     logged = encode_commits(commits, branch=MAIN, head=commits[-1])
-    grown = pa.concat_tables([kept, *pinned, logged]).replace_schema_metadata(rows.schema.metadata)
+    moves = pa.Table.from_pylist(pinned, schema=SCHEMA)
+    grown = pa.concat_tables([kept, moves, logged]).replace_schema_metadata(rows.schema.metadata)
     mark = Mark(REAL.new_id())
     staged = stores.tables.stage_overwrite(base.handle, base.handle.schema, mark, grown)
     assert isinstance(stores.tables.commit_exact(staged), Landed)

@@ -122,6 +122,12 @@ class _Scope:
     def copy(self) -> "_Scope":
         return _Scope(dict(self.nodes), dict(self.edges))
 
+    def without(self, other: "_Scope") -> "_Scope":
+        return _Scope(
+            {name: each for name, each in self.nodes.items() if name not in other.nodes},
+            {name: each for name, each in self.edges.items() if name not in other.edges},
+        )
+
     def properties(self) -> list[PropertyOf]:
         bound: list[tuple[str, tuple[Property, ...]]] = [
             *((name, each.properties) for name, each in self.nodes.items()),
@@ -172,8 +178,13 @@ class _Builder:
         steps: list[Step] = []
         if not scope.nodes:
             steps.append(self.scan(scope))
-        number = self.draw(st.integers(1, 5 if depth == 0 else 3))
-        steps += [self.step(scope, depth) for _ in range(number)]
+        for _ in range(self.draw(st.integers(1, 5 if depth == 0 else 3))):
+            before = scope.copy()
+            steps.append(self.step(scope, depth))
+            # What a block binds, and what a condition on it does, deserves to be asked often.
+            fresh = scope.without(before)
+            if isinstance(steps[-1], Optionally) and fresh.properties() and self.flip():
+                steps.append(Where(self.condition(fresh)))
         return _Block(tuple(steps), scope)
 
     def step(self, scope: _Scope, depth: int) -> Step:

@@ -1,0 +1,244 @@
+"""One write of rows, from the question to the commit.
+
+    ask the gate → read the request → heal what others left → hold the tables
+      → run the statements into what is pending → find out what exists → validate → Change
+
+1. Everything that can be refused without looking at the graph is refused before anything is read.
+2. Tables that are updated or deleted from must be as they were when the call came in, or the caller
+   is told (D5). Tables that are only inserted into are taken as they are once we hold them.
+3. Nothing is written before everything is valid: a failed write leaves every table where it was, and
+   a write without effect makes no commit.
+4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
+   is visible, the ends are looked up again.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.commit.attempt import Hold, hold, run
+from omnigraph.commit.change import Change, WriterKind
+from omnigraph.commit.manifest import Manifest
+from omnigraph.commit.records import Commit
+from omnigraph.commit.recovery import heal
+from omnigraph.commit.snapshot import open_pin
+from omnigraph.commit.workbench import Workbench
+from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.ir import NOW_PARAMETER
+from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.engine.committed import Committed
+from omnigraph.engine.contract import Contract
+from omnigraph.engine.pending import Affected, Pending
+from omnigraph.engine.statements import Bound, run_statements
+from omnigraph.engine.validate import Delta, find_missing_ends, find_violations
+from omnigraph.engine.violations import check_none
+from omnigraph.errors import HeadMoved, NotAMutation
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
+from omnigraph.lang.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where a write goes, whose it is, and what it builds on."""
+
+    branch: BranchName = MAIN
+    actor: str | None = None
+    if_commit: CommitId | None = None
+    """The commit that must be the head of the branch, if the caller cares."""
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a write did."""
+
+    branch: BranchName
+    query_name: str | None
+    """None for a write that was not a query."""
+    affected_nodes: int
+    affected_edges: int
+    actor: str | None
+    commit: Commit | None
+    """None when there was nothing to do."""
+
+
+class Task(Protocol):
+    """Something that decides about rows."""
+
+    @property
+    def tables(self) -> Collection[TableKey]:
+        """Every table it may write."""
+        ...
+
+    @property
+    def strict(self) -> Collection[TableKey]:
+        """(2) Those whose rows it looks at to decide."""
+        ...
+
+    def run(self, pending: Pending) -> Affected: ...
+
+
+# ── programs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A mutation with the values of one call."""
+
+    bound: Bound
+
+    @property
+    def tables(self) -> Collection[TableKey]:
+        return tables_of(self.bound.plan)
+
+    @property
+    def strict(self) -> Collection[TableKey]:
+        return strict_tables_of(self.bound.plan)
+
+    def run(self, pending: Pending) -> Affected:
+        return run_statements(self.bound, pending)
+
+
+def read_program(
+    source: Source,
+    catalog: Catalog,
+    *,
+    name: str | None,
+    params: object,
+    now_ms: int,
+    binding: Binding = Binding.NATIVE,
+) -> Program:
+    """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation."""
+    compiled = compile_query(source, catalog, name=name)
+    if not isinstance(compiled.plan, MutationPlan):
+        raise NotAMutation(compiled.name)
+    values = bind(compiled.parameters, params, binding)
+    now = values.get(NOW_PARAMETER)
+    return Program(Bound(compiled.plan, values, now if isinstance(now, int) else now_ms))
+
+
+def tables_of(plan: MutationPlan) -> frozenset[TableKey]:
+    """Every table a mutation may write."""
+    return strict_tables_of(plan) | {
+        table_key(each.kind, each.type_name)
+        for each in plan.statements
+        if isinstance(each, InsertRow)
+    }
+
+
+def strict_tables_of(plan: MutationPlan) -> frozenset[TableKey]:
+    """The tables a mutation updates or deletes from, cascades included."""
+    keys: set[TableKey] = set()
+    for statement in plan.statements:
+        match statement:
+            case UpdateRows(type_name):
+                keys.add(table_key("node", type_name))
+            case DeleteRows(kind, type_name, cascade=cascade):
+                keys.add(table_key(kind, type_name))
+                keys.update(table_key("edge", each) for each in cascade)
+            case InsertRow():
+                pass
+    return frozenset(keys)
+
+
+# ── carrying out ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    affected: Affected
+    commit: Commit | None
+
+
+def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
+    """Run a task on a branch, and commit what it decides.
+
+    Raises ConstraintViolation, KeyConflict, HeadMoved, ExpectedVersionMismatch, BranchNotFound and
+    whatever `commit.attempt` raises.
+    """
+    heal(bench)
+    seen = _versions(bench, order.branch, task.strict)
+    with hold(bench, order.branch, task.tables) as held:
+        _check_head(order, held.base.manifest)
+        held.base.manifest.check_expected(seen)
+        committed = Committed(
+            bench.stores.tables,
+            held.base.manifest,
+            lambda pin: bench.open_pin(pin, held.base),
+        )
+        pending = Pending(contract.catalog, committed, bench.stores.effects.new_id)
+        affected = task.run(pending)
+        _validate(pending)
+        deltas = pending.deltas()
+        if not deltas:
+            return Written(affected, None)
+        published = run(held, _change(held, contract, pending, order))
+        return Written(affected, published.commits[-1])
+
+
+def _versions(
+    bench: Workbench, branch: BranchName, keys: Collection[TableKey]
+) -> dict[TableKey, Version]:
+    """(2) Where the tables stand as the call comes in. Nothing is read if nobody will ask."""
+    if not keys:
+        return {}
+    manifest = bench.bases.current(branch).manifest
+    return {key: manifest.version_of(key) for key in keys}
+
+
+def _check_head(order: Order, manifest: Manifest) -> None:
+    head = None if manifest.head is None else manifest.head.id
+    if order.if_commit is not None and head != order.if_commit:
+        raise HeadMoved(order.branch, expected=order.if_commit, actual=head)
+
+
+def _validate(pending: Pending) -> None:
+    """(3) Raises ConstraintViolation, KeyConflict."""
+    check_none(pending.violations)
+    pending.settle()
+    check_none(find_violations(pending.deltas(), pending))
+
+
+def _change(held: Hold, contract: Contract, pending: Pending, order: Order) -> Change:
+    tables = held.bench.stores.tables
+    writes = pending.writes(tables)
+    written = {each.key for each in writes}
+    manifest = held.base.manifest
+    reads: Mapping[TableKey, Version] = pending.committed.asked
+    if order.if_commit is not None:
+        # The whole branch was read: whatever moves on it, the head has moved.
+        reads = {key: pin.version for key, pin in manifest.pins.items()}
+    return Change(
+        kind=WriterKind.MUTATION,
+        branch=order.branch,
+        writes=writes,
+        actor=order.actor,
+        reads={key: version for key, version in reads.items() if key not in written},
+        recheck=_recheck(held.bench, contract.catalog, pending.deltas(), order),
+        schema_hash=contract.schema_hash,
+    )
+
+
+def _recheck(
+    bench: Workbench, catalog: Catalog, deltas: Collection[Delta], order: Order
+) -> Callable[[Manifest], None]:
+    """(4) Whether the ends of written edges are still there, and the head where it has to be."""
+    nodes = {each.type.name: each for each in deltas if not isinstance(each.type, EdgeType)}
+    edges = [(each, each.type) for each in deltas if isinstance(each.type, EdgeType)]
+
+    def recheck(manifest: Manifest) -> None:
+        _check_head(order, manifest)
+        committed = Committed(
+            bench.stores.tables, manifest, lambda pin: open_pin(bench.stores, pin)
+        )
+        before = Pending(catalog, committed, bench.stores.effects.new_id)
+        check_none(
+            [
+                violation
+                for delta, edge in edges
+                for violation in find_missing_ends(delta, edge, nodes, before)
+            ]
+        )
+
+    return recheck

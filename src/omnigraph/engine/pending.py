@@ -1,0 +1,185 @@
+"""What one write has decided so far: for each table, rows to be there and rows to be gone.
+
+1. A row is pending at most once. Whoever writes it again replaces it, so no later statement can
+   match, or bring back, a version that was superseded.
+2. A row that exists is replaced in its place. Where rows are is found out as late as possible, by
+   one pass over each table together with the search for unique values (`settle`); rows that a
+   statement had to read anyway bring their place along.
+3. A write either writes rows or deletes them, never both (rule D2 of the language, and the batch
+   helpers do one thing each), so pending rows and deletions of one table never meet.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.change import Stage, TableWrite
+from omnigraph.engine.columns import build_table
+from omnigraph.engine.committed import Committed, Found, Place, Type, text_of
+from omnigraph.engine.rows import Row
+from omnigraph.engine.validate import Delta
+from omnigraph.engine.violations import Violation
+from omnigraph.errors import KeyConflict
+from omnigraph.ids import TableKey
+from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Staged, Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """How many rows statements touched, as the caller is told."""
+
+    nodes: int = 0
+    edges: int = 0
+
+    def __add__(self, other: "Affected") -> "Affected":
+        return Affected(self.nodes + other.nodes, self.edges + other.edges)
+
+
+def affected(type_: Type, count: int) -> Affected:
+    return Affected(nodes=count) if isinstance(type_, NodeType) else Affected(edges=count)
+
+
+@dataclass(slots=True)
+class PendingTable:
+    """What is decided about one table."""
+
+    type: Type
+    rows: dict[str, Row] = field(default_factory=dict)
+    """(1) By id, whole, as they will be."""
+    places: dict[str, Place | None] = field(default_factory=dict)
+    """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
+    fresh: set[str] = field(default_factory=set)
+    """Pending rows that must not exist already."""
+    gone: dict[str, Place] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    """The sources of edges that are gone, or that now start elsewhere."""
+    rivals: list[Found] = field(default_factory=list)
+    """Committed rows that share an id or a unique value with a pending one."""
+
+    def write(self, row: Row, *, is_new: bool = False) -> None:
+        assert not self.gone, "a write that deletes does not write"  # (3)
+        identity = text_of(row, "id")
+        self.rows[identity] = row
+        if is_new:
+            self.places[identity] = None
+
+    def rewrite(self, found: Found, row: Row) -> None:
+        self.write(row)
+        self.places[found.id] = found.place
+
+    def delete(self, found: Iterable[Found]) -> list[Found]:
+        """Those that were not deleted before."""
+        assert not self.rows, "a write that writes does not delete"  # (3)
+        doomed = [each for each in found if each.id not in self.gone]
+        for each in doomed:
+            self.gone[each.id] = each.place
+            if isinstance(self.type, EdgeType):
+                self.left.add(text_of(each.row, "src"))
+        return doomed
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows and not self.gone
+
+    @property
+    def delta(self) -> Delta:
+        return Delta(self.type, self.rows, self.gone.keys(), self.left)
+
+    def settle(self, committed: Committed) -> None:
+        """(2) Find out which pending rows exist. Raises KeyConflict."""
+        unplaced = self.rows.keys() - self.places.keys()
+        self.rivals = committed.find_rivals(self.type, self.rows.values(), unplaced)
+        found = {each.id: each for each in self.rivals}
+        if taken := sorted(self.fresh & found.keys()):
+            raise KeyConflict(self.type.name, ids=taken)
+        for identity in unplaced:
+            there = found.get(identity)
+            self.places[identity] = None if there is None else there.place
+            if there is not None and isinstance(self.type, EdgeType):
+                self._note_move(there)
+
+    def _note_move(self, before: Found) -> None:
+        source = text_of(before.row, "src")
+        if self.rows[before.id]["src"] != source:
+            self.left.add(source)
+
+    def changes(self) -> RowChanges:
+        placed = [(self.places[key], row) for key, row in self.rows.items()]
+        inserts = [row for place, row in placed if place is None]
+        updates = [(place, row) for place, row in placed if place is not None]
+        return RowChanges(
+            inserts=build_table(self.type, inserts) if inserts else None,
+            updates=Replacement(
+                build_table(self.type, [row for _, row in updates]),
+                row_ids=[place.row_id for place, _ in updates],
+                row_addresses=[place.row_address for place, _ in updates],
+            )
+            if updates
+            else None,
+            deletes=[place.row_address for place in self.gone.values()],
+        )
+
+
+class Pending:
+    """What is decided about a branch. It answers `validate.Before` about the rest."""
+
+    def __init__(self, catalog: Catalog, committed: Committed, new_id: Callable[[], str]) -> None:
+        self.catalog = catalog
+        self.committed = committed
+        self.new_id = new_id
+        self.violations: list[Violation] = []
+        """Values that could not become cells of a row."""
+        self._tables: dict[TableKey, PendingTable] = {}
+
+    def table(self, type_: Type) -> PendingTable:
+        return self._tables.setdefault(type_.table_key, PendingTable(type_))
+
+    def settle(self) -> None:
+        """Find out which pending rows exist. Raises KeyConflict."""
+        for table in self.tables():
+            if table.rows:
+                table.settle(self.committed)
+
+    def tables(self) -> Iterator[PendingTable]:
+        """The tables that change, in the order of their keys."""
+        for _, table in sorted(self._tables.items()):
+            if not table.is_empty:
+                yield table
+
+    def deltas(self) -> list[Delta]:
+        return [each.delta for each in self.tables()]
+
+    def writes(self, tables: Tables) -> tuple[TableWrite, ...]:
+        """One commit for each table that changes."""
+        return tuple(
+            TableWrite(
+                table.type.table_key,
+                self.committed.version_of(table.type),
+                (_stage(tables, table.changes()),),
+            )
+            for table in self.tables()
+        )
+
+    # validate.Before
+
+    def find_ids(self, node: str, ids: Collection[str]) -> Collection[str]:
+        return self.committed.find_ids(self._node(node), ids)
+
+    def find_holders(self, delta: Delta) -> Iterable[Row]:
+        return [each.row for each in self.table(delta.type).rivals]
+
+    def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:
+        found = self.committed.find_at(edge, sources=sources, targets=())
+        return [(each.id, text_of(each.row, "src")) for each in found]
+
+    def _node(self, name: str) -> NodeType:
+        node = self.catalog.node(name)
+        assert node is not None, "the ends of an edge are node types"
+        return node
+
+
+def _stage(tables: Tables, changes: RowChanges) -> Stage:
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        return tables.stage_rows(handle, changes, mark)
+
+    return stage

@@ -1,0 +1,216 @@
+"""Leases among processes, on scripted time."""
+
+import os
+import socket
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from omnigraph.commit.leases import Abandoned, Leases, Taking, Timing, decode_lease, decode_ticket
+from omnigraph.commit.locks import Place
+from omnigraph.commit.owner import Owner, is_dead, this_process
+from omnigraph.effects import REAL, Effects
+from omnigraph.errors import LeaseCorrupt, LeaseHeld, LeaseLost
+from omnigraph.ids import OperationId, TableKey
+from omnigraph.storage.layout import lease_key
+from omnigraph.storage.objects import Objects, Stored
+from omnigraph.storage.stores import open_objects
+
+PLACE = Place(TableKey("node:Person"), "main")
+OTHER = Place(TableKey("node:Company"), "side/branch")
+ONE, TWO = OperationId("01ONE"), OperationId("01TWO")
+TIMING = Timing(ttl_ms=1000, heartbeat_ms=10_000_000, wait_ms_max=300, poll_ms=10)
+ELSEWHERE = Owner("another-host", "boot", 5, 5)
+
+
+@dataclass
+class World:
+    """Time that passes when it is told to, or when somebody sleeps."""
+
+    now: int = 1_000_000
+    slept: list[int] = field(default_factory=list)
+
+    def effects(self) -> Effects:
+        return replace(
+            REAL, now_ms=lambda: self.now, monotonic_ms=lambda: self.now, sleep_ms=self.sleep
+        )
+
+    def sleep(self, duration_ms: int) -> None:
+        self.slept.append(duration_ms)
+        self.now += duration_ms
+
+
+class Timed:
+    """A store whose clock is the world's."""
+
+    def __init__(self, inner: Objects, world: World) -> None:
+        self._inner = inner
+        self._world = world
+        self._written: dict[str, int] = {}
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._inner, name)
+        if not name.startswith("put"):
+            return found
+
+        def put(key: str, *arguments: object, **keywords: object) -> object:
+            result = found(key, *arguments, **keywords)
+            self._written[key] = self._world.now
+            return result
+
+        return put
+
+    def read(self, key: str) -> Stored:
+        return replace(self._inner.read(key), modified_ms=self._written[key])
+
+    def clock_ms(self) -> int:
+        return self._world.now
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def objects(world: World) -> Objects:
+    return Timed(open_objects("memory://", REAL), world)  # type: ignore[return-value]  # a proxy
+
+
+def leases(objects: Objects, world: World, owner: Owner | None = ELSEWHERE) -> Leases:
+    return Leases(objects, world.effects(), TIMING, owner)
+
+
+def test_what_is_given_back_can_be_taken_and_the_epoch_counts_up(
+    objects: Objects, world: World
+) -> None:
+    epochs = []
+    for operation in (ONE, TWO, ONE):
+        with leases(objects, world).hold([PLACE, OTHER], operation):
+            stored = objects.read(lease_key(PLACE.table, PLACE.branch))
+            lease = decode_lease(stored.data, key="k")
+            epochs.append(lease.epoch)
+            assert lease.operation_id == operation
+    assert epochs == [1, 2, 3]
+
+
+def test_what_is_held_is_waited_for_and_then_named(objects: Objects, world: World) -> None:
+    with leases(objects, world).hold([PLACE], ONE):
+        world.now += 50
+        with pytest.raises(LeaseHeld) as caught, leases(objects, world).hold([PLACE], TWO):
+            pass
+    assert caught.value.table_key == "node:Person"
+    assert "another-host" in caught.value.owner
+    assert caught.value.age_ms == 50 + sum(world.slept)
+    assert sum(world.slept) >= TIMING.wait_ms_max
+
+
+def test_one_that_is_not_renewed_is_abandoned(objects: Objects, world: World) -> None:
+    with leases(objects, world).hold([PLACE], ONE) as held:
+        world.now += TIMING.ttl_ms
+        assert leases(objects, world).is_alive(PLACE, ONE)
+        held.renew()
+        world.now += TIMING.ttl_ms
+        assert leases(objects, world).is_alive(PLACE, ONE)
+        world.now += 1
+        assert not leases(objects, world).is_alive(PLACE, ONE)
+        with pytest.raises(Abandoned) as caught, leases(objects, world).hold([PLACE], TWO):
+            pass
+    assert caught.value.operation_id == ONE
+
+
+def test_whoever_was_taken_over_notices_at_the_next_step(objects: Objects, world: World) -> None:
+    with leases(objects, world).hold([PLACE], ONE) as paused:
+        paused.check()
+        world.now += TIMING.ttl_ms + 1
+        with leases(objects, world).hold([PLACE], TWO, Taking.OVER), pytest.raises(LeaseLost):
+            paused.check()
+        with pytest.raises(LeaseLost):
+            paused.check()
+
+
+def test_giving_back_late_does_not_free_what_another_holds(objects: Objects, world: World) -> None:
+    with leases(objects, world).hold([PLACE], ONE):
+        world.now += TIMING.ttl_ms + 1
+        second = leases(objects, world).hold([PLACE], TWO, Taking.OVER)
+        second.__enter__()
+    assert leases(objects, world).is_alive(PLACE, TWO)
+    second.__exit__(None, None, None)
+    assert not leases(objects, world).is_alive(PLACE, TWO)
+
+
+def test_a_sleeper_that_nobody_missed_goes_on(objects: Objects, world: World) -> None:
+    with leases(objects, world).hold([PLACE], ONE) as held:
+        world.now += TIMING.ttl_ms * 10
+        held.check()
+        assert leases(objects, world).is_alive(PLACE, ONE)
+
+
+def test_a_dead_process_of_this_machine_is_not_waited_for(objects: Objects, world: World) -> None:
+    gone = replace(this_process(), pid_start=1)
+    held = leases(objects, world, gone).hold([PLACE], ONE)
+    with held, pytest.raises(Abandoned), leases(objects, world).hold([PLACE], TWO):
+        pass
+    assert world.slept == []
+
+
+def test_taking_several_gives_the_first_back_when_the_last_is_held(
+    objects: Objects, world: World
+) -> None:
+    last = max(PLACE, OTHER)
+    with leases(objects, world).hold([last], ONE):
+        with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE, OTHER], TWO):
+            pass
+        assert not leases(objects, world).is_alive(min(PLACE, OTHER), TWO)
+
+
+def test_nobody_passes_those_who_wait(objects: Objects, world: World) -> None:
+    """A newcomer gets in line behind a ticket, though the place is free."""
+    with leases(objects, world).hold([PLACE], ONE):
+        pass
+    ticket = f"{'0' * 26}~5~5~boot~another-host"
+    objects.put_new(f"__leases/node%3APerson@main.line/{ticket}", b"{}")
+    with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+        pass
+    objects.delete(f"__leases/node%3APerson@main.line/{ticket}")
+    with leases(objects, world).hold([PLACE], TWO):
+        pass
+
+
+def test_a_ticket_of_the_dead_stops_nobody(objects: Objects, world: World) -> None:
+    me = this_process()
+    ticket = f"{'0' * 26}~{me.pid}~1~{me.boot_id}~{me.host}"
+    objects.put_new(f"__leases/node%3APerson@main.line/{ticket}", b"{}")
+    with leases(objects, world).hold([PLACE], TWO):
+        pass
+
+
+def test_those_who_waited_leave_no_ticket(objects: Objects, world: World) -> None:
+    held = leases(objects, world).hold([PLACE], ONE)
+    with held, pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+        pass
+    assert [each.key for each in objects.list("__leases")] == [lease_key("node:Person", "main")]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b"\xff", b'{"host": 1}'])
+def test_a_lease_that_cannot_be_read_is_named(
+    objects: Objects, world: World, damage: bytes
+) -> None:
+    objects.put_over(lease_key(PLACE.table, PLACE.branch), damage)
+    with pytest.raises(LeaseCorrupt, match="Person"), leases(objects, world).hold([PLACE], ONE):
+        pass
+
+
+def test_names_that_are_no_tickets_are_ignored() -> None:
+    for name in ("", "x", "a~b~c~d~e", "1~2~3"):
+        assert decode_ticket(name) is None
+
+
+def test_this_process_lives_and_others_cannot_be_told() -> None:
+    me = this_process()
+    assert (me.pid, me.host) == (os.getpid(), socket.gethostname())
+    assert not is_dead(me)
+    assert is_dead(replace(me, pid_start=me.pid_start + 1))
+    assert is_dead(replace(me, pid=2**22 + 1))
+    assert is_dead(replace(me, boot_id="an earlier one"))
+    assert not is_dead(replace(me, host="elsewhere", pid=2**22 + 1))

@@ -84,8 +84,6 @@ def start_transfers(place: Place) -> None:
     publish_patiently(stores, Bases(stores), Publication(MAIN, (new_intent(),), updates))
 
 
-
-
 @pytest.mark.slow
 def test_no_process_sees_half_a_commit_while_four_write(place: Place, tmp_path: Path) -> None:
     start_transfers(place)

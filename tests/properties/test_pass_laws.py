@@ -29,7 +29,12 @@ from omnigraph.testing.steps import format_read
 from omnigraph.testing.texts import as_text
 
 PATIENT = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
 )
 
 Table = list[tuple[Value, ...]]
@@ -64,8 +69,11 @@ class Case:
 def cases(draw: DrawFn) -> Case:
     catalog = draw(catalogs())
     query = draw(reads(catalog))
+    case = Case(catalog, query, draw(graphs(catalog)), dict(draw(parameter_values())))
+    # Two queries in three find nothing. That teaches little, so most of them are passed over.
+    assume(case.answer(query) or draw(st.integers(0, 5)) == 0)
     note(format_read(query))
-    return Case(catalog, query, draw(graphs(catalog)), dict(draw(parameter_values())))
+    return case
 
 
 def check_rewrites(case: Case) -> None:
@@ -83,13 +91,13 @@ def check_plans(case: Case) -> None:
         case.check(run_plan(plan, case.graph, case.values, INSTANT_MS))
 
 
-@settings(PATIENT, max_examples=150)
+@settings(PATIENT, max_examples=100)
 @given(cases())
 def test_every_pass_and_all_together_keep_the_answer(case: Case) -> None:
     check_rewrites(case)
 
 
-@settings(PATIENT, max_examples=150)
+@settings(PATIENT, max_examples=100)
 @given(cases())
 def test_a_plan_answers_as_its_query(case: Case) -> None:
     check_plans(case)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import omnigraph
-from omnigraph.cli.commands import branch, commit, explain, init, lint, schema, snapshot
+from omnigraph.cli.commands import branch, commit, explain, init, lint, mutate, schema, snapshot
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
 from omnigraph.cli.render import print_error, print_line, print_note
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("init")(init.init)
+app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
@@ -33,6 +34,7 @@ DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("query", "lint"), ("lint",)),
     (("query", "check"), ("lint",)),
     (("check",), ("lint",)),
+    (("change",), ("mutate",)),
 )
 """Old spellings of commands, and what they are called now."""
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.errors import HeadMoved, OmnigraphError, UsageError
 
 
 class Exit(IntEnum):
@@ -11,8 +11,16 @@ class Exit(IntEnum):
     """An error, or a report that found errors."""
     USAGE = 2
     """The command line itself was wrong."""
+    HEAD_MOVED = 4
+    """The branch is not at the commit that `--if-commit` named."""
     INTERRUPTED = 130
 
 
 def exit_for(error: OmnigraphError) -> Exit:
-    return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED
+    match error:
+        case UsageError():
+            return Exit.USAGE
+        case HeadMoved():
+            return Exit.HEAD_MOVED
+        case _:
+            return Exit.FAILED

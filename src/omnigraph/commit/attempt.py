@@ -160,7 +160,9 @@ def prepare(hold: Hold, change: Change) -> Prepared:
     for write, pinned in zip(change.writes, sidecar.writes, strict=True):
         if not pinned.is_fork and pinned.transactions:
             handle = hold.bench.open_pin(base.manifest.pins[write.key], base)
-            staged[write.key] = write.stages[0](handle, _mark(hold, pinned.transactions[0]))
+            first = write.stages[0](handle, _mark(hold, pinned.transactions[0]))
+            assert first is not None, "a write that names its commits makes them"
+            staged[write.key] = first
     return Prepared(change, sidecar, staged)
 
 
@@ -298,8 +300,11 @@ def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: Pinn
     for stage, uuid in zip(write.stages, uuids, strict=True):
         change = stage(handle, _mark(hold, uuid)) if staged is None else staged
         staged = None
-        hold.held.check()
-        handle = _commit(hold, write, change)
+        if change is not None:
+            hold.held.check()
+            handle = _commit(hold, write, change)
+        else:
+            assert not write.is_named, "a write that names its commits makes them"
     return handle
 
 

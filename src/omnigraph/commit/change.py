@@ -26,8 +26,9 @@ class WriterKind(StrEnum):
     OPTIMIZE = "Optimize"
 
 
-Stage = Callable[[Handle, Mark], Staged | StagedCompaction]
-"""Write the files of one table commit, to be put on top of the given version."""
+Stage = Callable[[Handle, Mark], Staged | StagedCompaction | None]
+"""Write the files of one table commit, to be put on top of the given version. None: no need to,
+which only a write that is not named may find."""
 
 
 @dataclass(frozen=True, slots=True)

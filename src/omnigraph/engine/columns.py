@@ -40,7 +40,7 @@ def build_table(type_: NodeType | EdgeType, rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _build_column(cells: list[Cell], value_type: ValueType) -> pa.Array[Any]:
+def _build_column(cells: list[Cell], value_type: ValueType) -> "pa.Array[Any]":
     wanted = arrow_type(value_type)
     if value_type.is_blob:
         return pa.array([_blob_struct(each) for each in cells], wanted)
@@ -57,7 +57,7 @@ def _blob_struct(cell: Cell) -> dict[str, bytes | str | None] | None:
     return {"data": cell.data, "uri": cell.uri}
 
 
-def read_cells(column: pa.ChunkedArray[Any], value_type: ValueType) -> list[Cell]:
+def read_cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
     """The cells of a column that is not a Blob."""
     assert not value_type.is_blob
     carrier = _carrier(value_type)

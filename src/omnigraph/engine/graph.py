@@ -1,8 +1,9 @@
-"""An open graph: branches, commits and snapshots of one root.
+"""An open graph: branches, commits, snapshots and writes of one root.
 
 A `Graph` holds no branch: every call names the one it means. It is safe to share among threads.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,9 +20,15 @@ from omnigraph.commit.snapshot import (
     snapshot_at_version,
     snapshot_of,
 )
+from omnigraph.commit.workbench import Workbench
+from omnigraph.compiler.parameters import Binding
+from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.contract import Contract
+from omnigraph.engine.gate import Action, Gate, let_pass
+from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.errors import OpenedReadOnly
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
+from omnigraph.lang.source import Source
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle
 
@@ -52,11 +59,21 @@ EVERY_COMMIT = CommitFilter()
 class Graph:
     """Make one with `opening.create` or `opening.open_graph`."""
 
-    def __init__(self, stores: Stores, bases: Bases, contract: Contract, mode: Mode) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        bases: Bases,
+        contract: Contract,
+        mode: Mode,
+        *,
+        gate: Gate = let_pass,
+    ) -> None:
         self._stores = stores
         self._bases = bases
+        self._bench = Workbench(stores, bases)
         self._contract = contract
         self._mode = mode
+        self._gate = gate
 
     @property
     def uri(self) -> str:
@@ -91,6 +108,71 @@ class Graph:
     def open_table(self, snapshot: Snapshot, key: TableKey) -> Handle:
         """The rows a snapshot shows of one table. Raises TableUnknown."""
         return open_pin(self._stores, snapshot.pin(key))
+
+    # writing
+
+    def mutate(
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        params: object = None,
+        order: Order = ON_MAIN,
+        binding: Binding = Binding.NATIVE,
+    ) -> MutationResult:
+        """Run a mutation and commit what it changes; no commit if that is nothing.
+
+        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation before anything is read;
+        ConstraintViolation, HeadMoved, ExpectedVersionMismatch, BranchNotFound.
+        """
+        self._ask(order)
+        now_ms = self._stores.effects.now_ms()
+        program = read_program(
+            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+        )
+        return self._carry_out(program, order, query_name=program.name)
+
+    def write_rows(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        existing: Existing,
+        order: Order = ON_MAIN,
+    ) -> MutationResult:
+        """Write rows of one type; those that exist are replaced whole, or refused.
+
+        Raises TypeUnknown, ConstraintViolation, KeyConflict, HeadMoved, BranchNotFound.
+        """
+        self._ask(order)
+        type_ = find_type(self.catalog, type_name)
+        return self._carry_out(read_rows(type_, rows, existing, self._stores.effects.new_id), order)
+
+    def delete_rows(
+        self, type_name: str, ids: Collection[str], *, order: Order = ON_MAIN
+    ) -> MutationResult:
+        """Delete rows of one type, with nodes their edges. Ids that do not exist are ignored.
+
+        Raises TypeUnknown, ConstraintViolation, HeadMoved, ExpectedVersionMismatch, BranchNotFound.
+        """
+        self._ask(order)
+        type_ = find_type(self.catalog, type_name)
+        return self._carry_out(delete_ids(self.catalog, type_, ids), order)
+
+    def _ask(self, order: Order) -> None:
+        self.check_writable()
+        self._gate(order.actor, Action.CHANGE, order.branch)
+
+    def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
+        written = carry_out(self._bench, self._contract, task, order)
+        return MutationResult(
+            branch=order.branch,
+            query_name=query_name,
+            affected_nodes=written.affected.nodes,
+            affected_edges=written.affected.edges,
+            actor=order.actor,
+            commit=written.commit,
+        )
 
     # commits
 

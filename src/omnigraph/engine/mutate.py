@@ -6,15 +6,15 @@
 1. Everything that can be refused without looking at the graph is refused before anything is read.
 2. Tables that are updated or deleted from must be as they were when the call came in, or the caller
    is told (D5). Tables that are only inserted into are taken as they are once we hold them.
-3. Nothing is written before everything is valid: a failed write leaves every table where it was, and
-   a write without effect makes no commit.
+3. Nothing is written before everything is valid: a failed write leaves every table where it was,
+   and a write without effect makes no commit.
 4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
    is visible, the ends are looked up again.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.commit.attempt import Hold, hold, run
@@ -47,6 +47,9 @@ class Order:
     actor: str | None = None
     if_commit: CommitId | None = None
     """The commit that must be the head of the branch, if the caller cares."""
+
+
+ON_MAIN: Final = Order()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,10 @@ class Program:
     """A mutation with the values of one call."""
 
     bound: Bound
+
+    @property
+    def name(self) -> str:
+        return self.bound.plan.name
 
     @property
     def tables(self) -> Collection[TableKey]:
@@ -198,6 +205,7 @@ def _validate(pending: Pending) -> None:
     check_none(pending.violations)
     pending.settle()
     check_none(find_violations(pending.deltas(), pending))
+    pending.check_fresh()
 
 
 def _change(held: Hold, contract: Contract, pending: Pending, order: Order) -> Change:

@@ -86,12 +86,10 @@ class PendingTable:
         return Delta(self.type, self.rows, self.gone.keys(), self.left)
 
     def settle(self, committed: Committed) -> None:
-        """(2) Find out which pending rows exist. Raises KeyConflict."""
+        """(2) Find out which pending rows exist."""
         unplaced = self.rows.keys() - self.places.keys()
         self.rivals = committed.find_rivals(self.type, self.rows.values(), unplaced)
         found = {each.id: each for each in self.rivals}
-        if taken := sorted(self.fresh & found.keys()):
-            raise KeyConflict(self.type.name, ids=taken)
         for identity in unplaced:
             there = found.get(identity)
             self.places[identity] = None if there is None else there.place
@@ -135,10 +133,17 @@ class Pending:
         return self._tables.setdefault(type_.table_key, PendingTable(type_))
 
     def settle(self) -> None:
-        """Find out which pending rows exist. Raises KeyConflict."""
+        """(2) Find out which pending rows exist."""
         for table in self.tables():
             if table.rows:
                 table.settle(self.committed)
+
+    def check_fresh(self) -> None:
+        """Raises KeyConflict if rows that must be new are there."""
+        for table in self.tables():
+            taken = sorted(each for each in table.fresh if table.places[each] is not None)
+            if taken:
+                raise KeyConflict(table.type.name, ids=taken)
 
     def tables(self) -> Iterator[PendingTable]:
         """The tables that change, in the order of their keys."""

@@ -7,6 +7,7 @@ from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
+from omnigraph.engine.mutate import MutationResult
 from omnigraph.ids import lance_branch, split_table_key
 
 
@@ -58,4 +59,15 @@ def commit_document(commit: Commit) -> JsonObject:
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "created_at": commit.created_at_us,
+    }
+
+
+def mutation_document(result: MutationResult) -> JsonObject:
+    return {
+        "branch": result.branch,
+        "query_name": result.query_name,
+        "affected_nodes": result.affected_nodes,
+        "affected_edges": result.affected_edges,
+        "actor_id": result.actor,
+        "commit": None if result.commit is None else result.commit.id,
     }

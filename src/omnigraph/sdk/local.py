@@ -1,16 +1,20 @@
 """An embedded graph: a directory or a prefix, opened in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
+from omnigraph.compiler.parameters import Binding
 from omnigraph.engine import opening
+from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
+from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.opening import Remains, Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
+from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 
 
@@ -77,6 +81,87 @@ class LocalGraph:
             return self._graph.snapshot_at_version(name, Version(version))
         return self._graph.snapshot(name)
 
+    # writing
+
+    def mutate(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        binding: Binding = Binding.NATIVE,
+    ) -> MutationResult:
+        """Run a mutation: one commit, or none if nothing changed, or nothing at all.
+
+        `source` is the text of a query file, or the path of one; `name` picks a query when there
+        are several. `if_commit` names the commit that must be the head of the branch.
+
+        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation, ConstraintViolation,
+        ExpectedVersionMismatch, HeadMoved, BranchNotFound, OpenedReadOnly.
+        """
+        text, called = _read_text(source, "<query>")
+        return self._graph.mutate(
+            Source(called, text),
+            name=name,
+            params=params,
+            order=_order(branch, actor, if_commit),
+            binding=binding,
+        )
+
+    def insert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Insert rows of one node or edge type, all or none; edges name their ends `from`, `to`.
+
+        Raises KeyConflict if one exists already; TypeUnknown, ConstraintViolation, HeadMoved,
+        BranchNotFound, OpenedReadOnly.
+        """
+        order = _order(branch, actor, if_commit)
+        return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, order=order)
+
+    def upsert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Insert rows, or replace those that exist: whole, so what is left out becomes null.
+
+        Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
+        """
+        order = _order(branch, actor, if_commit)
+        return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, order=order)
+
+    def delete(
+        self,
+        type_name: str,
+        ids: Collection[str],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+    ) -> MutationResult:
+        """Delete rows by id, nodes together with their edges. Ids that are not there are ignored.
+
+        Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
+        OpenedReadOnly.
+        """
+        return self._graph.delete_rows(type_name, ids, order=_order(branch, actor, if_commit))
+
+    # commits
+
     def commits(
         self,
         branch: str = MAIN,
@@ -112,7 +197,7 @@ def init(
 
     Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete.
     """
-    text, name = _read_schema(schema)
+    text, name = _read_text(schema, "<schema>")
     graph = opening.create(
         str(uri),
         text,
@@ -145,13 +230,18 @@ def _settings(options: Mapping[str, str] | None, durability: Durability) -> Sett
     return Settings(storage_options=dict(options or {}), durability=durability)
 
 
-def _read_schema(schema: str | Path) -> tuple[str, str]:
-    """The text of a schema and what to call it in messages. A string is always text."""
-    if isinstance(schema, str):
-        return schema, "<schema>"
+def _order(branch: str, actor: str | None, if_commit: str | None) -> Order:
+    commit = None if if_commit is None else CommitId(if_commit)
+    return Order(parse_branch(branch), actor, commit)
+
+
+def _read_text(given: str | Path, name: str) -> tuple[str, str]:
+    """The text of a program and what to call it in messages. A string is always text."""
+    if isinstance(given, str):
+        return given, name
     try:
-        return schema.read_text(encoding="utf-8"), str(schema)
+        return given.read_text(encoding="utf-8"), str(given)
     except OSError as error:
-        raise FileUnreadable(str(schema), reason=error.strerror or str(error)) from error
+        raise FileUnreadable(str(given), reason=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
-        raise FileUnreadable(str(schema), reason=f"not UTF-8 text: {error.reason}") from error
+        raise FileUnreadable(str(given), reason=f"not UTF-8 text: {error.reason}") from error

@@ -102,12 +102,13 @@ def launch(function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -
     module = inspect.getmodule(function)
     assert module is not None, "a function of a module, so that the child can find it"
     request = pickle.dumps((function.__qualname__, arguments, keywords))
+    path = os.pathsep.join(each for each in sys.path if each)
     child = subprocess.Popen(  # noqa: S603 - this very interpreter
         [sys.executable, "-m", __name__, module.__name__, inspect.getfile(function)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default"},
     )
     _pipe(child.stdin).write(len(request).to_bytes(8, "big") + request)
     _pipe(child.stdin).flush()
@@ -166,7 +167,12 @@ def _serve(module_name: str, file: str) -> None:
 
 
 def _load(name: str, file: str) -> ModuleType:
-    """The module under the name its parent knows it by, so that pickles of its classes fit."""
+    """The module under the name its parent knows it by, so that pickles of its classes fit.
+
+    A script is `__main__` to its parent, which here is somebody else; its classes cannot travel.
+    """
+    if name == "__main__":
+        name = "__launched__"
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:

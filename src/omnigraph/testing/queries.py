@@ -255,7 +255,7 @@ class _Builder:
     def condition(self, scope: _Scope, depth: int = 0) -> Condition:
         kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
         # Mostly choices: a query whose every condition is hard to meet answers nothing.
-        kinds += ["all", "any", "any", "any", "any", "facts", "facts"] if depth < 2 else []
+        kinds += ["all", "any", "any", "any", "any", "facts"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "all":
                 return AllOf(self.conditions(scope, depth))

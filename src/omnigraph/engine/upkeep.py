@@ -1,0 +1,127 @@
+"""Keeping writes cheap: small fragments are put together and the indexes writes need are extended.
+
+Every write adds a fragment to its table, and a fragment no index covers has to be scanned by the
+checks of the next write. So the writer that finds too many of them tidies up: after its own commit,
+as an operation of its own, with its own note and its own commit. It never waits for anybody; a
+table somebody else writes at that moment is left for another time (D10).
+"""
+
+import logging
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.workbench import Workbench
+from omnigraph.errors import OmnigraphError
+from omnigraph.ids import BranchName, TableKey, split_table_key
+from omnigraph.storage.tables import (
+    Anatomy,
+    Handle,
+    IndexKind,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    Staged,
+    StagedCompaction,
+)
+
+FRAGMENTS_MAX: Final = 32
+"""How many small or uncovered fragments a table may have before it is tidied up."""
+
+SMALL_ROWS: Final = 10_000
+"""A fragment of fewer rows is worth putting together with others."""
+
+SEGMENTS_MAX: Final = 16
+"""How many pieces an index may consist of before it is built anew in one."""
+
+ACTOR: Final = "omnigraph:upkeep"
+
+logger = logging.getLogger(__name__)
+
+
+def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
+    """The indexes that writes themselves look things up in."""
+    kind, name = split_table_key(key)
+    declared: NodeType | EdgeType | None = (
+        catalog.node(name) if kind == "node" else catalog.edge(name)
+    )
+    columns = ("id",) if isinstance(declared, NodeType) else ("id", "src", "dst")
+    return tuple(IndexSpec(column, IndexKind.BTREE) for column in columns)
+
+
+@dataclass
+class Upkeep:
+    """Counts the writes of each table, and tidies up when it is time to look."""
+
+    bench: Workbench
+    catalog: Catalog
+    _since_look: dict[tuple[BranchName, TableKey], int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def after(self, branch: BranchName, keys: tuple[TableKey, ...]) -> None:
+        """Told of every commit, once it is visible. Never raises for trouble of its own."""
+        for key in keys:
+            if self._is_due(branch, key):
+                try:
+                    self.tidy(branch, key)
+                except OmnigraphError as trouble:
+                    # The write is acknowledged; tidying up is made up for by a later one.
+                    logger.info("left %s on %s untidied: %s", key, branch, trouble)
+
+    def _is_due(self, branch: BranchName, key: TableKey) -> bool:
+        """Looking costs a little, so it is done once every so many writes."""
+        with self._lock:
+            place = (branch, key)
+            count = self._since_look.get(place, 0) + 1
+            self._since_look[place] = 0 if count >= FRAGMENTS_MAX else count
+            return count >= FRAGMENTS_MAX
+
+    def tidy(self, branch: BranchName, key: TableKey) -> bool:
+        """Put fragments together and extend the indexes, if there is enough to do."""
+        specs = write_indexes(self.catalog, key)
+        with hold(self.bench, branch, [key]) as held:
+            base = held.base
+            pin = base.manifest.pins[key]
+            if pin.owner != branch:
+                return False
+            handle = self.bench.open_pin(pin, base)
+            anatomy = self.bench.stores.tables.inspect(handle)
+            if not needs_upkeep(anatomy, specs):
+                return False
+            steps = _Steps(self.bench, specs, _scope(anatomy))
+            write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
+            run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=ACTOR))
+        return True
+
+
+def needs_upkeep(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> bool:
+    """Too many small fragments, or too many that an index does not know."""
+    small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
+    if small > FRAGMENTS_MAX:
+        return True
+    everything = {each.fragment_id for each in anatomy.fragments}
+    known = {each.column: each.covered for each in anatomy.indices}
+    return any(
+        len(everything - known.get(spec.column, frozenset())) > FRAGMENTS_MAX for spec in specs
+    )
+
+
+def _scope(anatomy: Anatomy) -> IndexScope:
+    pieces = max((each.segment_count for each in anatomy.indices), default=0)
+    return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    bench: Workbench
+    specs: tuple[IndexSpec, ...]
+    scope: IndexScope
+
+    def compact(self, handle: Handle, mark: Mark) -> StagedCompaction | None:  # noqa: ARG002
+        return self.bench.stores.tables.stage_compaction(handle)
+
+    def index(self, handle: Handle, mark: Mark) -> Staged | None:
+        return self.bench.stores.tables.stage_indices(handle, self.specs, self.scope, mark)

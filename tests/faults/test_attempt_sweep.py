@@ -4,81 +4,33 @@ Whatever dies wherever: the branch shows the old commit or the new one, whole; n
 and nothing dangles; and the next writer works, without anybody doing anything about it.
 """
 
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.owner import Owner
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.snapshot import open_pin
 from omnigraph.commit.workbench import Workbench
-from omnigraph.effects import REAL
-from omnigraph.engine.opening import Settings, create
-from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import Handle, Mark, Staged
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.faults import Crash, CrashAt, When, watch_stores
 from omnigraph.testing.invariants import check_graph
+from omnigraph.testing.writing import (
+    COMPANY,
+    PERSON,
+    mortal_bench,
+    names_in,
+    new_graph,
+    stores_at,
+    write,
+)
 
-SCHEMA = "node Person { name: String @key }  node Company { name: String @key }"
-PERSON, COMPANY = TableKey("node:Person"), TableKey("node:Company")
 SIDE = BranchName("side")
-
-
-def stores_at(root: Path) -> Stores:
-    return open_stores(str(root), REAL, durability=Durability.RELAXED)
-
-
-def bench_of(stores: Stores) -> Workbench:
-    """A writer whose process counts as dead as soon as it stops: every test process is alive."""
-    return Workbench(stores, Bases(stores), owner=mortal())
-
-
-def mortal() -> Owner:
-    """A process of an earlier boot of this machine."""
-    return Owner(host=socket.gethostname(), boot_id="another boot", pid=1, pid_start=1)
-
-
-def appending(stores: Stores, name: str) -> Callable[[Handle, Mark], Staged]:
-    def stage(handle: Handle, mark: Mark) -> Staged:
-        rows = pa.table({"id": [name], "name": [name]}, schema=handle.schema)
-        return stores.tables.stage_append(handle, rows, mark)
-
-    return stage
-
-
-def write(bench: Workbench, branch: BranchName, name: str) -> None:
-    """Add one row to both tables, in one commit."""
-    keys = (PERSON, COMPANY)
-    heal(bench)
-    with hold(bench, branch, keys) as held:
-        pins = held.base.manifest.pins
-        change = Change(
-            WriterKind.MUTATION,
-            branch,
-            tuple(
-                TableWrite(key, pins[key].version, (appending(bench.stores, name),)) for key in keys
-            ),
-            actor="writer",
-        )
-        run(held, change)
-
-
-def names(stores: Stores, key: TableKey, branch: BranchName) -> set[str]:
-    pin = Bases(stores).current(branch).manifest.pins[key]
-    return {row["id"] for row in stores.tables.read(open_pin(stores, pin)).to_pylist()}
 
 
 @dataclass(frozen=True)
@@ -89,16 +41,16 @@ class Case:
     branch: BranchName
 
     def prepare(self) -> None:
-        graph = create(str(self.root), SCHEMA, settings=Settings(durability=Durability.RELAXED))
-        write(bench_of(stores_at(self.root)), MAIN, "first")
+        graph = new_graph(self.root)
+        write(mortal_bench(stores_at(self.root)), "first")
         if self.branch != MAIN:
             graph.create_branch(self.branch)
 
     def check(self) -> bool:
         """Everything that must hold, and whether the write is there."""
         stores = stores_at(self.root)
-        people = names(stores, PERSON, self.branch)
-        assert people == names(stores, COMPANY, self.branch), "half a commit is visible"
+        people = names_in(self.root, PERSON, self.branch)
+        assert people == names_in(self.root, COMPANY, self.branch), "half a commit is visible"
         assert people in ({"first"}, {"first", "second"})
         assert check_graph(stores) == []
         assert find_sidecars(stores.objects) == ()
@@ -114,16 +66,16 @@ def test_a_crash_anywhere_leaves_the_old_commit_or_the_new_one(
     for step in count(1):
         case = Case(tmp_path / str(step), branch)
         case.prepare()
-        survived = survives(case, lambda bench: write(bench, branch, "second"), step, when)
+        survived = survives(case, lambda bench: write(bench, "second", branch=branch), step, when)
         if survived:
             assert case.check()
             break
-        heal(bench_of(stores_at(case.root)))
+        heal(mortal_bench(stores_at(case.root)))
         landed = case.check()
         seen.add(landed)
-        write(bench_of(stores_at(case.root)), branch, "third")
+        write(mortal_bench(stores_at(case.root)), "third", branch=branch)
         expected = {"first", "third"} | ({"second"} if landed else set())
-        assert names(stores_at(case.root), PERSON, branch) == expected
+        assert names_in(case.root, PERSON, branch) == expected
         assert check_graph(stores_at(case.root)) == []
     assert seen == {True, False}
 
@@ -131,7 +83,7 @@ def test_a_crash_anywhere_leaves_the_old_commit_or_the_new_one(
 def survives(case: Case, work: Callable[[Workbench], object], step: int, when: When) -> bool:
     fault = CrashAt(step, when)
     try:
-        work(bench_of(watch_stores(stores_at(case.root), fault)))
+        work(mortal_bench(watch_stores(stores_at(case.root), fault)))
     except Crash:
         return False
     return True
@@ -145,10 +97,10 @@ def test_recovery_may_die_anywhere_too(tmp_path: Path, when: When, branch: Branc
         for again in count(1):
             case = Case(tmp_path / f"{step}-{again}", branch)
             case.prepare()
-            if survives(case, lambda bench: write(bench, branch, "second"), step, when):
+            if survives(case, lambda bench: write(bench, "second", branch=branch), step, when):
                 return
             recovered = survives(case, heal, again, when)
-            heal(bench_of(stores_at(case.root)))
+            heal(mortal_bench(stores_at(case.root)))
             case.check()
             if recovered:
                 break
@@ -159,12 +111,12 @@ def test_a_recovery_is_recorded_once(tmp_path: Path) -> None:
     for step in count(1):
         case = Case(tmp_path / str(step), MAIN)
         case.prepare()
-        if survives(case, lambda bench: write(bench, MAIN, "second"), step, When.AFTER):
+        if survives(case, lambda bench: write(bench, "second"), step, When.AFTER):
             break
         stores = stores_at(case.root)
         left = find_sidecars(stores.objects)
-        heal(bench_of(stores))
-        heal(bench_of(stores_at(case.root)))
+        heal(mortal_bench(stores))
+        heal(mortal_bench(stores_at(case.root)))
         rows = read_audit(stores).to_pylist()
         commits = Bases(stores).current(MAIN).manifest.log.commits
         signed = [each for each in commits if each.actor == ACTOR]

@@ -9,47 +9,29 @@ import signal
 import time
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.leases import Timing
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.snapshot import open_pin
-from omnigraph.commit.workbench import Workbench
-from omnigraph.effects import REAL
-from omnigraph.engine.opening import Settings, create
 from omnigraph.errors import LeaseHeld
-from omnigraph.ids import MAIN, TableKey
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import Handle, Mark, Staged
+from omnigraph.ids import MAIN
 from omnigraph.testing.faults import watch_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.processes import Process, Raised, launch
+from omnigraph.testing.writing import (
+    COMPANY,
+    PERSON,
+    bench_of,
+    names_in,
+    new_graph,
+    stores_at,
+    write,
+)
 
-PERSON, COMPANY = TableKey("node:Person"), TableKey("node:Company")
-KEYS = (PERSON, COMPANY)
 TIMING = Timing(ttl_ms=400, heartbeat_ms=100, wait_ms_max=200, poll_ms=2)
-
-
-def stores_at(root: Path) -> Stores:
-    return open_stores(str(root), REAL, durability=Durability.RELAXED)
-
-
-def write(bench: Workbench, name: str) -> None:
-    def stage(handle: Handle, mark: Mark) -> Staged:
-        rows = pa.table({"id": [name], "name": [name]}, schema=handle.schema)
-        return bench.stores.tables.stage_append(handle, rows, mark)
-
-    with hold(bench, MAIN, KEYS) as held:
-        pins = held.base.manifest.pins
-        writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in KEYS)
-        run(held, Change(WriterKind.MUTATION, MAIN, writes, actor="zombie"))
 
 
 class StopAt:
@@ -71,7 +53,7 @@ class StopAt:
 
 def write_and_freeze(root: Path, call: str, nth: int) -> None:
     stores = watch_stores(stores_at(root), StopAt(call, nth))
-    write(Workbench(stores, Bases(stores), timing=TIMING), "zombie")
+    write(bench_of(stores, TIMING), "zombie")
 
 
 def await_frozen(process: Process[None]) -> None:
@@ -80,11 +62,6 @@ def await_frozen(process: Process[None]) -> None:
             return
         time.sleep(0.005)
     raise AssertionError("it never froze")
-
-
-def names(stores: Stores, key: TableKey) -> set[str]:
-    pin = Bases(stores).current(MAIN).manifest.pins[key]
-    return {row["id"] for row in stores.tables.read(open_pin(stores, pin)).to_pylist()}
 
 
 @pytest.mark.parametrize(
@@ -101,34 +78,29 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
     tmp_path: Path, call: str, nth: int, *, landed: bool
 ) -> None:
     root = tmp_path / "g"
-    schema = "node Person { name: String @key }  node Company { name: String @key }"
-    create(str(root), schema, settings=Settings(durability=Durability.RELAXED))
+    new_graph(root)
     zombie = launch(write_and_freeze, root, call, nth)
     zombie.await_ready()
     zombie.begin()
     await_frozen(zombie)
 
-    stores = stores_at(root)
-    bench = Workbench(stores, Bases(stores), timing=TIMING)
+    bench = bench_of(stores_at(root), TIMING)
     with pytest.raises(LeaseHeld, match=f"process {zombie.pid}"):
         write(bench, "too early")
     time.sleep(TIMING.ttl_ms * 2 / 1000)
-    heal(bench)
     write(bench, "heir")
     expected = {"heir", "zombie"} if landed else {"heir"}
-    assert names(stores, PERSON) == names(stores, COMPANY) == expected
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
 
     os.kill(zombie.pid, signal.SIGCONT)
     outcome = zombie.finish(20)
     if call != "objects.delete":
         assert isinstance(outcome, Raised)
         assert outcome.kind in ("LeaseLost", "Fenced", "ExpectedVersionMismatch", "OutcomeUnknown")
-    assert names(stores_at(root), PERSON) == names(stores_at(root), COMPANY) == expected
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
 
-    late = Workbench(stores_at(root), Bases(stores_at(root)), timing=TIMING)
-    heal(late)
-    write(late, "later")
-    assert names(stores_at(root), PERSON) == names(stores_at(root), COMPANY) == expected | {"later"}
+    write(bench_of(stores_at(root), TIMING), "later")
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == expected | {"later"}
     assert check_graph(stores_at(root)) == []
     assert find_sidecars(stores_at(root).objects) == ()
 
@@ -136,24 +108,20 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
 def test_a_note_without_movement_is_recovered_too_and_fences_its_writer(tmp_path: Path) -> None:
     """Nothing had moved, so nothing conflicts; only the recovery commit stands in the way (D2)."""
     root = tmp_path / "g"
-    create(
-        str(root),
-        "node Person { name: String @key }  node Company { name: String @key }",
-        settings=Settings(durability=Durability.RELAXED),
-    )
+    new_graph(root)
     zombie = launch(write_and_freeze, root, "tables.commit_exact", 1)
     zombie.await_ready()
     zombie.begin()
     await_frozen(zombie)
     time.sleep(TIMING.ttl_ms * 2 / 1000)
     stores = stores_at(root)
-    (recovery,) = heal(Workbench(stores, Bases(stores), timing=TIMING))
+    (recovery,) = heal(bench_of(stores, TIMING))
     assert recovery.outcomes == ()
     assert Bases(stores).current(MAIN).manifest.log.commits[-1].actor == ACTOR
 
     os.kill(zombie.pid, signal.SIGCONT)
     assert isinstance(zombie.finish(20), Raised)
-    assert names(stores_at(root), PERSON) == set()
-    write(Workbench(stores, Bases(stores), timing=TIMING), "heir")
-    assert names(stores_at(root), PERSON) == {"heir"}
+    assert names_in(root, PERSON) == set()
+    write(bench_of(stores, TIMING), "heir")
+    assert names_in(root, PERSON) == {"heir"}
     assert check_graph(stores_at(root)) == []

@@ -1,9 +1,9 @@
 """Graphs in real places: a folder, and a bucket behind a real endpoint."""
 
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -23,13 +23,8 @@ def bucket() -> Iterator[dict[str, str]]:
     server.start()
     host, port = server.get_host_and_port()
     address = f"http://{host}:{port}"
-    boto3.client(
-        "s3",
-        endpoint_url=address,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    ).create_bucket(Bucket=BUCKET)
+    create_bucket = urllib.request.Request(f"{address}/{BUCKET}", method="PUT")
+    urllib.request.urlopen(create_bucket).close()
     yield {
         "aws_access_key_id": "test",
         "aws_secret_access_key": "test",

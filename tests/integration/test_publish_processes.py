@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.testing.processes import Died, Raised, Returned, TimedOut, launch, race, values_of
+from omnigraph.testing.processes import (
+    Died,
+    Process,
+    Raised,
+    Returned,
+    TimedOut,
+    launch,
+    race,
+    values_of,
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,8 @@ def test_answers_come_back_from_processes_of_their_own() -> None:
 
 
 def test_what_is_raised_is_reported_and_does_not_hide_the_others() -> None:
-    raised, returned = race([launch(fail, "the reason"), launch(answer, "fine")])
+    runners: list[Process[object]] = [launch(fail, "the reason"), launch(answer, "fine")]
+    raised, returned = race(runners)
     assert isinstance(raised, Raised)
     assert raised.kind == "LookupError"
     assert "the reason" in raised.report

@@ -1,16 +1,16 @@
 """Many writers publish to one branch: one history comes of it, with every commit in it once."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from omnigraph.commit.base import Bases
 from omnigraph.commit.publish import Publication, Published, publish
 from omnigraph.commit.snapshot import snapshot_at_commit
-from omnigraph.errors import Contention, ExpectedVersionMismatch
-from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.errors import ExpectedVersionMismatch
+from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.storage.stores import Stores
 from omnigraph.testing.invariants import check_manifests
 from omnigraph.testing.processes import launch, race, values_of
@@ -78,7 +78,7 @@ def publish_against(place: Place, version: int) -> tuple[str, str, int, int] | s
         MAIN,
         (intent := new_intent(),),
         (pin_at(A, version + 1), pin_at(B, version + 1)),
-        expected={TableKey("node:A"): version},  # type: ignore[dict-item]  # a number will do
+        expected={A: Version(version)},
     )
     try:
         publish_patiently(stores, Bases(stores), publication)
@@ -99,9 +99,9 @@ def check_history(place: Place, acknowledged: list[Acknowledged], *, branch: Bra
     before = [each for each in history if each.parent is None or each.branch != branch]
     told = [each.commit_id for each in acknowledged]
     assert sorted(each.id for each in history[len(before) :]) == sorted(told)
-    commits = {each.id: each for each in history}
+    commits = {str(each.id): each for each in history}
     for each in acknowledged:
-        commit = commits[each.commit_id]  # type: ignore[index]  # ids are strings
+        commit = commits[each.commit_id]
         assert commit.manifest_version == each.manifest_version
         snapshot = snapshot_at_commit(stores, commit)
         assert snapshot.commit == commit
@@ -181,9 +181,7 @@ def test_of_processes_with_one_expectation_one_wins_and_the_others_are_told_what
 def test_of_threads_with_one_expectation_one_wins_every_round(place: Place) -> None:
     for version in range(1, 6):
         with ThreadPoolExecutor(6) as threads:
-            asked: list[Callable[[], tuple[str, str, int, int] | str]]
-            asked = [lambda at=version: publish_against(place, at)] * 6  # type: ignore[misc]
-            answers = list(threads.map(lambda ask: ask(), asked))
+            answers = list(threads.map(partial(publish_against, place), [version] * 6))
         one_winner(answers, place, version)
     assert check_manifests(place.open()) == []
 
@@ -196,34 +194,11 @@ def test_of_processes_with_one_expectation_in_a_bucket_one_wins(cloud_place: Pla
 def test_a_table_that_is_not_there_is_expected_at_zero(place: Place) -> None:
     stores = place.open()
     unknown = TableKey("node:Unknown")
+
+    def expecting(version: int) -> Publication:
+        return Publication(MAIN, (new_intent(),), expected={unknown: Version(version)})
+
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(
-            stores,
-            Bases(stores),
-            Publication(MAIN, (new_intent(),), expected={unknown: 3}),  # type: ignore[dict-item]
-        )
+        publish(stores, Bases(stores), expecting(3))
     assert (caught.value.table_key, caught.value.expected, caught.value.actual) == (unknown, 3, 0)
-    publish(stores, Bases(stores), Publication(MAIN, (new_intent(),), expected={unknown: 0}))  # type: ignore[dict-item]
-
-
-def test_contention_is_told_apart_from_a_table_that_moved(place: Place) -> None:
-    """Writers that expect nothing are only ever told to come again."""
-    racers = [launch(count_contentions, place, 10) for _ in range(4)]
-    assert all(each >= 0 for each in values_of(race(racers)))
-    assert len(Bases(place.open()).current(MAIN).manifest.log.commits) == 41
-
-
-def count_contentions(place: Place, commits: int) -> int:
-    stores = place.open()
-    bases = Bases(stores)
-    contentions = 0
-    for _ in range(commits):
-        publication = lineage_only()
-        while True:
-            try:
-                publish(stores, bases, publication)
-                break
-            except Contention as error:
-                assert error.attempts == 6  # noqa: PT017 - in another process
-                contentions += 1
-    return contentions
+    publish(stores, Bases(stores), expecting(0))

@@ -35,6 +35,8 @@ class Base:
     handle: Handle
     manifest: Manifest
     identifier: str
+    durable: Handle | None = None
+    """The newest version of it that this process knows to have reached the disk."""
 
 
 def manifest_ref(branch: BranchName) -> TableRef:
@@ -85,7 +87,7 @@ def _advance(stores: Stores, known: Base, handle: Handle) -> Base:
     branch = known.manifest.branch
     check_stamp(handle, branch)
     manifest = _read_on(stores, known, handle) or scan_manifest(stores, handle, branch)
-    return Base(handle, manifest, known.identifier)
+    return Base(handle, manifest, known.identifier, known.durable)
 
 
 def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:

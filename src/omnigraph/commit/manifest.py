@@ -246,7 +246,7 @@ def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
     return rows.select(LOG_COLUMNS).filter(_is_kind(rows, kind))
 
 
-def _is_kind(rows: pa.Table, kind: str) -> "pa.ChunkedArray[pa.BooleanScalar]":
+def _is_kind(rows: pa.Table, kind: str) -> pa.BooleanArray:
     return pc.equal(rows["object_type"], pa.scalar(kind))
 
 
@@ -290,10 +290,10 @@ def _last_of_each_key(
 ) -> Iterator[tuple[Any, ...]]:
     """The given columns of the row with the greatest version, of each table key in rows of a kind.
 
-    Numbers and keys first, and the rest only of the rows that are wanted: a manifest holds a row for
-    every version a table ever had.
+    Numbers and keys first, and the rest only of the rows that are wanted: a manifest holds a row
+    for every version a table ever had.
     """
-    places = pc.indices_nonzero(_is_kind(rows, kind))
+    places = pc.indices_nonzero(_is_kind(rows, kind)).to_numpy()
     numbers = rows["table_version"].take(places)
     if numbers.null_count:
         raise ManifestCorrupt(kind, reason="one of them has no version")
@@ -302,5 +302,5 @@ def _last_of_each_key(
     last = np.empty(len(keys.dictionary), np.int64)
     # Of several values for one place the last assigned stays, which is the greatest.
     last[keys.indices.to_numpy()[ascending]] = ascending
-    chosen = rows.select(columns).take(places.take(pa.array(last)))
+    chosen = rows.select(columns).take(places[last])
     yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)

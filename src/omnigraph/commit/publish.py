@@ -66,9 +66,8 @@ def publish(stores: Stores, bases: Bases, publication: Publication) -> Published
         base = migrate(stores, base)
         landed = _find_landed(base, publication)
         if len(landed) == len(publication.intents):
-            published = _acknowledge(stores, base, landed)
-        else:
-            published = _attempt(stores, base, publication, landed)
+            return _acknowledge(stores, base, landed)
+        published = _attempt(stores, base, publication, landed)
         if published is not None:
             bases.remember(published.base)
             return published

@@ -14,7 +14,7 @@ All tables go forward, or all of them go back. The caller holds their leases.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.commit import audit
@@ -247,6 +247,14 @@ def restore(bench: Workbench, head: Handle, *, to: Version, recovers: OperationI
         head = tables.open_at(head.ref)
 
 
+def _leave_others(write: PinnedWrite, found: Found) -> Found:
+    """A table that somebody else moved, and we did not, is none of our business."""
+    ours = any(each.uuid in write.transactions for each in found.since)
+    if found.verdict is PinClass.INVARIANT_VIOLATION and found.since and not ours:
+        return replace(found, verdict=PinClass.NO_MOVEMENT)
+    return found
+
+
 def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
     """Take an operation of our own back, while we hold its leases.
 
@@ -256,7 +264,7 @@ def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
     if base is None:
         remove_sidecar(bench.stores.objects, sidecar.operation_id)
         return
-    found = [_look(bench, base, sidecar, each) for each in sidecar.writes]
+    found = [_leave_others(each, _look(bench, base, sidecar, each)) for each in sidecar.writes]
     if PinClass.INVARIANT_VIOLATION in {each.verdict for each in found}:
         raise _violation(sidecar, found)
     if all(each.head is None or each.verdict is PinClass.NO_MOVEMENT for each in found):

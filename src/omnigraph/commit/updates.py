@@ -102,9 +102,9 @@ def successor(
     carried = [each for intent in intents for each in intent.carried]
     rows = [*map(_update_row, ordered), *map(_commit_row, commits)]
     rows += [_head_row(base.branch, commits[-1]), *map(_ancestor_row, carried)]
-    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    written = pa.Table.from_pylist(rows, schema=SCHEMA)
     return Successor(
-        rows=table,
+        rows=written,
         manifest=Manifest(
             base.branch,
             version,
@@ -112,8 +112,8 @@ def successor(
             MappingProxyType(latest),
             MappingProxyType(tombstones),
             base.log.extended(
-                table.slice(len(ordered), len(commits)),
-                table.slice(table.num_rows - len(carried)),
+                written.slice(len(ordered), len(commits)),
+                written.slice(written.num_rows - len(carried)),
                 newest=commits[-1],
             ),
         ),

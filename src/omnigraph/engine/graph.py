@@ -9,8 +9,10 @@ from enum import Enum
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
+from omnigraph.commit.audit import Recovery
 from omnigraph.commit.base import Bases, manifest_ref
 from omnigraph.commit.records import Commit
+from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import (
     Snapshot,
@@ -90,6 +92,15 @@ class Graph:
     @property
     def schema_source(self) -> str:
         return self._contract.source
+
+    def refresh(self) -> tuple[Recovery, ...]:
+        """Finish or undo whatever dead writers left behind; what was done about each.
+
+        Every write does this first, so calling it is never necessary. Raises SidecarCorrupt,
+        SidecarTooNew, InvariantViolated, OpenedReadOnly.
+        """
+        self.check_writable()
+        return heal(self._bench)
 
     # reading
 

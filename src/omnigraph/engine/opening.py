@@ -113,7 +113,10 @@ def open_in(stores: Stores, mode: Mode) -> Graph:
         bases.remember(migrate(stores, base))
         if found.ir is None:
             _record_contract(stores, contract.files())
-    return Graph(stores, bases, contract, mode)
+    graph = Graph(stores, bases, contract, mode)
+    if mode is Mode.READ_WRITE:
+        graph.refresh()
+    return graph
 
 
 def _read_main(stores: Stores, bases: Bases) -> Base:

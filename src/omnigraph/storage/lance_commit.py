@@ -14,7 +14,7 @@ from lance.optimize import Compaction
 
 from omnigraph.errors import OmnigraphError, ReplyLost
 from omnigraph.storage import lance_files, layout
-from omnigraph.storage.durability import flush_files
+from omnigraph.storage.durability import RelaxedDisk, flush_files
 from omnigraph.storage.lance_history import find_marked
 from omnigraph.storage.lance_stage import LancePayload, write_rows
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
@@ -245,9 +245,10 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
     return Landed(compacted) if is_exact else Elsewhere(compacted)
 
 
-def harden(store: LanceStore, handle: LanceHandle) -> None:
-    if not store.root.is_local:
+def harden(store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None) -> None:
+    if not store.root.is_local or isinstance(store.disk, RelaxedDisk):
         return
     with translating(handle.ref, "flush"):
-        files = lance_files.reachable(handle.dataset)
+        known = set() if beyond is None else set(lance_files.reachable(beyond.dataset))
+        files = [each for each in lance_files.reachable(handle.dataset) if each not in known]
         flush_files(store.disk, files, below=Path(store.root.locate(handle.ref.path)))

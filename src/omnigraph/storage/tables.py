@@ -481,8 +481,8 @@ class Tables(Protocol):
         """
         ...
 
-    def harden(self, handle: Handle) -> None:
-        """Flush every file of this version that this process does not know to be flushed."""
+    def harden(self, handle: Handle, *, beyond: Handle | None = None) -> None:
+        """Flush every file of this version, except those of a version known to be flushed."""
         ...
 
     # branches

@@ -159,8 +159,9 @@ class LanceTables:
     def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
         return lance_commit.restore(self.store, _own(head), to=to, mark=mark)
 
-    def harden(self, handle: Handle) -> None:
-        lance_commit.harden(self.store, _own(handle))
+    def harden(self, handle: Handle, *, beyond: Handle | None = None) -> None:
+        known = None if beyond is None else _own(beyond)
+        lance_commit.harden(self.store, _own(handle), beyond=known)
 
     # branches
 

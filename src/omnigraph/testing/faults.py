@@ -151,6 +151,22 @@ class CrashAt:
 
 
 @dataclass
+class CrashOn:
+    """Dies at the first call of one name, before it happens; every later call dies too."""
+
+    call: str
+    dead: bool = False
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self.dead |= call == self.call
+        if self.dead:
+            raise Crash(call)
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        pass
+
+
+@dataclass
 class FailAt:
     """The n-th write fails, once, without having happened. The process lives on."""
 
@@ -164,6 +180,26 @@ class FailAt:
 
     def after(self, call: str, *, is_write: bool) -> None:
         pass
+
+
+@dataclass
+class FailOn:
+    """Calls of one name fail, so many times, before or after they happened. We live on."""
+
+    call: str
+    times: int = 1
+    when: When = When.BEFORE
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self._fail_if(call, When.BEFORE)
+
+    def after(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self._fail_if(call, When.AFTER)
+
+    def _fail_if(self, call: str, when: When) -> None:
+        if call == self.call and self.when is when and self.times:
+            self.times -= 1
+            raise StorageFailure("carry out", subject=call, reason="the test said so")
 
 
 def sweep(when: When, run: Callable[[CrashAt], None]) -> Iterator[CrashAt]:

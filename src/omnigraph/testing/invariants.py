@@ -48,7 +48,7 @@ def check_graph(stores: Stores) -> list[Finding]:
 def check_manifests(stores: Stores) -> list[Finding]:
     """Rules 1 to 4: what a graph says about itself."""
     judged: dict[tuple[BranchName, int, str], str | None] = {}
-    findings = []
+    findings: list[Finding] = []
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
         findings += _find_repeated_rows(stores, branch)
@@ -79,7 +79,7 @@ def _find_repeated_rows(stores: Stores, branch: BranchName) -> Iterator[Finding]
     rows = stores.tables.read(handle, ScanRequest(columns=("object_id",)))
     for object_id, count in Counter(rows["object_id"].to_pylist()).items():
         if count > 1:
-            yield Finding(branch, object_id, f"stands in {count} rows")
+            yield Finding(branch, str(object_id), f"stands in {count} rows")
 
 
 def _find_breaks(manifest: Manifest) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[Finding]:
         return
     request = ScanRequest(columns=("metadata",), where=f"object_id = 'graph_head:{branch}'")
     rows = stores.tables.read(stores.tables.open_at(manifest_ref(branch)), request)
-    named = [json.loads(text)["head_commit_id"] for text in rows["metadata"].to_pylist()]
+    named = [json.loads(str(text))["head_commit_id"] for text in rows["metadata"].to_pylist()]
     if named != [head.id]:
         yield Finding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
 

@@ -141,7 +141,8 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 # ── inside the child ─────────────────────────────────────────────────────────────────────────────
 
 
-def _serve(module_name: str, file: str) -> None:
+def serve(module_name: str, file: str) -> None:
+    """What a child does: read the request, stand at the gate, answer."""
     # Whatever is printed must not mix with the answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -187,4 +188,4 @@ def _load(name: str, file: str) -> ModuleType:
 
 if __name__ == "__main__":
     # Under its importable name, or the classes of the answer would belong to `__main__`.
-    importlib.import_module("omnigraph.testing.processes")._serve(*sys.argv[1:])
+    importlib.import_module("omnigraph.testing.processes").serve(*sys.argv[1:])

@@ -1,0 +1,388 @@
+"""Sidecars of every kind and in every state, and stores that fail while they are dealt with."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.audit import RecoveryKind, read_audit
+from omnigraph.commit.base import Bases
+from omnigraph.commit.records import Commit
+from omnigraph.commit.recovery import heal
+from omnigraph.commit.resolve import ACTOR, recovery_commit_id
+from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.engine.graph import Mode
+from omnigraph.engine.opening import open_in
+from omnigraph.errors import (
+    ConflictError,
+    DriftFound,
+    ExpectedVersionMismatch,
+    InvariantViolated,
+    OutcomeUnknown,
+    SidecarCorrupt,
+    SidecarTooNew,
+    StorageFailure,
+)
+from omnigraph.ids import MAIN, BranchName, OperationId
+from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Landed, Mark, TableRef
+from omnigraph.testing.faults import (
+    Crash,
+    CrashOn,
+    FailOn,
+    Recorder,
+    When,
+    watch_stores,
+)
+from omnigraph.testing.folders import read_folder
+from omnigraph.testing.invariants import check_graph
+from omnigraph.testing.writing import (
+    BOTH,
+    COMPANY,
+    PERSON,
+    appending,
+    mortal_bench,
+    names_in,
+    new_graph,
+    stores_at,
+    write,
+)
+
+OLD = OperationId("01JZ8Q4T9K6V3M2N7R5W1X0ABC")
+SIDE = BranchName("side")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    new_graph(tmp_path / "g")
+    write(mortal_bench(stores_at(tmp_path / "g")), "first")
+    return tmp_path / "g"
+
+
+def head(root: Path, branch: BranchName = MAIN) -> Commit:
+    found = Bases(stores_at(root)).current(branch).manifest.head
+    assert found is not None
+    return found
+
+
+def move(root: Path, key: object, name: str, branch: str | None = None) -> int:
+    """Move a table as the reference would: no note of ours, no name we know."""
+    bench = mortal_bench(stores_at(root))
+    path = Bases(bench.stores).current(MAIN).manifest.paths[key]  # type: ignore[index]  # a key
+    handle = bench.stores.tables.open_at(TableRef(path, branch))
+    staged = appending(bench, name)(handle, Mark(bench.stores.effects.new_id()))
+    outcome = bench.stores.tables.commit_exact(staged)
+    assert isinstance(outcome, Landed)
+    return outcome.handle.version
+
+
+def leave_old_note(
+    root: Path, *, version: int = 2, kind: str = "Mutation", **facts: object
+) -> None:
+    """A sidecar as the reference writes it, for both tables, which are at version 2."""
+    tables = [
+        {
+            "table_key": key,
+            "table_path": f"/elsewhere/{key}",
+            "expected_version": 2,
+            "post_commit_pin": 3,
+            **facts,
+        }
+        for key in BOTH
+    ]
+    document = {
+        "schema_version": version,
+        "operation_id": OLD,
+        "started_at": "1782400000123456",
+        "branch": None,
+        "actor_id": "act-old",
+        "writer_kind": kind,
+        "tables": tables,
+    }
+    stores_at(root).objects.put_over(f"__recovery/{OLD}.json", json.dumps(document).encode())
+
+
+# ── sidecars of the reference ────────────────────────────────────────────────────────────────────
+
+
+def test_an_old_write_that_finished_its_tables_goes_forward(root: Path) -> None:
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+    before = head(root)
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    assert recovery.kind is RecoveryKind.ROLLED_FORWARD
+    assert [(each.before, each.after) for each in recovery.outcomes] == [(2, 3), (2, 3)]
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first", "old"}
+    assert (head(root).actor, head(root).parent) == (ACTOR, before.id)
+    check_recovered(root, "RolledForward")
+
+
+def test_an_old_write_that_moved_one_table_of_two_goes_back(root: Path) -> None:
+    leave_old_note(root)
+    move(root, PERSON, "old")
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    assert recovery.kind is RecoveryKind.ROLLED_BACK
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first"}
+    check_recovered(root, "RolledBack")
+
+
+def test_an_old_write_that_went_too_far_goes_back(root: Path) -> None:
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+        move(root, key, "older")
+    heal(mortal_bench(stores_at(root)))
+    assert names_in(root, PERSON) == {"first"}
+    check_recovered(root, "RolledBack")
+
+
+def test_an_old_note_that_moved_nothing_is_only_recorded(root: Path) -> None:
+    leave_old_note(root)
+    versions = Bases(stores_at(root)).current(MAIN).manifest.pins
+    heal(mortal_bench(stores_at(root)))
+    assert Bases(stores_at(root)).current(MAIN).manifest.pins == versions
+    check_recovered(root, "RolledBack")
+
+
+def test_an_old_note_whose_work_is_visible_is_recorded_as_forward(root: Path) -> None:
+    leave_old_note(root, expected_version=1, post_commit_pin=2)
+    heal(mortal_bench(stores_at(root)))
+    check_recovered(root, "RolledForward")
+
+
+@pytest.mark.parametrize(
+    ("version", "confirmed", "kind"),
+    [
+        (1, {}, "RolledForward"),
+        (2, {}, "RolledBack"),
+        (2, {"confirmed_version": 4}, "RolledForward"),
+    ],
+)
+def test_an_old_merge_goes_forward_only_where_it_said_how_far_it_got(
+    root: Path, version: int, confirmed: dict[str, int], kind: str
+) -> None:
+    leave_old_note(root, version=version, kind="BranchMerge", **confirmed)
+    for key in BOTH:
+        move(root, key, "merged")
+        move(root, key, "too")
+    heal(mortal_bench(stores_at(root)))
+    check_recovered(root, kind)
+
+
+def check_recovered(root: Path, kind: str) -> None:
+    """What must hold after any recovery."""
+    stores = stores_at(root)
+    assert find_sidecars(stores.objects) == ()
+    (row,) = read_audit(stores).to_pylist()
+    assert (row["recovery_kind"], row["operation_id"]) == (kind, OLD)
+    assert row["recovery_for_actor"] == "act-old"
+    assert row["graph_commit_id"] == head(root).id == recovery_commit_id(OLD)
+    assert check_graph(stores) == []
+    files = read_folder(root)
+    open_in(stores_at(root), Mode.READ_WRITE)
+    assert read_folder(root) == files, "an immediate reopen changes something"
+    write(mortal_bench(stores_at(root)), "next")
+    assert "next" in names_in(root, PERSON)
+
+
+# ── notes that cannot be used ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", SidecarCorrupt),
+        (b'{"schema_version": 3', SidecarCorrupt),
+        (b'{"schema_version": 9}', SidecarTooNew),
+    ],
+)
+def test_a_note_nobody_understands_stops_writers_and_stays(
+    root: Path, data: bytes, error: type[Exception]
+) -> None:
+    stores = stores_at(root)
+    stores.objects.put_over(f"__recovery/{OLD}.json", data)
+    with pytest.raises(error, match=OLD):
+        write(mortal_bench(stores), "blocked")
+    with pytest.raises(error):
+        open_in(stores_at(root), Mode.READ_WRITE)
+    assert open_in(stores_at(root), Mode.READ_ONLY).snapshot().pins
+    assert find_sidecars(stores.objects) == (OLD,)
+
+
+def test_half_a_put_is_invisible(root: Path) -> None:
+    folder = root / "__recovery"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{OLD}.json#123").write_bytes(b'{"schema_ver')
+    write(mortal_bench(stores_at(root)), "second")
+    assert names_in(root, PERSON) == {"first", "second"}
+
+
+def test_a_table_behind_what_its_branch_shows_stops_everything(root: Path) -> None:
+    leave_old_note(root)
+    pin = Bases(stores_at(root)).current(MAIN).manifest.pins[PERSON]
+    newest = max((root / pin.path / "_versions").glob("*.manifest"), key=lambda p: -int(p.stem))
+    newest.unlink()
+    (root / pin.path / "_versions" / "latest_version_hint.json").unlink(missing_ok=True)
+    with pytest.raises((InvariantViolated, StorageFailure)):
+        heal(mortal_bench(stores_at(root)))
+    assert find_sidecars(stores_at(root).objects) == (OLD,)
+
+
+# ── branches that went away ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back(
+    root: Path, *, again: bool
+) -> None:
+    graph = open_in(stores_at(root), Mode.READ_WRITE)
+    graph.create_branch("side")
+    # Armed, both tables moved on the branch's own forks, not published.
+    stores = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    with pytest.raises(Crash):
+        write(mortal_bench(stores), "lost", branch=SIDE)
+    stores_at(root).tables.clear_branch("__manifest", "side")
+    if again:
+        main = stores_at(root).tables.open_at(TableRef("__manifest"))
+        stores_at(root).tables.fork(main, "side")
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    assert recovery.kind is RecoveryKind.ORPHANED
+    assert head(root).id == recovery.commit_id
+    if again:
+        assert names_in(root, PERSON, SIDE) == {"first"}
+        write(mortal_bench(stores_at(root)), "second", branch=SIDE)
+        assert names_in(root, PERSON, SIDE) == {"first", "second"}
+    assert heal(mortal_bench(stores_at(root))) == ()
+
+
+# ── stores that fail ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_note_that_cannot_be_written_stops_the_write_before_anything_moved(root: Path) -> None:
+    before = names_in(root, PERSON), head(root)
+    stores = watch_stores(stores_at(root), FailOn("objects.put_over"))
+    with pytest.raises(StorageFailure):
+        write(mortal_bench(stores), "lost")
+    assert (names_in(root, PERSON), head(root)) == before
+    assert check_graph(stores_at(root)) == []
+    write(mortal_bench(stores_at(root)), "second")
+    assert names_in(root, PERSON) == {"first", "second"}
+
+
+def test_a_note_that_cannot_be_removed_does_not_fail_the_write(root: Path) -> None:
+    stores = watch_stores(stores_at(root), FailOn("objects.delete"))
+    write(mortal_bench(stores), "second")
+    assert len(find_sidecars(stores.objects)) == 1
+    write(mortal_bench(stores_at(root)), "third")
+    assert find_sidecars(stores.objects) == ()
+    assert names_in(root, PERSON) == {"first", "second", "third"}
+    (row,) = read_audit(stores_at(root)).to_pylist()
+    assert row["recovery_kind"] == "RolledForward"
+
+
+def test_a_listing_that_fails_is_never_taken_for_an_empty_one(root: Path) -> None:
+    stores = watch_stores(stores_at(root), FailOn("objects.list"))
+    with pytest.raises(StorageFailure):
+        write(mortal_bench(stores), "second")
+    with pytest.raises(StorageFailure):
+        open_in(watch_stores(stores_at(root), FailOn("objects.list")), Mode.READ_WRITE)
+    assert names_in(root, PERSON) == {"first"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["tables.commit_exact", "tables.residual.swap_rows", "tables.stage_append"],
+)
+@pytest.mark.parametrize("when", When)
+def test_a_failing_table_or_manifest_leaves_all_or_nothing_and_no_drift(
+    root: Path, call: str, when: When
+) -> None:
+    """An error is not a death: the writer is there to take its own work back."""
+    stores = watch_stores(stores_at(root), FailOn(call, when=when))
+    try:
+        write(mortal_bench(stores), "second")
+    except (StorageFailure, ConflictError):
+        expected = {"first"}
+    except OutcomeUnknown:
+        # It might have become visible any moment; now it is made so, and known.
+        assert (call, when) == ("tables.residual.swap_rows", When.BEFORE)
+        heal(mortal_bench(stores_at(root)))
+        expected = {"first", "second"}
+    else:
+        expected = {"first", "second"}
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
+    assert find_sidecars(stores_at(root).objects) == ()
+    assert check_graph(stores_at(root)) == []
+
+
+def test_a_failing_audit_is_made_up_for_and_recorded_once(root: Path) -> None:
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+    with pytest.raises(StorageFailure):
+        heal(mortal_bench(watch_stores(stores_at(root), FailOn("tables.stage_create"))))
+    assert len(find_sidecars(stores_at(root).objects)) == 1
+    heal(mortal_bench(stores_at(root)))
+    check_recovered(root, "RolledForward")
+
+
+def test_a_refused_table_commit_is_a_conflict_and_undone(root: Path) -> None:
+    """Somebody moved the second table, without a lease, after the first had moved."""
+
+    class Intruder:
+        left = 2
+
+        def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+            if call == "tables.commit_exact":
+                self.left -= 1
+                if self.left == 0:
+                    move(root, PERSON, "intruder")
+
+        def after(self, call: str, *, is_write: bool) -> None:
+            pass
+
+    with pytest.raises(ExpectedVersionMismatch) as caught:
+        write(mortal_bench(watch_stores(stores_at(root), Intruder())), "second")
+    assert caught.value.table_key == PERSON
+    assert names_in(root, COMPANY) == {"first"}
+    with pytest.raises(DriftFound, match="repair"):
+        write(mortal_bench(stores_at(root)), "third")
+
+
+def test_maintenance_by_another_tool_is_shown_and_not_undone(root: Path) -> None:
+    stores = stores_at(root)
+    pin = Bases(stores).current(MAIN).manifest.pins[PERSON]
+    handle = stores.tables.open_at(TableRef(pin.path))
+    spec = IndexSpec("id", IndexKind.BTREE)
+    staged = stores.tables.stage_indices(handle, [spec], IndexScope.UNCOVERED, Mark("by-hand"))
+    assert staged is not None
+    stores.tables.commit_exact(staged)
+    write(mortal_bench(stores_at(root)), "second")
+    assert names_in(root, PERSON) == {"first", "second"}
+    assert check_graph(stores_at(root)) == []
+
+
+def test_a_reader_resolves_nothing(root: Path) -> None:
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+    calls = Recorder()
+    graph = open_in(watch_stores(stores_at(root), calls), Mode.READ_ONLY)
+    assert graph.snapshot().pins[PERSON].version == 2
+    assert calls.writes == []
+
+
+def test_opening_for_writing_resolves_everything(root: Path) -> None:
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+    open_in(stores_at(root), Mode.READ_WRITE)
+    check_recovered(root, "RolledForward")
+
+
+def test_the_commit_of_a_recovery_follows_from_its_operation() -> None:
+    first = recovery_commit_id(OLD)
+    assert first == recovery_commit_id(OLD)
+    assert len(first) == 26
+    assert first[:10] == OLD[:10]
+    assert first != recovery_commit_id(OperationId(OLD[:-1] + "D"))

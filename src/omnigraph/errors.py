@@ -29,6 +29,7 @@
     │   ├── GraphNotFound         no graph at that place
     │   ├── BranchNotFound        the graph has no branch of that name
     │   ├── TableUnknown          the snapshot shows no table of that key
+    │   ├── OperationNotFound     no pending write and no recovery has that id
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
@@ -137,6 +138,7 @@ class Code(StrEnum):
     SIDECAR_TOO_NEW = "sidecar_too_new"
     INVARIANT_VIOLATED = "invariant_violated"
     DRIFT_FOUND = "drift_found"
+    OPERATION_NOT_FOUND = "operation_not_found"
 
 
 class Finding(Protocol):
@@ -449,6 +451,16 @@ class TableUnknown(NotFoundError):
     def __init__(self, table_key: str) -> None:
         self.table_key = table_key
         super().__init__(f"there is no table {table_key} here")
+
+
+class OperationNotFound(NotFoundError):
+    """No pending write and no recovery has that id."""
+
+    code = Code.OPERATION_NOT_FOUND
+
+    def __init__(self, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(f"no unfinished write {operation_id!r} is known")
 
 
 class CommitNotFound(NotFoundError):

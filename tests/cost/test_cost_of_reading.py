@@ -56,7 +56,9 @@ def test_opening_scans_the_manifest_once_and_reads_the_contract_once(
     assert calls.count("tables.read") == 1
     assert calls.count("tables.open_at") <= 2
     assert calls.count("objects.read") == 3
-    assert set(calls) <= {"tables.read", "tables.open_at", "objects.read"}
+    looks = calls.count("objects.list")
+    assert looks == (1 if mode is Mode.READ_WRITE else 0), "only a writer looks for work to heal"
+    assert set(calls) <= {"tables.read", "tables.open_at", "objects.read", "objects.list"}
 
 
 def test_opening_costs_the_same_whatever_the_graph_holds(tmp_path: Path) -> None:

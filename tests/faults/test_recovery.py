@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.cli.app import run
 from omnigraph.commit.audit import RecoveryKind, read_audit
 from omnigraph.commit.base import Bases
 from omnigraph.commit.records import Commit
@@ -386,3 +387,31 @@ def test_the_commit_of_a_recovery_follows_from_its_operation() -> None:
     assert len(first) == 26
     assert first[:10] == OLD[:10]
     assert first != recovery_commit_id(OperationId(OLD[:-1] + "D"))
+
+
+def test_unfinished_writes_and_their_recoveries_can_be_looked_at(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recovery", "list", str(root)]) == 0
+    assert capsys.readouterr().out == "no write ever failed to finish\n"
+    leave_old_note(root)
+    for key in BOTH:
+        move(root, key, "old")
+    assert run(["recovery", "show", OLD, str(root), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "operation_id": OLD,
+        "state": "unresolved",
+        "writer_kind": "Mutation",
+        "branch": "main",
+        "actor_id": "act-old",
+        "tables": list(BOTH),
+    }
+    open_in(stores_at(root), Mode.READ_WRITE)
+    assert run(["recovery", "list", str(root), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["pending"] == []
+    assert listed["recoveries"][0]["recovery_kind"] == "RolledForward"
+    assert listed["recoveries"][0]["graph_commit_id"] == head(root).id
+    assert run(["commit", "list", str(root), "--filter", f"actor={ACTOR}"]) == 0
+    assert head(root).id in capsys.readouterr().out
+    assert run(["recovery", "show", "01NONE", str(root)]) == 1

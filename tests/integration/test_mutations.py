@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,11 @@ from omnigraph.errors import (
     QueryInvalid,
     QueryNotFound,
 )
-from omnigraph.ids import BranchName
+from omnigraph.ids import BranchName, table_key
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
+from omnigraph.storage.tables import Blobs, ScanRequest
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
@@ -173,9 +175,7 @@ def test_an_edge_finds_nodes_that_later_statements_insert(world: World) -> None:
 
 def test_now_is_one_instant_of_milliseconds_for_the_whole_query(world: World) -> None:
     before = REAL.now_ms()
-    world.run(
-        'query q() { insert Visit { at: now() }  insert Visit { at: now(), who: "ann" } }'
-    )
+    world.run('query q() { insert Visit { at: now() }  insert Visit { at: now(), who: "ann" } }')
     instants = set(world.column("Visit", "at").values())
     assert len(instants) == 1
     (instant,) = instants
@@ -258,7 +258,7 @@ def test_ids_may_hold_anything(world: World) -> None:
         "Artwork", [{"ref": each, "title": each} for each in odd], branch=world.branch
     )
     for each in odd:
-        text = "query q($r: String) { update Artwork set { title: \"seen\" } where ref = $r }"
+        text = 'query q($r: String) { update Artwork set { title: "seen" } where ref = $r }'
         assert world.run(text, r=each).affected_nodes == 1
         text = "query q($r: String) { insert Inspired { from: $r, to: $r } }"
         assert world.run(text, r=each).affected_edges == 1
@@ -271,16 +271,305 @@ def test_ids_may_hold_anything(world: World) -> None:
 # ── blobs ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def blobs_of(world: World, ref: str) -> dict[str, object]:
+def blobs_of(world: World, ref: str, how: Blobs) -> Mapping[str, Any]:
     stores = open_stores(world.graph.uri, REAL, durability=Durability.RELAXED)
-    from omnigraph.engine.committed import Committed
-
     graph = world.graph._graph
-    manifest = graph._bases.current(BranchName(world.branch)).manifest
-    from omnigraph.commit.snapshot import open_pin
+    table = graph.open_table(graph.snapshot(BranchName(world.branch)), table_key("node", "Artwork"))
+    request = ScanRequest(columns=("image", "scan"), where=f"ref = '{ref}'", blobs=how)
+    (row,) = stores.tables.read(table, request).to_pylist()
+    return row
 
-    committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
-    node = graph.catalog.node("Artwork")
-    assert node is not None
-    (found,) = committed.find_by_id(node, [ref], ["image", "scan"])
-    return {name: found.row[name] for name in ("image", "scan")}
+
+def test_blobs_are_bytes_or_addresses_and_survive_an_update_of_something_else(
+    world: World,
+) -> None:
+    elsewhere = world.root / "scan.bin"
+    elsewhere.write_bytes(b"far away")
+    world.run(
+        "query q($i: Blob, $s: String) { insert Artwork "
+        '{ ref: "B-1", title: "x", image: $i, scan: $s } }',
+        i="base64:aGVsbG8=",
+        s=elsewhere.as_uri(),
+    )
+    world.run('query q() { update Artwork set { title: "y" } where title = "x" }')
+    assert blobs_of(world, "B-1", Blobs.BYTES) == {"image": b"hello", "scan": b"far away"}
+    described = blobs_of(world, "B-1", Blobs.DESCRIPTIONS)
+    assert described["scan"]["blob_uri"] == elsewhere.as_uri()
+
+
+def test_an_address_whose_bytes_are_gone_survives_an_update(world: World) -> None:
+    """Nobody fetches what is kept elsewhere in order to keep its address."""
+    elsewhere = world.root / "scan.bin"
+    elsewhere.write_bytes(b"far away")
+    row = {"ref": "B-1", "title": "x", "image": b"", "scan": elsewhere.as_uri()}
+    world.graph.insert("Artwork", [row], branch=world.branch)
+    elsewhere.unlink()
+    world.run('query q() { update Artwork set { year: 1 } where ref = "B-1" }')
+    described = blobs_of(world, "B-1", Blobs.DESCRIPTIONS)
+    assert described["scan"]["blob_uri"] == elsewhere.as_uri()
+    assert described["image"]["size"] == 0
+
+
+def test_a_blob_can_be_replaced_and_removed(world: World) -> None:
+    row = {"ref": "B-1", "title": "x", "image": b"one", "scan": b"two"}
+    world.graph.insert("Artwork", [row], branch=world.branch)
+    world.run(
+        "query q($i: Blob, $s: Blob?) { update Artwork set { image: $i, scan: $s } "
+        'where ref = "B-1" }',
+        i="base64:b25lIQ==",
+    )
+    assert blobs_of(world, "B-1", Blobs.BYTES) == {"image": b"one!", "scan": None}
+
+
+def test_text_that_is_not_base64_is_refused(world: World) -> None:
+    with pytest.raises(ConstraintViolation, match="Artwork.image is Blob\\?: .* is not base64"):
+        world.run(
+            'query q($i: Blob) { update Artwork set { image: $i } where ref = "A-1" }',
+            i="base64:not base64",
+        )
+
+
+# ── updating ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_update_keeps_what_it_does_not_assign(world: World) -> None:
+    result = world.run('query q() { update Artwork set { title: "Day" } where ref = "A-1" }')
+    assert result.affected_nodes == 1
+    row = world.rows("Artwork")["A-1"]
+    assert (row["title"], row["year"]) == ("Day", 1900)
+
+
+def test_an_update_counts_matches_even_when_nothing_changes(world: World) -> None:
+    result = world.run("query q() { update Artwork set { year: 1950 } where year >= 1950 }")
+    assert result.affected_nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("predicate", "matched"),
+    [
+        ("year = 1900", {"A-1"}),
+        ("year != 1900", {"A-2"}),
+        ("year < 1950", {"A-1"}),
+        ("year <= 1950", {"A-1", "A-2"}),
+        ("year > 1900", {"A-2"}),
+        ("year >= 1900.5", {"A-2"}),
+        ("year < 5000000000", {"A-1", "A-2"}),
+        ('title > "Dawn"', {"A-2", "A-3"}),
+        ('ref != "A-1"', {"A-2", "A-3"}),
+    ],
+)
+def test_predicates_compare_by_value_and_null_never_matches(
+    world: World, predicate: str, matched: set[str]
+) -> None:
+    world.run(f"query q() {{ update Artwork set {{ sold: true }} where {predicate} }}")
+    sold = {key for key, value in world.column("Artwork", "sold").items() if value}
+    assert sold == matched
+
+
+def test_a_null_value_to_compare_with_matches_nothing(world: World) -> None:
+    text = "query q($y: I32?) { update Artwork set { sold: true } where year = $y }"
+    before = world.head
+    result = world.run(text)
+    assert (result.affected_nodes, result.commit) == (0, None)
+    assert world.head == before
+
+
+def test_a_float_that_equals_an_integer_key_finds_it(world: World) -> None:
+    world.graph.insert("Card", [{"number": 2}], branch=world.branch)
+    text = 'query q($n: F64) { update Card set { label: "x" } where number = $n }'
+    assert world.run(text, n=2.0).affected_nodes == 1
+    assert world.run(text, n=2.5).affected_nodes == 0
+
+
+def test_an_integer_outside_of_the_key_type_matches_nothing(world: World) -> None:
+    text = 'query q($n: I64) { update Card set { label: "x" } where number = $n }'
+    world.graph.insert("Card", [{"number": 2}], branch=world.branch)
+    assert world.run(text, n=-1).affected_nodes == 0
+
+
+# ── seeing one's own writes ──────────────────────────────────────────────────────────────────────
+
+
+def test_later_statements_see_the_row_as_the_earlier_ones_left_it(world: World) -> None:
+    result = world.run(
+        """query q() {
+          insert Artwork { ref: "B-1", title: "one", year: 1 }
+          update Artwork set { title: "two" } where title = "one"
+          update Artwork set { year: 2 } where title = "two"
+          update Artwork set { title: "three" } where title = "one"
+        }"""
+    )
+    assert result.affected_nodes == 3
+    row = world.rows("Artwork")["B-1"]
+    assert (row["title"], row["year"]) == ("two", 2)
+
+
+def test_three_updates_of_one_committed_row_chain(world: World) -> None:
+    """A third update must not find, and bring back, what the second replaced."""
+    result = world.run(
+        """query q() {
+          update Artwork set { title: "b" } where title = "Dawn"
+          update Artwork set { title: "c" } where title = "b"
+          update Artwork set { year: 7 } where title = "b"
+          update Artwork set { year: 8 } where title = "Dawn"
+        }"""
+    )
+    assert result.affected_nodes == 2
+    row = world.rows("Artwork")["A-1"]
+    assert (row["title"], row["year"]) == ("c", 1900)
+
+
+def test_an_upsert_in_a_query_hides_the_committed_row_from_its_updates(world: World) -> None:
+    result = world.run(
+        """query q() {
+          insert Artwork { ref: "A-1", title: "fresh" }
+          update Artwork set { sold: true } where title = "Dawn"
+          update Artwork set { worth: 1.0 } where title = "fresh"
+        }"""
+    )
+    assert result.affected_nodes == 2
+    row = world.rows("Artwork")["A-1"]
+    assert (row["title"], row["sold"], row["worth"], row["year"]) == ("fresh", None, 1.0, None)
+
+
+def test_two_writes_of_one_id_count_twice_and_the_last_one_wins(world: World) -> None:
+    result = world.run(
+        """query q() {
+          insert Artwork { ref: "B-1", title: "one", year: 1 }
+          insert Artwork { ref: "B-1", title: "two" }
+        }"""
+    )
+    assert result.affected_nodes == 2
+    row = world.rows("Artwork")["B-1"]
+    assert (row["title"], row["year"]) == ("two", None)
+
+
+# ── deleting ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_deleting_a_node_takes_its_edges_and_a_loop_counts_once(world: World) -> None:
+    result = world.run('query q() { delete Artwork where ref = "A-2" }')
+    assert (result.affected_nodes, result.affected_edges) == (1, 2)
+    assert world.ids("Artwork") == ["A-1", "A-3"]
+    assert world.ids("Inspired") == []
+    assert len(world.ids("Hangs")) == 1
+
+
+def test_an_edge_of_another_type_with_the_same_id_at_its_end_stays(world: World) -> None:
+    """Ids are unique within a type only."""
+    world.graph.insert(
+        "Artwork", [{"ref": NORTH, "title": "named like a room"}], branch=world.branch
+    )
+    world.graph.insert("Shows", [{"from": NORTH, "to": "A-1"}], branch=world.branch)
+    result = world.run("query q($r: String) { delete Artwork where ref = $r }", r=NORTH)
+    assert (result.affected_nodes, result.affected_edges) == (1, 0)
+    assert len(world.ids("Shows")) == 1
+    assert len(world.ids("Hangs")) == 1
+
+
+def test_edges_are_deleted_by_their_ends_and_properties(world: World) -> None:
+    text = 'query q() { delete Inspired where from = "A-2" }'
+    assert world.run(text).affected_edges == 1
+    text = 'query q() { delete Inspired where to = "A-2" }'
+    assert world.run(text).affected_edges == 1
+    world.run(
+        'query q($r: String) { insert Hangs { from: "A-2", to: $r, since: date("2024-05-01") } }',
+        r=NORTH,
+    )
+    text = 'query q() { delete Hangs where since >= date("2024-05-01") }'
+    assert world.run(text).affected_edges == 1
+    assert len(world.ids("Hangs")) == 1
+
+
+def test_overlapping_deletes_count_each_row_once(world: World) -> None:
+    result = world.run(
+        """query q() {
+          delete Inspired where from = "A-1"
+          delete Artwork where year >= 1900
+          delete Artwork where ref = "A-2"
+        }"""
+    )
+    assert (result.affected_nodes, result.affected_edges) == (2, 3)
+    assert world.ids("Artwork") == ["A-3"]
+
+
+def test_deleting_the_last_row_leaves_a_table_that_takes_rows_again(world: World) -> None:
+    world.run('query q() { delete Artwork where title != "nothing" }')
+    assert world.ids("Artwork") == []
+    assert world.ids("Hangs") == []
+    world.run('query q() { insert Artwork { ref: "A-1", title: "back" } }')
+    assert world.column("Artwork", "title") == {"A-1": "back"}
+
+
+# ── nothing half done ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_statement_that_fails_leaves_every_table_where_it_was(world: World) -> None:
+    before, head = world.versions(), world.head
+    with pytest.raises(ConstraintViolation):
+        world.run(
+            """query q() {
+              insert Artwork { ref: "B-1", title: "x" }
+              update Room set { note: "y" } where floor = 1
+              insert Inspired { from: "B-1", to: "nowhere" }
+            }"""
+        )
+    assert (world.versions(), world.head) == (before, head)
+
+
+def test_only_tables_with_something_to_write_move(world: World) -> None:
+    before = world.versions()
+    world.run('query q() { delete Artwork where ref = "A-3" }')
+    moved = {key for key, version in world.versions().items() if before[key] != version}
+    assert moved == {"node:Artwork"}
+
+
+def test_what_matches_nothing_moves_nothing(world: World) -> None:
+    before, head = world.versions(), world.head
+    for text in (
+        'query q() { delete Artwork where ref = "nobody" }',
+        'query q() { delete Inspired where from = "nobody" }',
+        'query q() { update Artwork set { year: 1 } where ref = "nobody" }',
+    ):
+        result = world.run(text)
+        assert (result.affected_nodes, result.affected_edges, result.commit) == (0, 0, None)
+    assert (world.versions(), world.head) == (before, head)
+
+
+# ── what is refused before anything is read ──────────────────────────────────────────────────────
+
+
+def test_writes_and_deletes_do_not_mix(world: World) -> None:
+    with pytest.raises(QueryInvalid, match="q"):
+        world.run(
+            'query q() { insert Artwork { ref: "B", title: "x" }  delete Room where floor = 1 }'
+        )
+
+
+def test_a_query_that_reads_is_not_a_mutation(world: World) -> None:
+    with pytest.raises(NotAMutation, match="'q'"):
+        world.run("query q() { match { $a: Artwork } return { $a.ref } }")
+
+
+def test_a_missing_parameter_and_an_unknown_query_are_refused(world: World) -> None:
+    with pytest.raises(ParameterInvalid, match="r"):
+        world.run("query q($r: String) { delete Artwork where ref = $r }")
+    with pytest.raises(QueryNotFound):
+        world.graph.mutate(POPULATION, name="other", branch=world.branch)
+
+
+def test_a_branch_that_does_not_exist_is_refused(world: World) -> None:
+    with pytest.raises(BranchNotFound):
+        world.graph.mutate('query q() { delete Room where wing = "x" }', branch="nowhere")
+    with pytest.raises(BranchNotFound):
+        world.graph.insert("Card", [{"number": 1}], branch="nowhere")
+
+
+def test_a_graph_opened_for_reading_is_not_changed(world: World) -> None:
+    graph = omnigraph.open(world.graph.uri, read_only=True, durability=Durability.RELAXED)
+    with pytest.raises(OpenedReadOnly):
+        graph.mutate('query q() { delete Room where wing = "x" }', branch=world.branch)
+    with pytest.raises(OpenedReadOnly):
+        graph.insert("Card", [{"number": 1}], branch=world.branch)
+    with pytest.raises(OpenedReadOnly):
+        graph.delete("Card", ["1"], branch=world.branch)

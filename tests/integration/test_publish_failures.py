@@ -298,3 +298,32 @@ def test_folding_keeps_the_key_and_the_stamp(place: Place) -> None:
     after = bases.current(MAIN).handle.schema
     assert after.equals(before, check_metadata=True)
     assert check_manifests(stores) == []
+
+
+# ── reaching the disk ────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_stranger_left_unflushed_is_flushed_before_we_answer(place: Place) -> None:
+    """Once, not for every commit that follows."""
+    stranger = publisher(place)
+    watched = Trouble(SWAP, When.BEFORE, fail, times=0)
+    stores = watch_stores(place.open(), watched)
+    bases = Bases(stores)
+    hardened = []
+    for is_beside in (False, False, True, False):
+        if is_beside:
+            stranger()
+        watched.calls.clear()
+        publish(stores, bases, lineage_only())
+        hardened.append(watched.calls.count("tables.harden"))
+    assert hardened == [1, 0, 1, 0]
+
+
+def test_a_flush_that_fails_after_the_swap_is_not_called_a_failure(place: Place) -> None:
+    stores = watch_stores(place.open(), Trouble("tables.harden", When.BEFORE, fail))
+    bases = Bases(stores)
+    with pytest.raises(OutcomeUnknown) as caught:
+        publish(stores, bases, publication := lineage_only())
+    assert caught.value.commit_id == publication.intents[0].id
+    publish(stores, bases, publication)
+    assert times_in_history(place, publication.intents[0].id) == 1

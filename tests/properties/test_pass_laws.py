@@ -15,16 +15,18 @@ from omnigraph.compiler.ir import Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import PASSES, optimise
 from omnigraph.compiler.passes.fold_constants import fold_constants
+from omnigraph.compiler.passes.order_expands import order_expands
+from omnigraph.compiler.passes.push_filters import push_filters
 from omnigraph.compiler.plan import ReadPlan
 from omnigraph.compiler.resolve import resolve_query
 from omnigraph.compiler.scope import selected_by_rank
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-from omnigraph.testing.graphs import INSTANT_MS, ONE_TYPE, catalogs, dense_graph, graphs
+from omnigraph.testing.graphs import INSTANT_MS, ONE_TYPE, TWO_TYPES, catalogs, dense_graph, graphs
 from omnigraph.testing.interpreter import Graph, run
 from omnigraph.testing.plan_interpreter import run_plan
-from omnigraph.testing.queries import filtered_scans, parameter_values, reads
+from omnigraph.testing.queries import filtered_scans, parameter_values, reads, walks
 from omnigraph.testing.steps import format_read
 from omnigraph.testing.texts import as_text
 
@@ -111,6 +113,17 @@ def test_folding_keeps_what_a_condition_lets_through(
     note(format_read(query))
     case = Case(ONE_TYPE, query, dense_graph(), dict(values))
     case.check(case.answer(fold_constants(query, ONE_TYPE)))
+
+
+@settings(PATIENT, max_examples=250)
+@given(walks(TWO_TYPES), graphs(TWO_TYPES), parameter_values())
+def test_walks_find_the_same_from_either_end(
+    query: Read, graph: Graph, values: Mapping[str, Value]
+) -> None:
+    ordered = order_expands(push_filters(query, TWO_TYPES), TWO_TYPES)
+    note(f"{format_read(query)}\n⇒\n{format_read(ordered)}")
+    case = Case(TWO_TYPES, query, graph, dict(values))
+    case.check(case.answer(ordered))
 
 
 @settings(PATIENT, max_examples=150)

@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 import omnigraph
-from omnigraph.cli.commands import branch, commit, explain, init, lint, mutate, schema, snapshot
+from omnigraph.cli.commands import (
+    branch,
+    commit,
+    explain,
+    init,
+    lint,
+    mutate,
+    recovery,
+    schema,
+    snapshot,
+)
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
 from omnigraph.cli.render import print_error, print_line, print_note
@@ -26,6 +36,7 @@ app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
+app.add_typer(recovery.app, name="recovery")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")

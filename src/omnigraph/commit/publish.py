@@ -12,6 +12,7 @@
    A commit that is there is never written again, because its place in the history is taken.
 5. A commit records the version of the manifest that shows it. Should the swap land further on,
    because a setting was changed beside it, the record is put right before anybody is told.
+6. What is acknowledged has reached the disk, and so has everything it stands on (D11).
 """
 
 from collections.abc import Mapping
@@ -85,12 +86,19 @@ def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
 
 
 def _acknowledge(stores: Stores, base: Base, commits: tuple[Commit, ...]) -> Published:
-    """Answer for commits that are there already: their writer may have died before the flush."""
+    """Answer for commits that are there already."""
+    _harden(stores, base, commits[-1].id)
+    return Published(replace(base, durable=base.handle), commits)
+
+
+def _harden(stores: Stores, base: Base, commit_id: CommitId) -> None:
+    """(6) Flush what others wrote of the manifest: they may be relaxed, or died before they did."""
+    if base.durable is base.handle:
+        return
     try:
-        stores.tables.harden(base.handle)
+        stores.tables.harden(base.handle, beyond=base.durable)
     except StorageFailure as failure:
-        raise OutcomeUnknown(base.manifest.branch, commit_id=commits[-1].id) from failure
-    return Published(base, commits)
+        raise OutcomeUnknown(base.manifest.branch, commit_id=commit_id) from failure
 
 
 def _attempt(
@@ -108,7 +116,9 @@ def _attempt(
     match outcome:
         case Landed(handle):
             assert handle.version == planned.manifest.version, "landed where nobody recorded it"
-            now = Base(handle, planned.manifest, base.identifier)
+            # The swap flushed what it wrote itself.
+            _harden(stores, base, planned.commits[-1].id)
+            now = Base(handle, planned.manifest, base.identifier, durable=handle)
             return Published(now, (*landed, *planned.commits))
         case Elsewhere(handle):
             return _put_right(stores, replace(base, handle=handle), planned, landed)
@@ -158,4 +168,5 @@ def _put_right(
         manifest = scan_manifest(stores, outcome.handle, branch)
     except StorageFailure as failure:
         raise OutcomeUnknown(branch, commit_id=head.id) from failure
-    return Published(Base(outcome.handle, manifest, base.identifier), (*landed, *commits))
+    now = Base(outcome.handle, manifest, base.identifier)
+    return _acknowledge(stores, now, (*landed, *commits))

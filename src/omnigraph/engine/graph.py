@@ -27,6 +27,12 @@ from omnigraph.compiler.parameters import Binding
 from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.gate import Action, Gate, let_pass
+from omnigraph.engine.inspection import (
+    PastRecovery,
+    PendingWrite,
+    find_pending,
+    find_recoveries,
+)
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.errors import OpenedReadOnly
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
@@ -101,6 +107,14 @@ class Graph:
         """
         self.check_writable()
         return heal(self._bench)
+
+    def pending_writes(self) -> tuple[PendingWrite, ...]:
+        """Writes that are under way, or wait to be finished or undone; oldest first."""
+        return find_pending(self._bench)
+
+    def recoveries(self) -> tuple[PastRecovery, ...]:
+        """What was done about writes that did not finish; newest first."""
+        return find_recoveries(self._bench)
 
     # reading
 

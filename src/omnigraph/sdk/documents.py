@@ -3,10 +3,13 @@
 Field names come in two generations, and clients of either exist; both are in every document.
 """
 
+import json
+
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
+from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.ids import lance_branch, split_table_key
 
@@ -70,4 +73,28 @@ def mutation_document(result: MutationResult) -> JsonObject:
         "affected_edges": result.affected_edges,
         "actor_id": result.actor,
         "commit": None if result.commit is None else result.commit.id,
+    }
+
+
+def pending_document(pending: PendingWrite) -> JsonObject:
+    return {
+        "operation_id": pending.operation_id,
+        "state": "under_way" if pending.is_alive else "unresolved",
+        "writer_kind": pending.kind,
+        "branch": pending.branch,
+        "actor_id": pending.actor,
+        "tables": list(pending.tables),
+    }
+
+
+def recovery_document(recovery: PastRecovery) -> JsonObject:
+    return {
+        "operation_id": recovery.operation_id,
+        "state": "resolved",
+        "graph_commit_id": recovery.commit_id,
+        "recovery_kind": recovery.kind.value,
+        "sidecar_writer_kind": recovery.writer,
+        "recovery_for_actor": recovery.actor,
+        "per_table_outcomes": json.loads(recovery.outcomes_json),
+        "created_at": recovery.created_at_us,
     }

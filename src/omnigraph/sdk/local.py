@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from omnigraph.commit.audit import Recovery
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
@@ -10,6 +11,7 @@ from omnigraph.compiler.parameters import Binding
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
+from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.opening import Remains, Settings
 from omnigraph.errors import FileUnreadable, UsageError
@@ -60,6 +62,26 @@ class LocalGraph:
     def schema_source(self) -> str:
         """The schema in force, as it was written."""
         return self._graph.schema_source
+
+    # recovery
+
+    def refresh(self) -> tuple[Recovery, ...]:
+        """Finish or undo whatever dead writers left behind; what was done about each.
+
+        Every write does this first. Raises SidecarCorrupt, SidecarTooNew, InvariantViolated,
+        OpenedReadOnly.
+        """
+        return self._graph.refresh()
+
+    def pending_writes(self) -> tuple[PendingWrite, ...]:
+        """Writes that are under way, or wait to be finished or undone; oldest first."""
+        return self._graph.pending_writes()
+
+    def recoveries(self) -> tuple[PastRecovery, ...]:
+        """What was done about writes that did not finish; newest first."""
+        return self._graph.recoveries()
+
+    # reading
 
     def snapshot(
         self,

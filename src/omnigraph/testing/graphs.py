@@ -72,6 +72,13 @@ ONE_TYPE = Catalog(
 """Every kind of property on one type, for whoever wants to try conditions and nothing else."""
 
 
+TWO_TYPES = Catalog(
+    nodes=(*ONE_TYPE.nodes, NodeType("Bee", ONE_TYPE.nodes[0].properties[:2])),
+    edges=(EdgeType("Eats", "Ant", "Ant"), EdgeType("Follows", "Ant", "Bee")),
+)
+"""An edge that can be chained and one that cannot, for whoever wants to try walks."""
+
+
 def dense_graph() -> Graph:
     """Nodes of that one type in which every property takes each of its values, and null."""
     pools = {name: _pool(each) for name, each in NODE_PROPERTIES.items()}

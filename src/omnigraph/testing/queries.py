@@ -5,7 +5,7 @@ never emits: filters anywhere, scans that a walk could replace, walks out of an 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -112,6 +112,29 @@ def filtered_scans(draw: DrawFn, catalog: Catalog) -> Read:
     output = Output("id", IdOf(scan.variable), STRING)
     parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     return Read("filtered", parameters, tuple(steps), (output,))
+
+
+@st.composite
+def walks(draw: DrawFn, catalog: Catalog) -> Read:
+    """One to three walks from a scan, and one variable that is known by its id, perhaps ranked.
+
+    The best order hardly ever is the order in which they are written.
+    """
+    builder = _Builder(draw, catalog)
+    scope = _Scope()
+    steps: list[Step] = [replace(builder.scan(scope), filters=())]
+    for _ in range(draw(st.integers(1, 3))):
+        walk = builder.expand(scope)
+        steps += [] if walk is None else [replace(walk, filters=())]
+    known = draw(st.sampled_from(sorted(scope.nodes)))
+    steps.append(Where(Compare(IdOf(known), Comparator.EQ, builder.word(_Scope()))))
+    rank = builder.rank(scope) if draw(st.integers(0, 2)) == 0 else None
+    outputs = tuple(Output(name, IdOf(name), STRING) for name in sorted(scope.nodes))
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    if rank is None:
+        return Read("walked", parameters, tuple(steps), outputs)
+    limit = draw(st.integers(1, 3))
+    return Read("walked", parameters, tuple(steps), outputs, (Ordering(rank),), limit)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,71 @@
+"""`omnigraph recovery`: writes that did not finish, and what was done about them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line
+from omnigraph.errors import OperationNotFound
+
+app = typer.Typer(help="Look at writes that did not finish.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List writes that are pending, then recoveries of the past, newest first.
+
+    Nothing needs to be done about either: the next write resolves what is pending.
+    """
+    from omnigraph.sdk.documents import pending_document, recovery_document
+
+    graph = open_graph(uri, context.obj, read_only=True)
+    pending, past = graph.pending_writes(), graph.recoveries()
+    if as_json:
+        print_json(
+            {
+                "pending": [pending_document(each) for each in pending],
+                "recoveries": [recovery_document(each) for each in past],
+            }
+        )
+        return
+    for each in pending:
+        state = "under way" if each.is_alive else "waiting to be resolved"
+        print_line(f"{each.operation_id} {each.kind} branch={each.branch} {state}")
+    for done in past:
+        when = datetime.fromtimestamp(done.created_at_us / 1e6, UTC).isoformat()
+        print_line(f"{done.operation_id} {done.writer} {done.kind.value} at {when}")
+    if not pending and not past:
+        print_line("no write ever failed to finish")
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    operation_id: Annotated[str, typer.Argument(help="The operation, by its id.")],
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show everything that is known about one operation."""
+    from omnigraph.sdk.documents import pending_document, recovery_document
+
+    graph = open_graph(uri, context.obj, read_only=True)
+    documents = [pending_document(each) for each in graph.pending_writes()]
+    documents += [recovery_document(each) for each in graph.recoveries()]
+    found = next((each for each in documents if each["operation_id"] == operation_id), None)
+    if found is None:
+        raise OperationNotFound(operation_id)
+    if as_json:
+        print_json(found)
+    else:
+        for key, value in found.items():
+            print_line(f"{key}: {value}")

@@ -26,7 +26,8 @@ from measure import Figure, report
 from omnigraph.commit.base import Bases, read_base
 from omnigraph.commit.publish import publish
 from omnigraph.commit.updates import successor
-from omnigraph.engine.opening import Settings, create
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST

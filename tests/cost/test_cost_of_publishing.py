@@ -7,7 +7,8 @@ import pytest
 from omnigraph.commit.base import Bases
 from omnigraph.commit.publish import Published, publish
 from omnigraph.commit.refs import create_branch
-from omnigraph.engine.opening import Settings, create
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.lance_store import LanceHandle
 from omnigraph.storage.stores import Stores

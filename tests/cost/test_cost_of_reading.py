@@ -9,7 +9,8 @@ from omnigraph.commit.base import Bases
 from omnigraph.commit.publish import publish
 from omnigraph.commit.snapshot import snapshot_at_commit
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.opening import Settings, create, open_in
+from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.testing.faults import Recorder, watch_stores
 from omnigraph.testing.publishing import Place, advance, grow_history, lineage_only

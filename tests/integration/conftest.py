@@ -8,7 +8,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from omnigraph.effects import REAL
-from omnigraph.engine.opening import Settings, create
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
 from omnigraph.testing.publishing import Place
 
 BUCKET = "graphs"

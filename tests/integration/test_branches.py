@@ -14,7 +14,8 @@ from omnigraph.commit.snapshot import describe_table, open_pin
 from omnigraph.commit.updates import CommitIntent, SetVersion
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.opening import Settings, create, open_in
+from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.settings import Settings
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,

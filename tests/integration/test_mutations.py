@@ -322,7 +322,7 @@ def test_a_blob_can_be_replaced_and_removed(world: World) -> None:
 
 
 def test_text_that_is_not_base64_is_refused(world: World) -> None:
-    with pytest.raises(ConstraintViolation, match="Artwork.image is Blob\\?: .* is not base64"):
+    with pytest.raises(ConstraintViolation, match=r"Artwork\.image is Blob\?: .* is not base64"):
         world.run(
             'query q($i: Blob) { update Artwork set { image: $i } where ref = "A-1" }',
             i="base64:not base64",

@@ -13,8 +13,8 @@ from omnigraph.commit.publish import Publication, publish
 from omnigraph.commit.refs import create_branch
 from omnigraph.commit.updates import CommitIntent, DropTable, RegisterTable, Update
 from omnigraph.effects import REAL
-from omnigraph.engine.opening import Settings as OpenSettings
 from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings as OpenSettings
 from omnigraph.errors import UpdateRefused
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.stores import Stores

@@ -16,7 +16,8 @@ from omnigraph.compiler.parameters import bind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.mutate import Order
-from omnigraph.engine.opening import Settings, create
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConstraintViolation
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source

@@ -34,6 +34,8 @@ from omnigraph.engine.inspection import (
     find_recoveries,
 )
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
+from omnigraph.engine.settings import DEFAULTS, Settings
+from omnigraph.engine.upkeep import Upkeep
 from omnigraph.errors import OpenedReadOnly
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
@@ -75,10 +77,12 @@ class Graph:
         mode: Mode,
         *,
         gate: Gate = let_pass,
+        settings: Settings = DEFAULTS,
     ) -> None:
         self._stores = stores
         self._bases = bases
-        self._bench = Workbench(stores, bases)
+        self._bench = Workbench(stores, bases, timing=settings.timing)
+        self._upkeep = Upkeep(self._bench, contract.catalog) if settings.maintenance else None
         self._contract = contract
         self._mode = mode
         self._gate = gate
@@ -190,6 +194,8 @@ class Graph:
 
     def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
         written = carry_out(self._bench, self._contract, task, order)
+        if self._upkeep is not None and written.commit is not None:
+            self._upkeep.after(order.branch, task.tables)
         return MutationResult(
             branch=order.branch,
             query_name=query_name,

@@ -1,7 +1,5 @@
 """Making a graph, and opening one that is there."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from omnigraph.catalog.arrow import edge_schema, node_schema
@@ -17,26 +15,13 @@ from omnigraph.commit.create import (
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.schema_files import SchemaFiles, read_schema_files, write_rest
-from omnigraph.effects import REAL, Effects
 from omnigraph.engine.contract import check_contract, compile_contract
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
-from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import SCHEMA_SOURCE, SCHEMA_STATE, table_path
 from omnigraph.storage.stores import Stores, open_stores
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a graph is opened. The defaults suit a directory on this machine."""
-
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-    durability: Durability = Durability.DURABLE
-    effects: Effects = REAL
-
-
-DEFAULTS = Settings()
 
 
 class Remains(Enum):
@@ -66,7 +51,7 @@ def create(
     if remains is Remains.CLEAR:
         clear_remains(stores, tables)
     create_graph(stores, contract.files(), tables, actor=actor)
-    return Graph(stores, Bases(stores), contract, Mode.READ_WRITE)
+    return Graph(stores, Bases(stores), contract, Mode.READ_WRITE, settings=settings)
 
 
 def tables_of(catalog: Catalog) -> list[NewTable]:
@@ -88,7 +73,7 @@ def open_graph(uri: str, *, mode: Mode = Mode.READ_WRITE, settings: Settings = D
     Raises GraphNotFound, GraphIncomplete, FormatTooNew, FormatTooOld, SchemaFilesInvalid,
     GraphRelocated.
     """
-    return open_in(_open_stores(uri, settings), mode)
+    return open_in(_open_stores(uri, settings), mode, settings)
 
 
 def _open_stores(uri: str, settings: Settings) -> Stores:
@@ -100,7 +85,7 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
     )
 
 
-def open_in(stores: Stores, mode: Mode) -> Graph:
+def open_in(stores: Stores, mode: Mode, settings: Settings = DEFAULTS) -> Graph:
     """Open the graph of stores that are open already."""
     bases = Bases(stores)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
@@ -113,7 +98,7 @@ def open_in(stores: Stores, mode: Mode) -> Graph:
         bases.remember(migrate(stores, base))
         if found.ir is None:
             _record_contract(stores, contract.files())
-    graph = Graph(stores, bases, contract, mode)
+    graph = Graph(stores, bases, contract, mode, settings=settings)
     if mode is Mode.READ_WRITE:
         graph.refresh()
     return graph

@@ -7,6 +7,7 @@ table somebody else writes at that moment is left for another time (D10).
 """
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -61,9 +62,9 @@ class Upkeep:
     _since_look: dict[tuple[BranchName, TableKey], int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def after(self, branch: BranchName, keys: tuple[TableKey, ...]) -> None:
+    def after(self, branch: BranchName, keys: Collection[TableKey]) -> None:
         """Told of every commit, once it is visible. Never raises for trouble of its own."""
-        for key in keys:
+        for key in sorted(keys):
             if self._is_due(branch, key):
                 try:
                     self.tidy(branch, key)

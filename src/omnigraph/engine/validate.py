@@ -103,8 +103,7 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
             case _:
                 pass
     for each in type_.properties:
-        if each.type.enum_values is not None:
-            yield from _find_foreign_values(type_, each, row, ids)
+        yield from _find_foreign_value(type_, each, row, ids)
 
 
 def _required(type_: Type) -> Iterator[tuple[str, str]]:
@@ -153,21 +152,16 @@ def _find_mismatch(
         yield Violation(ViolationKind.CHECK, type_.name, check.property, ids, value, message)
 
 
-def _find_foreign_values(
+def _find_foreign_value(
     type_: Type, of: Property, row: Row, ids: tuple[str, ...]
 ) -> Iterator[Violation]:
-    allowed = of.type.enum_values
-    cell = row.get(of.name)
-    assert allowed is not None
-    if cell is None:
-        return
-    for value in cell if isinstance(cell, tuple) else (cell,):
-        if value not in allowed:
-            message = (
-                f"invalid enum value {clip(value)} for {type_.name}.{of.name}{_of_row(ids)}; "
-                f"allowed: {', '.join(allowed)}"
-            )
-            yield Violation(ViolationKind.ENUM, type_.name, of.name, ids, value, message)
+    allowed, value = of.type.enum_values, row.get(of.name)
+    if allowed is not None and value is not None and value not in allowed:
+        message = (
+            f"invalid enum value {clip(value)} for {type_.name}.{of.name}{_of_row(ids)}; "
+            f"allowed: {', '.join(allowed)}"
+        )
+        yield Violation(ViolationKind.ENUM, type_.name, of.name, ids, value, message)
 
 
 # ── uniqueness ───────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,8 @@ from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.mutate import MutationResult, Order
-from omnigraph.engine.opening import Remains, Settings
+from omnigraph.engine.opening import Remains
+from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
@@ -237,6 +238,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     read_only: bool = False,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
+    maintenance: bool = True,
 ) -> LocalGraph:
     """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
 
@@ -244,12 +246,16 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     SchemaFilesInvalid.
     """
     mode = Mode.READ_ONLY if read_only else Mode.READ_WRITE
-    settings = _settings(storage_options, durability)
+    settings = _settings(storage_options, durability, maintenance=maintenance)
     return LocalGraph(opening.open_graph(str(uri), mode=mode, settings=settings))
 
 
-def _settings(options: Mapping[str, str] | None, durability: Durability) -> Settings:
-    return Settings(storage_options=dict(options or {}), durability=durability)
+def _settings(
+    options: Mapping[str, str] | None, durability: Durability, *, maintenance: bool = True
+) -> Settings:
+    return Settings(
+        storage_options=dict(options or {}), durability=durability, maintenance=maintenance
+    )
 
 
 def _order(branch: str, actor: str | None, if_commit: str | None) -> Order:

@@ -18,7 +18,8 @@ from omnigraph.commit.snapshot import open_pin
 from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.opening import Settings, create
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores

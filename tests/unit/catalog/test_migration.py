@@ -1,8 +1,8 @@
 """The migration planner: which changes become which steps, and which are refused."""
 
 import pytest
-from omnigraph.catalog.build import compile_schema
 
+from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import JsonObject
 from omnigraph.catalog.migration import RULES, MigrationPlan, plan_migration
 from omnigraph.catalog.steps import DropMode, describe_step, encode_step

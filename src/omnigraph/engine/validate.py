@@ -95,13 +95,11 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
             )
             yield Violation(ViolationKind.REQUIRED, type_.name, name, ids, None, message)
     for constraint in type_.constraints:
-        match constraint:
-            case Range():
-                yield from _find_out_of_range(type_, constraint, row, ids)
-            case Check():
-                yield from _find_mismatch(type_, constraint, row, ids)
-            case _:
-                pass
+        if isinstance(constraint, Range):
+            yield from _find_out_of_range(type_, constraint, row, ids)
+    for constraint in type_.constraints:
+        if isinstance(constraint, Check):
+            yield from _find_mismatch(type_, constraint, row, ids)
     for each in type_.properties:
         yield from _find_foreign_value(type_, each, row, ids)
 

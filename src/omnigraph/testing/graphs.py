@@ -5,6 +5,7 @@ the same ids. Edges may be parallel, loop, or dangle: what a graph should not ho
 still survive.
 """
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from hypothesis import strategies as st
@@ -79,18 +80,45 @@ TWO_TYPES = Catalog(
 """An edge that can be chained and one that cannot, for whoever wants to try walks."""
 
 
-def dense_graph() -> Graph:
-    """Nodes of that one type in which every property takes each of its values, and null."""
-    pools = {name: _pool(each) for name, each in NODE_PROPERTIES.items()}
+def dense_graph(catalog: Catalog, seed: int) -> Graph:
+    """Four nodes of each type and ten edges of each, always the same ones for the same seed.
+
+    With some of these at hand, all that is left to draw is the query.
+    """
+    dice = _dice(seed)
     nodes = {
-        # Different strides, so that values meet in many combinations.
-        f"n{at}": {
-            name: pool[at * (stride + 1) // 2 % len(pool)]
-            for stride, (name, pool) in enumerate(pools.items())
+        node.name: {
+            each: _roll(node.properties, dice) | ({KEY.name: each} if node.key else {})
+            for each in IDS
         }
-        for at in range(30)
+        for node in catalog.nodes
     }
-    return Graph({"Ant": nodes}, {})
+    edges = {
+        edge.name: [
+            Edge(
+                f"e{number}",
+                ENDS[next(dice) % len(ENDS)],
+                ENDS[next(dice) % len(ENDS)],
+                _roll(edge.properties, dice),
+            )
+            for number in range(10)
+        ]
+        for edge in catalog.edges
+    }
+    return Graph(nodes, edges)
+
+
+def _dice(seed: int) -> Iterator[int]:
+    """A linear congruential generator, by its better bits."""
+    state = seed
+    while True:
+        state = (state * 1_103_515_245 + 12_345) % 2**31
+        yield state >> 12
+
+
+def _roll(properties: Sequence[Property], dice: Iterator[int]) -> dict[str, Value]:
+    pools = {each.name: _pool(each.type) for each in properties}
+    return {name: pool[next(dice) % len(pool)] for name, pool in pools.items()}
 
 
 def _pool(kind: ValueType) -> tuple[Value, ...]:

@@ -127,8 +127,9 @@ def walks(draw: DrawFn, catalog: Catalog) -> Read:
         walk = builder.expand(scope)
         steps += [] if walk is None else [replace(walk, filters=())]
     known = draw(st.sampled_from(sorted(scope.nodes)))
-    steps.append(Where(Compare(IdOf(known), Comparator.EQ, builder.word(_Scope()))))
-    rank = builder.rank(scope) if draw(st.integers(0, 2)) == 0 else None
+    wanted = Constant(draw(st.sampled_from(IDS)), STRING)
+    steps.append(Where(Compare(IdOf(known), Comparator.EQ, wanted)))
+    rank = builder.rank(scope) if draw(st.booleans()) else None
     outputs = tuple(Output(name, IdOf(name), STRING) for name in sorted(scope.nodes))
     parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
     if rank is None:

@@ -111,17 +111,16 @@ def _draw(chance: "random.Random", tag: str) -> Asked:
     branch = chance.choice(BRANCHES)
     one, two = chance.choice(NAMES), chance.choice(NAMES)
     number = chance.randrange(1000)
-    query, params = chance.choice(
-        [
-            ("put", {"name": one, "age": number}),
-            ("put", {"name": one, "age": number}),
-            ("pair", {"a": one, "b": two, "n": number}),
-            ("link", {"a": one, "b": two, "n": number}),
-            ("age", {"name": one, "age": number}),
-            ("drop", {"name": one}),
-            ("unlink", {"a": one}),
-        ]
-    )
+    wishes: list[tuple[str, dict[str, str | int]]] = [
+        ("put", {"name": one, "age": number}),
+        ("put", {"name": one, "age": number}),
+        ("pair", {"a": one, "b": two, "n": number}),
+        ("link", {"a": one, "b": two, "n": number}),
+        ("age", {"name": one, "age": number}),
+        ("drop", {"name": one}),
+        ("unlink", {"a": one}),
+    ]
+    query, params = chance.choice(wishes)
     return Asked(tag, branch, query, params)
 
 

@@ -6,7 +6,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo check lint test bench format clean
+.PHONY: help setup demo check lint test bench soak format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test: lint ## lint and every test
 
 bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python "$$each"; done
+
+soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
+	OMNIGRAPH_KILLS=$(or $(KILLS),200) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
 
 format: $(READY) ## rewrite the sources in house format
 	$(BIN)/ruff format .

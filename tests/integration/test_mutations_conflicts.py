@@ -17,12 +17,14 @@ from omnigraph.engine.batch import Existing, read_rows
 from omnigraph.engine.columns import build_table
 from omnigraph.engine.contract import compile_contract
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, Written, carry_out
+from omnigraph.engine.upkeep import FRAGMENTS_MAX, Upkeep
 from omnigraph.errors import (
     ConstraintViolation,
     ExpectedVersionMismatch,
     HeadMoved,
     KeyConflict,
     OmnigraphError,
+    UsageError,
 )
 from omnigraph.ids import MAIN, CommitId, table_key
 from omnigraph.sdk.local import LocalGraph
@@ -226,12 +228,13 @@ def test_a_write_on_top_of_the_head_succeeds_and_another_one_is_told(graph: Loca
     head = graph.commits()[0].id
     first = graph.insert("Person", [{"name": "x"}], if_commit=head)
     assert first.commit is not None
-    for work in (
+    late: list[Callable[[], MutationResult]] = [
         lambda: graph.insert("Other", [{"name": "x"}], if_commit=head),
         lambda: graph.upsert("Other", [{"name": "x"}], if_commit=head),
         lambda: graph.delete("Person", ["x"], if_commit=head),
         lambda: graph.mutate('query q() { insert Other { name: "x" } }', if_commit=head),
-    ):
+    ]
+    for work in late:
         with pytest.raises(HeadMoved) as caught:
             work()
         assert (caught.value.expected, caught.value.actual) == (head, first.commit.id)
@@ -247,3 +250,49 @@ def test_a_commit_to_any_table_right_before_ours_is_noticed(graph: LocalGraph) -
             Order(if_commit=head),
         )
     assert read_tables(graph._graph, stores_of(graph))["Knows"] == {}
+
+
+# ── tidying up changes nobody's mind ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def untidy(graph: LocalGraph) -> LocalGraph:
+    """With as many fragments as make a writer tidy up, and nobody to do it by itself."""
+    made = omnigraph.open(graph.uri, durability=Durability.RELAXED, maintenance=False)
+    for number in range(FRAGMENTS_MAX + 1):
+        made.insert("Person", [{"name": f"p{number}"}])
+    return made
+
+
+def test_a_head_that_only_upkeep_moved_is_still_the_one_to_build_on(untidy: LocalGraph) -> None:
+    head = untidy.commits()[0].id
+    assert Upkeep(untidy._graph._bench, untidy._graph.catalog).tidy(MAIN, PERSON)
+    assert untidy.commits()[0].id != head
+    untidy.insert("Person", [{"name": "on top"}], if_commit=head)
+    with pytest.raises(HeadMoved):
+        untidy.insert("Person", [{"name": "too late"}], if_commit=head)
+
+
+def test_an_update_does_not_mind_that_its_table_was_tidied_meanwhile(untidy: LocalGraph) -> None:
+    bench = untidy._graph._bench
+    tidier = Upkeep(bench, untidy._graph.catalog)
+    text = 'query q() { update Person set { age: 1 } where name = "p7" }'
+
+    def wait_for(count: int) -> None:
+        while not any(len(line) > count for line in list(bench.queues._waiting.values())):
+            REAL.sleep_ms(1)
+
+    with ThreadPoolExecutor(2) as pool:
+        with hold(bench, MAIN, [PERSON]):
+            tidying = pool.submit(tidier.tidy, MAIN, PERSON)
+            wait_for(1)
+            updating = pool.submit(untidy.mutate, text)
+            wait_for(2)
+        assert tidying.result()
+        assert updating.result().affected_nodes == 1
+    assert read_tables(untidy._graph, stores_of(untidy))["Person"]["p7"]["age"] == 1
+
+
+def test_nobody_signs_with_a_name_of_ours(graph: LocalGraph) -> None:
+    with pytest.raises(UsageError, match="omnigraph:"):
+        graph.insert("Other", [{"name": "x"}], actor="omnigraph:upkeep")

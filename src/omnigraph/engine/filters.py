@@ -49,10 +49,10 @@ def _integer(value: int) -> str:
 def one_of(column: str, value_type: ValueType, values: Collection[Scalarish]) -> str:
     """The column holds one of these; null is never among them."""
     assert isinstance(value_type.base, Scalar)
-    known = sorted({literal(each, value_type.base) for each in values if each is not None})
+    known = {literal(each, value_type.base) for each in values if each is not None}
     if value_type.base in FLOATS and any(each == 0 for each in values):
-        known += ["0.0", "-0.0"]
-    return f"{quote(column)} IN ({', '.join(known)})" if known else NOTHING
+        known |= {"0.0", "-0.0"}
+    return f"{quote(column)} IN ({', '.join(sorted(known))})" if known else NOTHING
 
 
 def compare(

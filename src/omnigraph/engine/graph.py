@@ -6,6 +6,7 @@ A `Graph` holds no branch: every call names the one it means. It is safe to shar
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
@@ -36,7 +37,7 @@ from omnigraph.engine.inspection import (
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
-from omnigraph.errors import OpenedReadOnly
+from omnigraph.errors import OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.storage.stores import Stores
@@ -64,6 +65,9 @@ class CommitFilter:
 
 
 EVERY_COMMIT = CommitFilter()
+
+OURS: Final = "omnigraph:"
+"""How the names begin that recoveries and upkeep sign with; nobody else may."""
 
 
 class Graph:
@@ -190,6 +194,8 @@ class Graph:
 
     def _ask(self, order: Order) -> None:
         self.check_writable()
+        if order.actor is not None and order.actor.startswith(OURS):
+            raise UsageError(f"actors whose names start with '{OURS}' are our own")
         self._gate(order.actor, Action.CHANGE, order.branch)
 
     def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:

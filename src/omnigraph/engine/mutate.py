@@ -5,7 +5,8 @@
 
 1. Everything that can be refused without looking at the graph is refused before anything is read.
 2. Tables that are updated or deleted from must be as they were when the call came in, or the caller
-   is told (D5). Tables that are only inserted into are taken as they are once we hold them.
+   is told (D5). Tables that are only inserted into are taken as they are once we hold them. Tidying
+   up (`upkeep`) changes no row, and so nobody's mind: neither here nor where a head is compared.
 3. Nothing is written before everything is valid: a failed write leaves every table where it was,
    and a write without effect makes no commit.
 4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
@@ -19,7 +20,7 @@ from typing import Final, Protocol
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, WriterKind
-from omnigraph.commit.manifest import Manifest
+from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.snapshot import open_pin
@@ -28,15 +29,17 @@ from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER
 from omnigraph.compiler.parameters import Binding, bind
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.engine import upkeep
 from omnigraph.engine.committed import Committed
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.pending import Affected, Pending
 from omnigraph.engine.statements import Bound, run_statements
 from omnigraph.engine.validate import Delta, find_missing_ends, find_violations
 from omnigraph.engine.violations import check_none
-from omnigraph.errors import HeadMoved, NotAMutation
+from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
+from omnigraph.storage.tables import TransactionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,11 @@ class Order:
 
 
 ON_MAIN: Final = Order()
+
+_HARMLESS: Final = frozenset(
+    {TransactionKind.INDEX, TransactionKind.CONFIG, TransactionKind.COMPACTION}
+)
+"""What changes how rows are kept, and no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +173,10 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
     whatever `commit.attempt` raises.
     """
     heal(bench)
-    seen = _versions(bench, order.branch, task.strict)
+    seen = _pins(bench, order.branch, task.strict)
     with hold(bench, order.branch, task.tables) as held:
         _check_head(order, held.base.manifest)
-        held.base.manifest.check_expected(seen)
+        _check_unmoved(held, seen)
         committed = Committed(
             bench.stores.tables,
             held.base.manifest,
@@ -184,19 +192,46 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
         return Written(affected, published.commits[-1])
 
 
-def _versions(
+def _pins(
     bench: Workbench, branch: BranchName, keys: Collection[TableKey]
-) -> dict[TableKey, Version]:
-    """(2) Where the tables stand as the call comes in. Nothing is read if nobody will ask."""
+) -> dict[TableKey, Pin | None]:
+    """(2) What the branch shows as the call comes in. Nothing is read if nobody will ask."""
     if not keys:
         return {}
-    manifest = bench.bases.current(branch).manifest
-    return {key: manifest.version_of(key) for key in keys}
+    pins = bench.bases.current(branch).manifest.pins
+    return {key: pins.get(key) for key in keys}
+
+
+def _check_unmoved(held: Hold, seen: Mapping[TableKey, Pin | None]) -> None:
+    """(2) Raises ExpectedVersionMismatch."""
+    manifest = held.base.manifest
+    for key, before in sorted(seen.items()):
+        now = manifest.pins.get(key)
+        if before != now and not _is_tidied(held, before, now):
+            expected = Version(0) if before is None else before.version
+            actual = manifest.version_of(key)
+            raise ExpectedVersionMismatch(key, expected=expected, actual=actual)
+
+
+def _is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
+    """Did the table move, and none of its rows?"""
+    if before is None or now is None or before.owner != now.owner:
+        return False
+    handle = held.bench.open_pin(now, held.base)
+    since = held.bench.stores.tables.find_transactions(handle, after=before.version)
+    return bool(since) and all(each.kind in _HARMLESS for each in since)
 
 
 def _check_head(order: Order, manifest: Manifest) -> None:
-    head = None if manifest.head is None else manifest.head.id
-    if order.if_commit is not None and head != order.if_commit:
+    """Raises HeadMoved."""
+    if order.if_commit is None:
+        return
+    commit = manifest.head
+    while commit is not None and commit.id != order.if_commit:
+        parent = commit.parent if commit.actor == upkeep.ACTOR else None
+        commit = None if parent is None else manifest.log.find(parent)
+    if commit is None:
+        head = None if manifest.head is None else manifest.head.id
         raise HeadMoved(order.branch, expected=order.if_commit, actual=head)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import omnigraph
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
 from omnigraph.engine.mutate import MutationResult
@@ -25,7 +27,7 @@ from omnigraph.ids import BranchName, table_key
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
-from omnigraph.storage.tables import Blobs, ScanRequest
+from omnigraph.storage.tables import Blobs, Handle, Mark, ScanRequest, Staged
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
@@ -266,6 +268,32 @@ def test_ids_may_hold_anything(world: World) -> None:
         result = world.run(text, r=each)
         assert (result.affected_nodes, result.affected_edges) == (1, 1)
     assert world.ids("Artwork") == ["A-1", "A-2", "A-3"]
+
+
+def test_columns_of_a_table_may_stand_in_any_order(world: World) -> None:
+    """A column that a migration added stands last, not where the schema would put it."""
+    graph = world.graph._graph
+    bench, key, branch = graph._bench, table_key("node", "Room"), BranchName(world.branch)
+
+    def turn_round(handle: Handle, mark: Mark) -> Staged:
+        rows = bench.stores.tables.read(handle)
+        turned = rows.select(list(reversed(rows.column_names)))
+        return bench.stores.tables.stage_overwrite(handle, turned.schema, mark, turned)
+
+    with hold(bench, branch, [key]) as held:
+        write = TableWrite(key, held.base.manifest.version_of(key), (turn_round,))
+        run(held, Change(WriterKind.LOAD, branch, (write,)))
+    world.run(
+        """query q() {
+          update Room set { note: "seen" } where floor = 1
+          insert Room { floor: 2, wing: "south" }
+        }"""
+    )
+    world.run('query q() { update Room set { note: "both" } where floor <= 2 }')
+    assert world.rows("Room") == {
+        NORTH: {"floor": 1, "wing": "north", "note": "both"},
+        '["2","south"]': {"floor": 2, "wing": "south", "note": "both"},
+    }
 
 
 # ── blobs ────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,6 @@ before stay as they were, so a snapshot of an old commit is read where it always
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from omnigraph.commit.base import Base, read_base
 from omnigraph.commit.legacy import read_legacy_commits
 from omnigraph.commit.stamp import CURRENT, KEY, check_stamp, read_stamp
 from omnigraph.commit.updates import encode_commits
-from omnigraph.errors import Contention, ManifestCorrupt, StorageFailure, TableNotFound
+from omnigraph.errors import Contention, ManifestCorrupt
 from omnigraph.ids import MAIN
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
@@ -95,24 +94,12 @@ def _drop_run_branches(stores: Stores, base: Base) -> Base:
     """
     if base.manifest.branch != MAIN:
         return base
-    found = _beside_others(lambda: stores.tables.find_branches(MANIFEST))
+    found = stores.tables.find_branches(MANIFEST)
     while doomed := _find_doomed(found):
         for each in doomed:
-            _beside_others(partial(stores.tables.clear_branch, MANIFEST, each.name))
+            stores.tables.clear_branch(MANIFEST, each.name)
         found = tuple(each for each in found if each not in doomed)
     return base
-
-
-def _beside_others(call: Callable[[], T]) -> T:
-    """(3) Others delete the same branches, and a ref that vanishes after it was listed fails the
-    call that listed it. Looking again shows what is left to do.
-    """
-    for _ in range(BUDGET):
-        try:
-            return call()
-        except (TableNotFound, StorageFailure):
-            continue
-    return call()
 
 
 def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:

@@ -5,6 +5,7 @@ A snapshot never changes. Opening a table of it always gives the same rows, what
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from omnigraph.commit.base import Bases, read_past
 from omnigraph.commit.manifest import Manifest, Pin, TableVersion
@@ -20,6 +21,9 @@ from omnigraph.ids import (
 )
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, TableRef
+
+SLIPS_MAX: Final = 4
+"""How many changes of settings may have slipped in front of one publish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +56,23 @@ def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) ->
 def snapshot_at_commit(stores: Stores, commit: Commit) -> Snapshot:
     """The graph as a commit left it.
 
+    A publish that a change of settings slipped in front of lands further on than it recorded, and
+    puts its record right afterwards; if it died in between, the version is looked for.
+
     Raises VersionNotFound when it was cleaned up, BranchNotFound when its branch was deleted, and
     ManifestCorrupt when the version it records does not hold it.
     """
-    manifest = read_past(stores, commit.branch, commit.manifest_version)
-    if manifest.head is not None and manifest.log.find(commit.id) is None:
-        raise ManifestCorrupt(
-            commit.id,
-            reason=f"version {commit.manifest_version} of '{commit.branch}' does not show it",
-        )
-    return snapshot_of(manifest)
+    for slipped in range(1 + SLIPS_MAX):
+        version = Version(commit.manifest_version + slipped)
+        manifest = read_past(stores, commit.branch, version)
+        if manifest.head is None or manifest.log.find(commit.id) is not None:
+            return snapshot_of(manifest)
+        if manifest.head.manifest_version > commit.manifest_version:
+            break
+    raise ManifestCorrupt(
+        commit.id,
+        reason=f"version {commit.manifest_version} of '{commit.branch}' does not show it",
+    )
 
 
 def find_commit(bases: Bases, branches: "tuple[BranchName, ...]", commit_id: CommitId) -> Commit:

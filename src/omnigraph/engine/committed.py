@@ -52,7 +52,7 @@ _COMPARE: Final[Mapping[Comparator, Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Seat:
     """Where a committed row is, in the version that is being changed."""
 
     row_id: int
@@ -61,9 +61,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A committed row: its place, and the columns that were asked for."""
+    """A committed row: its seat, and the columns that were asked for."""
 
-    place: Place
+    seat: Seat
     row: Row
 
     @property
@@ -135,7 +135,7 @@ class Committed:
         return {each.id for each in self.find_by_id(node, ids, ())}
 
     def find_rivals(
-        self, type_: Type, rows: Collection[Row], unplaced: Collection[str]
+        self, type_: Type, rows: Collection[Row], unseated: Collection[str]
     ) -> list[Found]:
         """Rows that have one of these ids, or share a unique column's value with one of the rows.
 
@@ -146,7 +146,7 @@ class Committed:
         columns = dict.fromkeys(name for group in uniques for name in group)
         if isinstance(type_, EdgeType):
             columns["src"] = None
-        pending = set(unplaced)
+        pending = set(unseated)
 
         def filter_for(some: Sequence[Row]) -> str:
             ids = [text_of(row, "id") for row in some if row["id"] in pending]
@@ -228,7 +228,7 @@ class Committed:
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)
-        return [Found(each.place, rows[each.id]) for each in found]
+        return [Found(each.seat, rows[each.id]) for each in found]
 
 
 def all_columns(type_: Type) -> tuple[str, ...]:
@@ -250,9 +250,9 @@ def _read_rows(
         else read_cells(held[name], column_type(type_, name))
         for name in names
     ]
-    places = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
-    for (row_id, row_address), *row in zip(places, *cells, strict=True):
-        yield Found(Place(row_id, row_address), dict(zip(names, row, strict=True)))
+    seats = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
+    for (row_id, row_address), *row in zip(seats, *cells, strict=True):
+        yield Found(Seat(row_id, row_address), dict(zip(names, row, strict=True)))
 
 
 def _blob_of(description: Mapping[str, Any] | None) -> Cell:

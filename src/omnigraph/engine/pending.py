@@ -2,9 +2,9 @@
 
 1. A row is pending at most once. Whoever writes it again replaces it, so no later statement can
    match, or bring back, a version that was superseded.
-2. A row that exists is replaced in its place. Where rows are is found out as late as possible, by
+2. A row that exists is replaced where it is, in its seat. Seats are found as late as possible, by
    one pass over each table together with the search for unique values (`settle`); rows that a
-   statement had to read anyway bring their place along.
+   statement had to read anyway bring their seat along.
 3. A write either writes rows or deletes them, never both (rule D2 of the language, and the batch
    helpers do one thing each), so pending rows and deletions of one table never meet.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.change import Stage, TableWrite
 from omnigraph.engine.columns import build_table
-from omnigraph.engine.committed import Committed, Found, Place, Type, text_of
+from omnigraph.engine.committed import Committed, Found, Seat, Type, text_of
 from omnigraph.engine.rows import Row
 from omnigraph.engine.validate import Delta
 from omnigraph.engine.violations import Violation
@@ -46,11 +46,11 @@ class PendingTable:
     type: Type
     rows: dict[str, Row] = field(default_factory=dict)
     """(1) By id, whole, as they will be."""
-    places: dict[str, Place | None] = field(default_factory=dict)
+    seats: dict[str, Seat | None] = field(default_factory=dict)
     """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
     fresh: set[str] = field(default_factory=set)
     """Pending rows that must not exist already."""
-    gone: dict[str, Place] = field(default_factory=dict)
+    gone: dict[str, Seat] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     """The sources of edges that are gone, or that now start elsewhere."""
     rivals: list[Found] = field(default_factory=list)
@@ -61,18 +61,18 @@ class PendingTable:
         identity = text_of(row, "id")
         self.rows[identity] = row
         if is_new:
-            self.places[identity] = None
+            self.seats[identity] = None
 
     def rewrite(self, found: Found, row: Row) -> None:
         self.write(row)
-        self.places[found.id] = found.place
+        self.seats[found.id] = found.seat
 
     def delete(self, found: Iterable[Found]) -> list[Found]:
         """Those that were not deleted before."""
         assert not self.rows, "a write that writes does not delete"  # (3)
         doomed = [each for each in found if each.id not in self.gone]
         for each in doomed:
-            self.gone[each.id] = each.place
+            self.gone[each.id] = each.seat
             if isinstance(self.type, EdgeType):
                 self.left.add(text_of(each.row, "src"))
         return doomed
@@ -87,12 +87,12 @@ class PendingTable:
 
     def settle(self, committed: Committed) -> None:
         """(2) Find out which pending rows exist."""
-        unplaced = self.rows.keys() - self.places.keys()
-        self.rivals = committed.find_rivals(self.type, self.rows.values(), unplaced)
+        unseated = self.rows.keys() - self.seats.keys()
+        self.rivals = committed.find_rivals(self.type, self.rows.values(), unseated)
         found = {each.id: each for each in self.rivals}
-        for identity in unplaced:
+        for identity in unseated:
             there = found.get(identity)
-            self.places[identity] = None if there is None else there.place
+            self.seats[identity] = None if there is None else there.seat
             if there is not None and isinstance(self.type, EdgeType):
                 self._note_move(there)
 
@@ -102,19 +102,19 @@ class PendingTable:
             self.left.add(source)
 
     def changes(self) -> RowChanges:
-        placed = [(self.places[key], row) for key, row in self.rows.items()]
-        inserts = [row for place, row in placed if place is None]
-        updates = [(place, row) for place, row in placed if place is not None]
+        seated = [(self.seats[key], row) for key, row in self.rows.items()]
+        inserts = [row for seat, row in seated if seat is None]
+        updates = [(seat, row) for seat, row in seated if seat is not None]
         return RowChanges(
             inserts=build_table(self.type, inserts) if inserts else None,
             updates=Replacement(
                 build_table(self.type, [row for _, row in updates]),
-                row_ids=[place.row_id for place, _ in updates],
-                row_addresses=[place.row_address for place, _ in updates],
+                row_ids=[seat.row_id for seat, _ in updates],
+                row_addresses=[seat.row_address for seat, _ in updates],
             )
             if updates
             else None,
-            deletes=[place.row_address for place in self.gone.values()],
+            deletes=[seat.row_address for seat in self.gone.values()],
         )
 
 
@@ -141,7 +141,7 @@ class Pending:
     def check_fresh(self) -> None:
         """Raises KeyConflict if rows that must be new are there."""
         for table in self.tables():
-            taken = sorted(each for each in table.fresh if table.places[each] is not None)
+            taken = sorted(each for each in table.fresh if table.seats[each] is not None)
             if taken:
                 raise KeyConflict(table.type.name, ids=taken)
 

@@ -6,9 +6,8 @@ branch of that name. `clear_branch` removes both, in whichever state they are.
 """
 
 import json
-from contextlib import suppress
 
-from omnigraph.errors import ForkInUse, ForkNotFound, ObjectNotFound
+from omnigraph.errors import ForkInUse, ObjectNotFound
 from omnigraph.storage import layout
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import Branch, TableRef
@@ -16,18 +15,16 @@ from omnigraph.storage.translate import branch_error
 
 
 def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
-    main = store.open(TableRef(path))
-    with translating(main.ref, "list the branches of"):
-        listed = main.dataset.branches.list()
-    return tuple(
-        Branch(
-            name=name,
-            parent=facts["parent_branch"],
-            parent_version=facts["parent_version"],
-            identifier=":".join(token for _, token in facts["branch_identifier"]),
-        )
-        for name, facts in sorted(listed.items())
-    )
+    """Every branch, by name.
+
+    Lance's own listing fails when a branch is deleted while it reads the refs. Reading them one by
+    one, a branch that is gone by then is not among them.
+    """
+    store.open(TableRef(path))
+    refs = store.objects.list(f"{path}/{layout.BRANCH_REFS}")
+    names = sorted(layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs)
+    found = (find_branch(store, path, name) for name in names)
+    return tuple(each for each in found if each is not None)
 
 
 def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
@@ -90,8 +87,8 @@ def clear_branch(store: LanceStore, path: str, branch: str) -> None:
     children = [each.name for each in find_branches(store, path) if each.parent == branch]
     if children:
         raise ForkInUse(path, branch=branch, children=children)
-    with suppress(ForkNotFound):
-        delete_branch(store, path, branch)
+    # Not by Lance, which reads all refs to delete one, and fails if another vanishes meanwhile.
+    store.objects.delete(f"{path}/{layout.branch_ref_file(branch)}")
     # Folder by folder: a branch whose name continues this one lives inside its folder.
     for folder in layout.TABLE_FOLDERS:
         store.objects.delete_prefix(f"{path}/{layout.branch_folder(branch)}/{folder}")

@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from omnigraph.errors import StoreUriInvalid
 from omnigraph.ids import TypeKind
@@ -162,6 +162,11 @@ def branch_folder(branch: str | None) -> str:
 
 def branch_ref_file(branch: str) -> str:
     return f"{BRANCH_REFS}/{_encode(branch)}.json"
+
+
+def branch_of_ref_file(name: str) -> str:
+    """The branch a file of the refs folder stands for."""
+    return unquote(name.removesuffix(".json"))
 
 
 def version_file(version: int) -> str:

@@ -26,13 +26,17 @@ class Figure:
 
 def best_of(runs: int, work: Callable[[], object]) -> float:
     """The fastest of several runs, in seconds: the one least disturbed by others."""
-    return min(_timed(work) for _ in range(runs))
+    return min(timed(work) for _ in range(runs))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 def report(benchmark: str, figures: Sequence[Figure]) -> None:

@@ -62,9 +62,7 @@ ASKED: dict[str, tuple[Scalarish, ...]] = {
 
 
 @pytest.fixture(scope="module", params=["without an index", "with an index"])
-def graph(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> LocalGraph:
+def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LocalGraph:
     root: Path = tmp_path_factory.mktemp("things")
     made = omnigraph.init(root / "g", SCHEMA, durability=Durability.RELAXED)
     rows: list[dict[str, object]] = [

@@ -200,8 +200,8 @@ class Graph:
 
     def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
         written = carry_out(self._bench, self._contract, task, order)
-        if self._upkeep is not None and written.commit is not None:
-            self._upkeep.after(order.branch, task.tables)
+        if self._upkeep is not None:
+            self._upkeep.after(order.branch, written.tables)
         return MutationResult(
             branch=order.branch,
             query_name=query_name,

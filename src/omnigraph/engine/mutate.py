@@ -163,7 +163,9 @@ def strict_tables_of(plan: MutationPlan) -> frozenset[TableKey]:
 @dataclass(frozen=True, slots=True)
 class Written:
     affected: Affected
-    commit: Commit | None
+    commit: Commit | None = None
+    tables: tuple[TableKey, ...] = ()
+    """The tables that moved."""
 
 
 def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
@@ -187,9 +189,11 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
         _validate(pending)
         deltas = pending.deltas()
         if not deltas:
-            return Written(affected, None)
-        published = run(held, _change(held, contract, pending, order))
-        return Written(affected, published.commits[-1])
+            return Written(affected)
+        change = _change(held, contract, pending, order)
+        published = run(held, change)
+        moved = tuple(each.key for each in change.writes)
+        return Written(affected, published.commits[-1], moved)
 
 
 def _pins(

@@ -101,12 +101,12 @@ class Upkeep:
 def needs_upkeep(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> bool:
     """Too many small fragments, or too many that an index does not know."""
     small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
-    if small > FRAGMENTS_MAX:
+    if small >= FRAGMENTS_MAX:
         return True
     everything = {each.fragment_id for each in anatomy.fragments}
     known = {each.column: each.covered for each in anatomy.indices}
     return any(
-        len(everything - known.get(spec.column, frozenset())) > FRAGMENTS_MAX for spec in specs
+        len(everything - known.get(spec.column, frozenset())) >= FRAGMENTS_MAX for spec in specs
     )
 
 

@@ -39,7 +39,8 @@ def test_every_flag_is_understood() -> None:
 
 
 def test_nothing_after_two_dashes_is_touched() -> None:
-    assert split_globals(["--quiet", "x", "--", "--yes"]) == (Globals(quiet=True), ["x", "--", "--yes"])
+    found, rest = split_globals(["--quiet", "x", "--", "--yes"])
+    assert (found, rest) == (Globals(quiet=True), ["x", "--", "--yes"])
 
 
 def test_an_unknown_flag_is_left_to_the_command() -> None:

@@ -25,9 +25,7 @@ FLOAT = ValueType(Scalar.F32)
         (5e-324, Scalar.F64, "5e-324"),
     ],
 )
-def test_a_literal_is_typed_as_its_column_is(
-    value: str | float, base: Scalar, text: str
-) -> None:
+def test_a_literal_is_typed_as_its_column_is(value: str | float, base: Scalar, text: str) -> None:
     assert literal(value, base) == text
 
 

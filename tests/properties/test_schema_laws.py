@@ -310,7 +310,7 @@ def test_most_programs_that_grow_from_the_grammar_are_read() -> None:
     read: list[bool] = []
 
     @given(grown)
-    @settings(deadline=None, max_examples=60, database=None, derandomize=True)
+    @settings(deadline=None, max_examples=300, database=None, derandomize=True)
     def sample(text: str) -> None:
         try:
             read.append(bool(parse(source(text)).declarations))

@@ -134,9 +134,9 @@ def run(hold: Hold, change: Change) -> Published:
     and OutcomeUnknown, after which it may be.
     """
     prepared = prepare(hold, change)
-    armed = arm(hold, prepared)
     try:
-        applied = confirm(hold, apply(hold, armed))
+        # Even the note may be there though writing it failed.
+        applied = confirm(hold, apply(hold, arm(hold, prepared)))
         published = publish_applied(hold, applied)
     except (Fenced, LeaseLost, OutcomeUnknown):
         raise
@@ -145,7 +145,12 @@ def run(hold: Hold, change: Change) -> Published:
         raise
     for handle in applied.reached.values():
         hold.bench.keep(handle, published.base)
-    disarm(hold, prepared)
+    try:
+        disarm(hold, prepared)
+    except KeyboardInterrupt:
+        # Too late to take anything back, and the note would only puzzle the next writer.
+        disarm(hold, prepared)
+        raise
     return published
 
 

@@ -18,7 +18,7 @@ its epoch only counts up.
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from threading import Condition, Event, Lock, Thread
 from typing import Final
@@ -86,7 +86,10 @@ class Lease:
         document = {
             "operation_id": self.operation_id,
             "owner": str(self.owner),
-            **asdict(self.owner),
+            "host": self.owner.host,
+            "boot_id": self.owner.boot_id,
+            "pid": self.owner.pid,
+            "pid_start": self.owner.pid_start,
             "epoch": self.epoch,
             "ttl_ms": self.ttl_ms,
             "beats": self.beats,

@@ -135,6 +135,10 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
     else:
         assert isinstance(pin, PinnedWrite)
         verdict = classify(pin, sidecar.operation_id, shown=shown, since=since)
+    if is_fork and verdict is PinClass.INVARIANT_VIOLATION and isinstance(sidecar, Sidecar):
+        # A fork of a branch that had this name before: ours was never made. Whoever makes it will
+        # find out that nobody shows the old one.
+        head, since, verdict = None, (), PinClass.NO_MOVEMENT
     return Found(pin.key, pin.branch, pin.expected, shown, head, since, is_fork, verdict)
 
 

@@ -117,10 +117,12 @@ class Committed:
         self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
     ) -> list[Found]:
         """The rows for which a predicate is true."""
-        if (rows := self._shortest_way(type_, where, value)) is None:
-            return []
         wanted = (*columns, where.column)
-        found = self._find(type_, [rows], wanted)
+        if (identity := _identity_for(type_, where, value)) is not None:
+            found = self.find_by_id(type_, [identity], wanted)
+        else:
+            rows = filters.compare(where.column, where.type, where.comparator, value)
+            found = [] if rows is None else self._find(type_, [rows], wanted)
         return [
             each for each in found if satisfies(each.row[where.column], where.comparator, value)
         ]
@@ -128,7 +130,8 @@ class Committed:
     def find_by_id(
         self, type_: Type, ids: Collection[str], columns: Collection[str]
     ) -> list[Found]:
-        return self._find(type_, _split(ids, lambda some: _among("id", some)), columns)
+        parts = _split(ids, lambda some: _among("id", some))
+        return self._find(type_, parts, columns, {"id": ids})
 
     def find_ids(self, node: NodeType, ids: Collection[str]) -> set[str]:
         """Those of the ids that exist."""
@@ -155,7 +158,8 @@ class Committed:
 
         if not uniques:
             return self.find_by_id(type_, pending, columns)
-        found = self._find(type_, _split(rows, filter_for), tuple(columns))
+        among = _texts_of(uniques, rows, pending)
+        found = self._find(type_, _split(rows, filter_for), tuple(columns), among)
         return list({each.id: each for each in found}.values())
 
     def find_at(
@@ -169,7 +173,7 @@ class Committed:
         # Short lists share a pass; an edge that both find is still one edge.
         if len(sources) + len(targets) <= KEYS_PER_FILTER_MAX and len(parts) > 1:
             parts = [" OR ".join(parts)]
-        found = self._find(edge, parts, ("src",))
+        found = self._find(edge, parts, ("src",), {"src": sources, "dst": targets})
         return list({each.id: each for each in found}.values())
 
     # reading
@@ -190,17 +194,14 @@ class Committed:
             self._handles[pin.key] = self._open_pin(pin)
         return self._handles[pin.key]
 
-    def _shortest_way(self, type_: Type, where: Predicate, value: Scalarish) -> str | None:
-        """A filter for the rows that may match; by id, which is indexed, when it is the key."""
-        is_key = isinstance(type_, NodeType) and type_.key == (where.column,)
-        if is_key and where.comparator is Comparator.EQ and value is not None:
-            try:
-                return _among("id", [key_text(value, where.type)])
-            except KeyInvalid:
-                pass  # such as 2.0 for an integer key: equal to one, but spelled otherwise
-        return filters.compare(where.column, where.type, where.comparator, value)
-
-    def _find(self, type_: Type, parts: Sequence[str], columns: Collection[str]) -> list[Found]:
+    def _find(
+        self,
+        type_: Type,
+        parts: Sequence[str],
+        columns: Collection[str],
+        among: Mapping[str, Collection[str]] | None = None,
+    ) -> list[Found]:
+        """Rows that some part finds; `among` holds a text of each of them (`ScanRequest`)."""
         handle = self._open(type_) if parts else None
         if handle is None:
             return []
@@ -209,7 +210,7 @@ class Committed:
         blobs = {each for each in names if column_type(type_, each).is_blob}
         for part in parts:
             request = ScanRequest(
-                columns=names, where=part, with_row_id=True, with_row_address=True
+                columns=names, where=part, among=among, with_row_id=True, with_row_address=True
             )
             found += _read_rows(type_, self._tables.read(handle, request), names, blobs)
         if blobs:
@@ -261,6 +262,34 @@ def _blob_of(description: Mapping[str, Any] | None) -> Cell:
     if description["kind"] == _KIND_EXTERNAL:
         return Blob(uri=description["blob_uri"])
     return _UNREAD
+
+
+def _texts_of(
+    uniques: Sequence[tuple[str, ...]], rows: Collection[Row], ids: Collection[str]
+) -> Mapping[str, Collection[str]] | None:
+    """A text of every row that could be a rival; None if some could be one without."""
+    texts: dict[str, Collection[str]] = {"id": ids}
+    for group in uniques:
+        whole = [row for row in rows if all(row[name] is not None for name in group)]
+        for name in group:
+            cells = [cell for row in whole if isinstance(cell := row[name], str)]
+            if len(cells) == len(whole):
+                texts[name] = cells
+                break
+        else:
+            return None
+    return texts
+
+
+def _identity_for(type_: Type, where: Predicate, value: Scalarish) -> str | None:
+    """The one id that can match, when a key is compared; the id is indexed, and the key is not."""
+    is_key = isinstance(type_, NodeType) and type_.key == (where.column,)
+    if not is_key or where.comparator is not Comparator.EQ or value is None:
+        return None
+    try:
+        return key_text(value, where.type)
+    except KeyInvalid:
+        return None  # such as 2.0 for an integer key: equal to one, but spelled otherwise
 
 
 def _among(column: str, values: Collection[str]) -> str:

@@ -181,7 +181,7 @@ class Graph:
         type_ = find_type(self.catalog, type_name)
         return self._carry_out(read_rows(type_, rows, existing, self._stores.effects.new_id), order)
 
-    def delete_rows(
+    def remove_rows(
         self, type_name: str, ids: Collection[str], *, order: Order = ON_MAIN
     ) -> MutationResult:
         """Delete rows of one type, with nodes their edges. Ids that do not exist are ignored.

@@ -181,7 +181,7 @@ class LocalGraph:
         Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
         OpenedReadOnly.
         """
-        return self._graph.delete_rows(type_name, ids, order=_order(branch, actor, if_commit))
+        return self._graph.remove_rows(type_name, ids, order=_order(branch, actor, if_commit))
 
     # commits
 

@@ -14,7 +14,7 @@ from lance.optimize import Compaction
 
 from omnigraph.errors import OmnigraphError, ReplyLost
 from omnigraph.storage import lance_files, layout
-from omnigraph.storage.durability import RelaxedDisk, flush_files
+from omnigraph.storage.durability import flush_files
 from omnigraph.storage.lance_history import find_marked
 from omnigraph.storage.lance_stage import LancePayload, write_rows
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
@@ -110,7 +110,7 @@ def _judge(handle: LanceHandle, read_version: int) -> Outcome:
 def _flush_commit(
     store: LanceStore, staged: Staged, payload: LancePayload, handle: LanceHandle
 ) -> None:
-    if not store.root.is_local:
+    if not store.is_flushed:
         return
     files = [
         *lance_files.with_blobs(Path(store.uri(staged.ref)), payload.files),
@@ -182,14 +182,18 @@ def _merge(store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str) 
                 return Refused(str(failure).partition(", /")[0])
             raise
     swapped = LanceHandle(handle.ref, dataset.version, dataset)
-    transaction = store.read_transaction(swapped)
-    files = [
+    if store.is_flushed:
+        store.flush(handle.ref, _files_behind(store.read_transaction(swapped), swapped.version))
+    return _judge(swapped, handle.version)
+
+
+def _files_behind(transaction: Transaction, version: int) -> list[str]:
+    """What a transaction wrote that Lance composed itself."""
+    return [
         *lance_files.written_by(transaction.operation, transaction.read_version),
         layout.transaction_file(transaction.read_version, transaction.uuid),
-        layout.version_file(swapped.version),
+        layout.version_file(version),
     ]
-    store.flush(handle.ref, files)
-    return _judge(swapped, handle.version)
 
 
 def _fold(
@@ -246,7 +250,7 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
 
 
 def harden(store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None) -> None:
-    if not store.root.is_local or isinstance(store.disk, RelaxedDisk):
+    if not store.is_flushed:
         return
     with translating(handle.ref, "flush"):
         known = set() if beyond is None else set(lance_files.reachable(beyond.dataset))

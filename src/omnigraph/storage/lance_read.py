@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 from lance import LanceDataset, LanceScanner
+from lance.fragment import LanceFragment
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
 from omnigraph.storage import layout
@@ -18,14 +19,16 @@ _PROBE_STEPS_MAX: Final = 64
 
 
 @contextmanager
-def scan(handle: LanceHandle, request: ScanRequest) -> Iterator[Iterator[pa.RecordBatch]]:
+def scan(
+    store: LanceStore, handle: LanceHandle, request: ScanRequest
+) -> Iterator[Iterator[pa.RecordBatch]]:
     with translating(handle.ref, "scan", version=handle.version):
-        yield _scanner(handle.dataset, request).to_batches()
+        yield _scanner(store, handle.dataset, request).to_batches()
 
 
-def read(handle: LanceHandle, request: ScanRequest) -> pa.Table:
+def read(store: LanceStore, handle: LanceHandle, request: ScanRequest) -> pa.Table:
     with translating(handle.ref, "read", version=handle.version):
-        return _scanner(handle.dataset, request).to_table()
+        return _scanner(store, handle.dataset, request).to_table()
 
 
 def count(handle: LanceHandle, where: str) -> int:
@@ -48,17 +51,13 @@ def probe(store: LanceStore, handle: LanceHandle) -> int:
         return handle.dataset.latest_version
 
 
-def _scanner(dataset: LanceDataset, request: ScanRequest) -> LanceScanner:
-    fragments = None
-    if request.fragment_ids is not None:
-        wanted = set(request.fragment_ids)
-        fragments = [each for each in dataset.get_fragments() if each.fragment_id in wanted]
+def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> LanceScanner:
     return dataset.scanner(
         columns=list(request.columns) if request.columns is not None else None,
         filter=request.where,
         limit=request.limit,
         offset=request.offset,
-        fragments=fragments,
+        fragments=_fragments(store, dataset, request),
         nearest=_nearest(request.nearest) if request.nearest is not None else None,
         full_text_query=_text(request.text) if request.text is not None else None,
         # A search that filters afterwards returns fewer rows than there are.
@@ -69,6 +68,19 @@ def _scanner(dataset: LanceDataset, request: ScanRequest) -> LanceScanner:
         batch_size=request.batch_rows_max,
         disable_scoring_autoprojection=True,
     )
+
+
+def _fragments(
+    store: LanceStore, dataset: LanceDataset, request: ScanRequest
+) -> list[LanceFragment] | None:
+    """The fragments that need to be looked at; None for all of them."""
+    if request.fragment_ids is not None:
+        wanted = set(request.fragment_ids)
+        return [each for each in dataset.get_fragments() if each.fragment_id in wanted]
+    if request.among is not None:
+        # Lance takes an empty list for no restriction.
+        return store.contents.candidates(dataset, request.among) or dataset.get_fragments()[:1]
+    return None
 
 
 def _nearest(nearest: Nearest) -> dict[str, object]:

@@ -57,14 +57,14 @@ class LancePayload:
 # --- rows -----------------------------------------------------------------------------------
 
 
-def stage_rows(handle: LanceHandle, changes: RowChanges, mark: Mark) -> Staged:
+def stage_rows(store: LanceStore, handle: LanceHandle, changes: RowChanges, mark: Mark) -> Staged:
     dataset = handle.dataset
     updates = changes.updates
     inserted = changes.inserts.num_rows if changes.inserts is not None else 0
     updated = updates.rows.num_rows if updates is not None else 0
     dropped = [*changes.deletes, *(updates.row_addresses if updates is not None else ())]
     with translating(handle.ref, "stage rows of"):
-        fresh = _write_changed(dataset, changes.inserts, updates)
+        fresh = _write_changed(store, dataset, changes.inserts, updates)
         shrunk, removed = _drop_rows(dataset, dropped)
         operation = _guarded(dataset, fresh, shrunk, removed)
     files = lance_files.written_data(fresh) + lance_files.written_deletions(shrunk)
@@ -99,7 +99,9 @@ def stage_receipts(handle: LanceHandle, receipts: Sequence[Receipt], mark: Mark)
     )
 
 
-def stage_upsert(handle: LanceHandle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
+def stage_upsert(
+    store: LanceStore, handle: LanceHandle, rows: pa.Table, mark: Mark, *, key: str
+) -> Staged:
     keys = rows[key]
     assert len(pc.unique(keys)) == rows.num_rows, (
         "one row per key, or the winner is a matter of luck"
@@ -116,13 +118,14 @@ def stage_upsert(handle: LanceHandle, rows: pa.Table, mark: Mark, *, key: str) -
             row_addresses=places[ROW_ADDRESS].to_numpy().tolist(),
         ),
     )
-    return stage_rows(handle, changes, mark)
+    return stage_rows(store, handle, changes, mark)
 
 
-def stage_delete(handle: LanceHandle, where: str, mark: Mark) -> Staged:
+def stage_delete(store: LanceStore, handle: LanceHandle, where: str, mark: Mark) -> Staged:
     with translating(handle.ref, "find rows to delete of"):
         doomed = handle.dataset.scanner(columns=[], filter=where, with_row_address=True).to_table()
-    return stage_rows(handle, RowChanges(deletes=doomed[ROW_ADDRESS].to_numpy().tolist()), mark)
+    changes = RowChanges(deletes=doomed[ROW_ADDRESS].to_numpy().tolist())
+    return stage_rows(store, handle, changes, mark)
 
 
 def stage_overwrite(
@@ -231,7 +234,10 @@ def write_rows(
 
 
 def _write_changed(
-    dataset: LanceDataset, inserts: pa.Table | None, updates: Replacement | None
+    store: LanceStore,
+    dataset: LanceDataset,
+    inserts: pa.Table | None,
+    updates: Replacement | None,
 ) -> list[FragmentMetadata]:
     """Write updated rows first, then new ones; give the updated ones their row ids back."""
     parts = [part for part in (updates.rows if updates else None, inserts) if part is not None]
@@ -241,6 +247,7 @@ def _write_changed(
     names = parts[0].column_names
     rows = pa.concat_tables([part.select(names) for part in parts])
     fragments = write_rows(dataset, rows, mode="append")
+    store.contents.remember(dataset, fragments, rows)
     row_ids = list(updates.row_ids) if updates is not None else []
     for fragment in fragments:
         if not row_ids:

@@ -8,7 +8,7 @@ when a branch is deleted and made again, because it keys what it holds by file a
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import lance
@@ -18,7 +18,8 @@ from lance.lance import _Session as Session
 
 from omnigraph.errors import GraphRelocated, VersionNotFound
 from omnigraph.storage import layout
-from omnigraph.storage.durability import Disk, flush_files
+from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
+from omnigraph.storage.lance_contents import Contents
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.tables import TableRef
@@ -55,12 +56,18 @@ class LanceStore:
     disk: Disk
     storage_options: Mapping[str, str]
     session: Session
+    contents: Contents = field(default_factory=Contents)
 
     def uri(self, ref: TableRef) -> str:
         """The folder of a table on a branch, as Lance wants it spelled."""
         table = self.root.locate(ref.path)
         folder = layout.branch_folder(ref.branch)
         return f"{table}/{folder}" if folder else table
+
+    @property
+    def is_flushed(self) -> bool:
+        """Is anybody waiting for files to reach a disk of this machine?"""
+        return self.root.is_local and not isinstance(self.disk, RelaxedDisk)
 
     def options(self) -> dict[str, str] | None:
         """Lance takes an empty dictionary for a request to use none of its defaults."""
@@ -110,7 +117,7 @@ class LanceStore:
 
     def flush(self, ref: TableRef, files: list[str], *, is_new_table: bool = False) -> None:
         """Make files of a table, named relative to its branch folder, survive a power cut."""
-        if not self.root.is_local:
+        if not self.is_flushed:
             return
         folder = Path(self.uri(ref))
         below = Path(self.root.uri) if is_new_table else Path(self.root.locate(ref.path))

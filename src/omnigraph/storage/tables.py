@@ -25,7 +25,7 @@ what is staged (`Mark`, `RowChanges`, `IndexSpec`, `Staged`), what came of it (`
 `Elsewhere`), what happened before (`Transacted`, `Branch`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -154,6 +154,8 @@ class ScanRequest:
 
     columns: tuple[str, ...] | None = None
     where: str | None = None
+    among: Mapping[str, Collection[str]] | None = None
+    """A hint: whatever matches `where` has one of these texts in one of these columns."""
     limit: int | None = None
     offset: int | None = None
     fragment_ids: tuple[int, ...] | None = None

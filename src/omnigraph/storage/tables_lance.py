@@ -88,10 +88,10 @@ class LanceTables:
     def scan(
         self, handle: Handle, request: ScanRequest = EVERYTHING
     ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
-        return lance_read.scan(_own(handle), request)
+        return lance_read.scan(self.store, _own(handle), request)
 
     def read(self, handle: Handle, request: ScanRequest = EVERYTHING) -> pa.Table:
-        return lance_read.read(_own(handle), request)
+        return lance_read.read(self.store, _own(handle), request)
 
     def count(self, handle: Handle, where: str) -> int:
         return lance_read.count(_own(handle), where)
@@ -119,7 +119,7 @@ class LanceTables:
         return lance_stage.stage_create(self.store, ref, schema, mark, rows)
 
     def stage_rows(self, handle: Handle, changes: RowChanges, mark: Mark) -> Staged:
-        return lance_stage.stage_rows(_own(handle), changes, mark)
+        return lance_stage.stage_rows(self.store, _own(handle), changes, mark)
 
     def stage_append(self, handle: Handle, rows: Rows, mark: Mark) -> Staged:
         return lance_stage.stage_append(_own(handle), rows, mark)
@@ -128,10 +128,10 @@ class LanceTables:
         return lance_stage.stage_receipts(_own(handle), receipts, mark)
 
     def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
-        return lance_stage.stage_upsert(_own(handle), rows, mark, key=key)
+        return lance_stage.stage_upsert(self.store, _own(handle), rows, mark, key=key)
 
     def stage_delete(self, handle: Handle, where: str, mark: Mark) -> Staged:
-        return lance_stage.stage_delete(_own(handle), where, mark)
+        return lance_stage.stage_delete(self.store, _own(handle), where, mark)
 
     def stage_overwrite(
         self, handle: Handle, schema: pa.Schema, mark: Mark, rows: Rows | None = None

@@ -1,0 +1,360 @@
+"""Named places where things go wrong, and the ways they can.
+
+A failpoint is a position in the stream of calls to a graph's stores, or in the steps an attempt
+announces; the product knows nothing of it. Some positions have several names, because different
+stories start there: a process that dies before the manifest is swapped, and one that meets a rival.
+
+What happens at a position is an `Act`: the store fails, the process dies, is killed for real, is
+interrupted, waits until it is released; or anything a test wants done at that very moment.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from threading import Event, Lock
+from typing import Final
+
+from omnigraph.errors import StorageFailure
+from omnigraph.testing.faults import Crash, When
+
+STEP: Final = "step"
+"""How the steps of an attempt are told apart from store calls: `step publish`."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The n-th call of one name, before or after it happens."""
+
+    call: str
+    nth: int = 1
+    when: When = When.BEFORE
+    since: str | None = None
+    """Count only from the first call of this name on."""
+
+
+# ── what happens there ───────────────────────────────────────────────────────────────────────────
+
+Act = Callable[[str], None]
+"""Told where it happens."""
+
+
+def fail(where: str) -> None:
+    """The store fails, and the process lives on."""
+    raise StorageFailure("carry out", subject=where, reason="the test said so")
+
+
+def crash(where: str) -> None:
+    """The process dies, as far as the product can tell."""
+    raise Crash(where)
+
+
+def kill(where: str) -> None:  # noqa: ARG001 - nobody is left to tell
+    """This process dies for real: no handler runs, nothing is unwound."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt(where: str) -> None:
+    """Somebody presses Ctrl-C."""
+    raise KeyboardInterrupt(where)
+
+
+PATIENCE_S: Final = 30.0
+"""How long anybody waits for anybody in a test."""
+
+
+class Pause:
+    """Whoever arrives waits until it is released."""
+
+    def __init__(self) -> None:
+        self._arrived = Event()
+        self._released = Event()
+
+    def __call__(self, where: str) -> None:
+        self._arrived.set()
+        if not self._released.wait(PATIENCE_S):
+            raise AssertionError(f"nobody released {where}")
+
+    def await_arrival(self) -> None:
+        if not self._arrived.wait(PATIENCE_S):
+            raise AssertionError("nobody ever arrived")
+
+    def release(self) -> None:
+        self._released.set()
+
+
+@dataclass
+class Trigger:
+    """Watches for one position, and acts there so many times in a row; then it is off.
+
+    Give it to `watch_stores`, and its `observe` to a workbench. After a crash every call crashes.
+    """
+
+    at: At
+    act: Act
+    times: int = 1
+    seen: int = 0
+    fired: int = 0
+    _is_dead: bool = False
+    _is_counting: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        if self._is_dead:
+            raise Crash(call)
+        self._arrive(call, When.BEFORE)
+
+    def after(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self._arrive(call, When.AFTER)
+
+    def observe(self, step: str) -> None:
+        """The name of a step without the table it is about."""
+        self.before(f"{STEP} {step.partition(' ')[0]}", is_write=False)
+
+    def _arrive(self, call: str, when: When) -> None:
+        with self._lock:
+            self._is_counting |= self.at.since in (None, call)
+            if not self._is_counting or (call, when) != (self.at.call, self.at.when):
+                return
+            self.seen += 1
+            if not 0 <= self.seen - self.at.nth < self.times:
+                return
+            self.fired += 1
+        try:
+            self.act(f"{when.value} {call}")
+        except Crash:
+            self._is_dead = True
+            raise
+
+
+# ── where ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Scene(StrEnum):
+    """What has to be going on for a failpoint to be reached."""
+
+    WRITE = "two tables are written on main"
+    FIRST_WRITE = "two tables are written on a branch that owns neither"
+    DELETE = "a node is deleted, with its edges of two types"
+    DELETE_LONER = "a node without edges is deleted"
+    UPKEEP = "a table of many fragments is tidied up"
+    FORWARD = "a write that moved all its tables is finished"
+    BACK = "a write that moved two of its three tables is undone"
+    DISCARD = "the note of a branch that was deleted and made again is discarded"
+    RECLAIM = "a branch that was made again meets the forks of the old one"
+    CREATE_BRANCH = "a branch is made"
+    DELETE_BRANCH = "a branch with tables of its own is deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Failpoint:
+    name: str
+    scene: Scene
+    at: At
+    meaning: str
+
+
+LIST: Final = "objects.list"
+PUT: Final = "objects.put_over"
+DELETE: Final = "objects.delete"
+COMMIT: Final = "tables.commit_exact"
+COMPACT: Final = "tables.residual.commit_compaction"
+SWAP: Final = "tables.residual.swap_rows"
+RESTORE: Final = "tables.restore"
+FORK: Final = "tables.fork"
+CLEAR: Final = "tables.clear_branch"
+CREATE: Final = "tables.stage_create"
+APPLY: Final = f"{STEP} apply"
+PUBLISH: Final = f"{STEP} publish"
+
+_WRITES: Final = (
+    Failpoint("recovery.sidecar_list", Scene.WRITE, At(LIST), "looking for notes"),
+    Failpoint("recovery.sidecar_write", Scene.WRITE, At(PUT), "leaving the note"),
+    Failpoint("sidecar.torn_put", Scene.WRITE, At(PUT), "half the note is written"),
+    Failpoint(
+        "sidecar.after_put_pre_first_commit",
+        Scene.WRITE,
+        At(PUT, when=When.AFTER),
+        "the note is there, nothing has moved",
+    ),
+    Failpoint(
+        "recovery.live_foreign_writer",
+        Scene.WRITE,
+        At(PUT, when=When.AFTER),
+        "somebody else looks while the writer lives",
+    ),
+    Failpoint(
+        "commit.achieved_not_expected",
+        Scene.WRITE,
+        At(COMMIT),
+        "something slips in before the first table commit",
+    ),
+    Failpoint(
+        "commit.after_table_1", Scene.DELETE, At(COMMIT, 1, When.AFTER), "one table of three moved"
+    ),
+    Failpoint(
+        "commit.after_table_2", Scene.DELETE, At(COMMIT, 2, When.AFTER), "two tables of three moved"
+    ),
+    Failpoint(
+        "mutation.delete_node_pre_primary_delete",
+        Scene.DELETE,
+        At(APPLY),
+        "a delete is about to move its first table",
+    ),
+    Failpoint(
+        "delete.after_primary_pre_cascade",
+        Scene.DELETE,
+        At(APPLY, 2),
+        "part of a cascade is committed",
+    ),
+    Failpoint(
+        "delete.zero_rows",
+        Scene.DELETE_LONER,
+        At(COMMIT, when=When.AFTER),
+        "a cascade that found no edges has moved the node's table alone",
+    ),
+    Failpoint(
+        "mutation.post_finalize_pre_publisher",
+        Scene.WRITE,
+        At(PUBLISH),
+        "every table moved, nothing is visible",
+    ),
+    Failpoint(
+        "recovery.lease_expired",
+        Scene.WRITE,
+        At(PUBLISH),
+        "the writer sleeps beyond its lease, then goes on",
+    ),
+    Failpoint(
+        "relocate.after_crash", Scene.WRITE, At(PUBLISH), "the graph is moved before it is healed"
+    ),
+    Failpoint("recovery.sidecar_delete", Scene.WRITE, At(DELETE), "removing the note"),
+)
+
+_PUBLISHES: Final = (
+    Failpoint("graph_publish.before_commit_append", Scene.WRITE, At(SWAP), "about to swap"),
+    Failpoint("publish.after_load_pre_merge", Scene.WRITE, At(SWAP), "somebody publishes first"),
+    Failpoint(
+        "publish.load_state_retryable_contention", Scene.WRITE, At(SWAP), "the race is lost once"
+    ),
+    Failpoint("publish.contention_exhausted", Scene.WRITE, At(SWAP), "the race is lost every time"),
+    Failpoint(
+        "graph_publish.after_manifest_commit",
+        Scene.WRITE,
+        At(SWAP, when=When.AFTER),
+        "visible, and not yet said so",
+    ),
+    Failpoint(
+        "publish.lost_ack", Scene.WRITE, At(SWAP, when=When.AFTER), "the swap landed, the reply not"
+    ),
+)
+
+_FORKS: Final = (
+    Failpoint("fork.before_classify", Scene.FIRST_WRITE, At(APPLY), "about to look for a fork"),
+    Failpoint(
+        "classify.fresh_read",
+        Scene.RECLAIM,
+        At("tables.find_branch", since=APPLY),
+        "asking the branch who owns the table",
+    ),
+    Failpoint(
+        "fork.before_reclaim",
+        Scene.RECLAIM,
+        At(CLEAR, since=APPLY),
+        "an orphan was found and is about to go",
+    ),
+    Failpoint(
+        "fork.after_ref_pre_sidecar",
+        Scene.FIRST_WRITE,
+        At(FORK, when=When.AFTER),
+        "the first fork is made; its note was there before it",
+    ),
+    Failpoint(
+        "branch_create.after_manifest_branch_create",
+        Scene.CREATE_BRANCH,
+        At(FORK, when=When.AFTER),
+        "the branch is there",
+    ),
+    Failpoint(
+        "branch_delete.before_commit_graph_reclaim",
+        Scene.DELETE_BRANCH,
+        At(CLEAR, when=When.AFTER),
+        "the branch is gone, what it owned is not",
+    ),
+    Failpoint(
+        "branch_delete.before_table_cleanup",
+        Scene.DELETE_BRANCH,
+        At(CLEAR, 2),
+        "about to remove a fork of a branch that is gone",
+    ),
+    Failpoint(
+        "branch_delete.with_live_writer",
+        Scene.FIRST_WRITE,
+        At(PUBLISH),
+        "the branch is deleted under its writer",
+    ),
+)
+
+_RECOVERIES: Final = (
+    Failpoint(
+        "recovery.before_roll_forward_publish", Scene.FORWARD, At(SWAP), "judged, not published"
+    ),
+    Failpoint("recovery.record_audit", Scene.FORWARD, At(CREATE), "published, not recorded"),
+    Failpoint("audit.create_race", Scene.FORWARD, At(COMMIT), "the first row of the audit"),
+    Failpoint(
+        "recovery.after_audit_pre_delete", Scene.FORWARD, At(DELETE), "recorded, the note is there"
+    ),
+    Failpoint(
+        "recovery.after_restore_1", Scene.BACK, At(RESTORE, 1, When.AFTER), "one table is back"
+    ),
+    Failpoint(
+        "recovery.after_restore_2", Scene.BACK, At(RESTORE, 2, When.AFTER), "both tables are back"
+    ),
+    Failpoint("recovery.after_restores_pre_publish", Scene.BACK, At(SWAP), "all back, not shown"),
+    Failpoint(
+        "recovery.rollback_publish_conflict",
+        Scene.BACK,
+        At(SWAP),
+        "somebody publishes before a recovery does",
+    ),
+    Failpoint("branch.recreated_same_name", Scene.DISCARD, At(SWAP), "another branch by now"),
+    Failpoint(
+        "recovery.orphan_discard_audit_append",
+        Scene.DISCARD,
+        At(CREATE),
+        "discarded, not recorded",
+    ),
+)
+
+_UPKEEP: Final = (
+    Failpoint("optimize.before_compact", Scene.UPKEEP, At(COMPACT), "nothing is compacted yet"),
+    Failpoint(
+        "optimize.after_rewrite",
+        Scene.UPKEEP,
+        At(COMPACT, when=When.AFTER),
+        "compacted, not indexed",
+    ),
+    Failpoint(
+        "ensure_indices.post_stage_pre_commit_btree", Scene.UPKEEP, At(COMMIT), "index files exist"
+    ),
+    Failpoint(
+        "mutation.after_index_build_pre_publish",
+        Scene.UPKEEP,
+        At(COMMIT, when=When.AFTER),
+        "an index commit is not visible yet",
+    ),
+    Failpoint(
+        "optimize.after_reindex", Scene.UPKEEP, At(COMMIT, when=When.AFTER), "compacted and indexed"
+    ),
+    Failpoint("recovery.sidecar_confirm", Scene.UPKEEP, At(PUT, 2), "saying how far it got"),
+    Failpoint("optimize.post_phase_b_pre_manifest_commit", Scene.UPKEEP, At(PUBLISH), "confirmed"),
+    Failpoint(
+        "ensure_indices.post_phase_b_pre_manifest_commit", Scene.UPKEEP, At(SWAP), "about to swap"
+    ),
+)
+
+FAILPOINTS: Final[Mapping[str, Failpoint]] = {
+    each.name: each for each in (*_WRITES, *_PUBLISHES, *_FORKS, *_RECOVERIES, *_UPKEEP)
+}
+"""Every failpoint of mutations, forks, publishing, recovery and upkeep, by name."""

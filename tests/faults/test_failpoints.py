@@ -1,0 +1,435 @@
+"""Every named failpoint: the store fails there, the process dies there, is killed there for real.
+
+What must hold afterwards is the same for all of them, and a few have a story of their own.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit import audit
+from omnigraph.commit.audit import Recovery, RecoveryKind, read_audit
+from omnigraph.commit.base import Bases
+from omnigraph.commit.change import WriterKind
+from omnigraph.commit.recovery import heal
+from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.errors import (
+    BranchNotFound,
+    Contention,
+    OutcomeUnknown,
+    StorageFailure,
+)
+from omnigraph.ids import MAIN, CommitId, OperationId
+from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Mark, TableRef
+from omnigraph.testing.breaking import (
+    COMPANY,
+    EVERY,
+    KNOWS,
+    PAIR,
+    SIDE,
+    WORKS,
+    Ask,
+    check_lasting,
+    check_whole,
+    find_orphans,
+    open_living,
+    open_mortal,
+    read_content,
+    slip_in,
+    stores_at,
+    with_rival,
+)
+from omnigraph.testing.failpoints import (
+    FAILPOINTS,
+    PATIENCE_S,
+    Act,
+    At,
+    Failpoint,
+    Pause,
+    Scene,
+    Trigger,
+    crash,
+    fail,
+)
+from omnigraph.testing.faults import Crash
+from omnigraph.testing.processes import Died, launch
+from omnigraph.testing.scenes import Stage, act, die, play_to_death, set_stage
+
+CATALOGUE = frozenset(
+    """
+    branch_create.after_manifest_branch_create branch_delete.before_commit_graph_reclaim
+    branch_delete.before_table_cleanup fork.before_classify fork.before_reclaim classify.fresh_read
+    mutation.delete_node_pre_primary_delete mutation.post_finalize_pre_publisher
+    graph_publish.before_commit_append graph_publish.after_manifest_commit
+    publish.load_state_retryable_contention recovery.sidecar_write recovery.sidecar_confirm
+    recovery.sidecar_delete recovery.sidecar_list recovery.before_roll_forward_publish
+    recovery.record_audit recovery.orphan_discard_audit_append
+    ensure_indices.post_stage_pre_commit_btree ensure_indices.post_phase_b_pre_manifest_commit
+    optimize.before_compact optimize.post_phase_b_pre_manifest_commit
+
+    fork.after_ref_pre_sidecar sidecar.after_put_pre_first_commit sidecar.torn_put
+    commit.after_table_k commit.achieved_not_expected mutation.after_index_build_pre_publish
+    delete.after_primary_pre_cascade delete.zero_rows publish.after_load_pre_merge publish.lost_ack
+    publish.contention_exhausted recovery.after_restore_k recovery.after_restores_pre_publish
+    recovery.rollback_publish_conflict recovery.after_audit_pre_delete
+    recovery.live_foreign_writer recovery.lease_expired optimize.after_rewrite
+    optimize.after_reindex branch_delete.with_live_writer branch.recreated_same_name
+    audit.create_race relocate.after_crash
+    """.split()
+)
+"""The failpoints of mutations, forks, publishing, recovery and upkeep. Those of making graphs and
+of migrations are driven where those are tested; schema changes, merges, cleanup and repair come
+with their own."""
+
+DONE = frozenset(
+    """
+    mutation.post_finalize_pre_publisher recovery.lease_expired relocate.after_crash
+    recovery.sidecar_delete graph_publish.before_commit_append publish.after_load_pre_merge
+    publish.load_state_retryable_contention publish.contention_exhausted
+    graph_publish.after_manifest_commit publish.lost_ack delete.zero_rows
+    branch_delete.with_live_writer recovery.before_roll_forward_publish recovery.record_audit
+    audit.create_race recovery.after_audit_pre_delete
+    branch_create.after_manifest_branch_create branch_delete.before_commit_graph_reclaim
+    branch_delete.before_table_cleanup
+    """.split()
+)
+"""Where everything had moved, so that dying must not undo it."""
+
+GONE_FOR_GOOD = frozenset({Scene.DELETE_BRANCH})
+"""Nobody writes to the branch again, so its forks are left for cleanup."""
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[Scene, Stage]:
+    folder = tmp_path_factory.mktemp("scenes")
+    return {each: set_stage(each, folder / each.name / "g") for each in Scene}
+
+
+@pytest.fixture(params=FAILPOINTS.values(), ids=FAILPOINTS.keys())
+def point(request: pytest.FixtureRequest) -> Failpoint:
+    found = request.param
+    assert isinstance(found, Failpoint)
+    return found
+
+
+def scene_of(stages: dict[Scene, Stage], scene: Scene) -> Stage:
+    stages[scene].reset()
+    return stages[scene]
+
+
+def arrive(point: Failpoint, root: Path, how: Act, times: int = 1) -> Trigger:
+    """Act the scene of a failpoint, as a process that counts as dead once it stops."""
+    trigger = Trigger(point.at, how, times)
+    act(point.scene, open_mortal(root, trigger, observe=trigger.observe))
+    return trigger
+
+
+def check_after_death(point: Failpoint, stage: Stage) -> None:
+    """The next writer heals; then everything is as before, or as if nothing had happened."""
+    heal(open_mortal(stage.root).bench)
+    found = check_whole(stage.root, stage.allowed)
+    if stage.before != stage.after:
+        assert bool(found) is (point.name in DONE)
+    check_lasting(stage.root)
+    if point.scene not in GONE_FOR_GOOD:
+        assert list(find_orphans(stores_at(stage.root))) == []
+
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_registry_holds_the_whole_catalogue_and_nothing_else() -> None:
+    assert {re.sub(r"_\d$", "_k", name) for name in FAILPOINTS} == CATALOGUE
+    assert DONE <= FAILPOINTS.keys()
+
+
+def test_dying_at_a_failpoint_leaves_the_old_commit_or_the_new_one(
+    stages: dict[Scene, Stage], point: Failpoint
+) -> None:
+    stage = scene_of(stages, point.scene)
+    with pytest.raises(Crash):
+        arrive(point, stage.root, crash)
+    check_after_death(point, stage)
+
+
+@pytest.mark.slow
+def test_being_killed_at_a_failpoint_leaves_the_old_commit_or_the_new_one(
+    stages: dict[Scene, Stage], point: Failpoint
+) -> None:
+    stage = scene_of(stages, point.scene)
+    victim = launch(play_to_death, stage.root, point.name)
+    victim.await_ready()
+    victim.begin()
+    outcome = victim.finish(60)
+    assert isinstance(outcome, Died), outcome
+    assert outcome.exit_code == -9, outcome.report
+    check_after_death(point, stage)
+
+
+def test_a_store_that_fails_at_a_failpoint_leaves_all_or_nothing_and_a_graph_that_works(
+    stages: dict[Scene, Stage], point: Failpoint
+) -> None:
+    """The process lives on, and so must the very graph that saw the failure."""
+    stage = scene_of(stages, point.scene)
+    trigger = Trigger(point.at, fail)
+    graph = open_living(stage.root, trigger, observe=trigger.observe)
+    with suppress(OutcomeUnknown):
+        try:
+            act(point.scene, graph)
+        except StorageFailure:
+            # A failure that is reported as one is over: nothing is left to be done about it,
+            # unless it was about what another had left.
+            is_recovery = point.scene in (Scene.FORWARD, Scene.BACK, Scene.DISCARD)
+            assert is_recovery or find_sidecars(stores_at(stage.root).objects) == ()
+    assert trigger.fired == 1
+    recovered = graph.refresh()
+    check_whole(stage.root, stage.allowed)
+    if RecoveryKind.ROLLED_FORWARD in {each.kind for each in recovered}:
+        assert read_content(stage.root) == stage.after
+    graph.ask(EVERY)
+    check_lasting(stage.root)
+    if point.scene not in GONE_FOR_GOOD:
+        assert list(find_orphans(stores_at(stage.root))) == []
+
+
+# ── the ways to act ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_trigger_acts_so_many_times_and_then_never_again() -> None:
+    trigger = Trigger(At("a", 2, since="b"), fail, times=2)
+
+    def survives(call: str) -> bool:
+        try:
+            trigger.before(call, is_write=False)
+        except StorageFailure:
+            return False
+        return True
+
+    assert [survives(each) for each in "aabaaaaa"] == [*[True] * 4, False, False, True, True]
+    assert trigger.fired == 2
+
+
+def test_a_pause_nobody_arrives_at_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnigraph.testing.failpoints.PATIENCE_S", 0.01)
+    with pytest.raises(AssertionError, match="nobody ever arrived"):
+        Pause().await_arrival()
+    with pytest.raises(AssertionError, match="nobody released there"):
+        Pause()("there")
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+# ── stories of their own ─────────────────────────────────────────────────────────────────────────
+
+
+def test_half_a_note_is_no_note(stages: dict[Scene, Stage]) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+
+    def tear(where: str) -> None:
+        (stage.root / "__recovery").mkdir(exist_ok=True)
+        (stage.root / "__recovery" / "01TORN.json#1").write_bytes(b'{"schema_vers')
+        raise Crash(where)
+
+    with pytest.raises(Crash):
+        arrive(FAILPOINTS["sidecar.torn_put"], stage.root, tear)
+    assert heal(open_mortal(stage.root).bench) == ()
+    check_whole(stage.root, [stage.before])
+    check_lasting(stage.root)
+
+
+def test_a_living_writer_is_left_alone(
+    stages: dict[Scene, Stage], threads: ThreadPoolExecutor
+) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+    pause = Pause()
+    trigger = Trigger(FAILPOINTS["recovery.live_foreign_writer"].at, pause)
+    writing = threads.submit(open_living(stage.root, trigger).ask, PAIR)
+    pause.await_arrival()
+    stranger = open_living(stage.root)
+    assert stranger.refresh() == ()
+    (pending,) = stranger.pending_writes()
+    assert pending.is_alive
+    # Tables it does not write can be written meanwhile.
+    slip_in(stranger.bench, KNOWS)
+    pause.release()
+    assert writing.result(PATIENCE_S).commit is not None
+    check_whole(stage.root, [with_rival(stage.after, KNOWS)])
+    assert read_audit(stores_at(stage.root)).num_rows == 0
+
+
+def test_maintenance_that_slips_in_before_a_commit_is_carried_along(
+    stages: dict[Scene, Stage],
+) -> None:
+    """The only thing that does not conflict with a data commit, and it changes no row."""
+    stage = scene_of(stages, Scene.WRITE)
+    stores = stores_at(stage.root)
+
+    def build_index(where: str) -> None:  # noqa: ARG001 - an act
+        path = Bases(stores).current(MAIN).manifest.paths[COMPANY]
+        handle = stores.tables.open_at(TableRef(path))
+        spec = [IndexSpec("id", IndexKind.BTREE)]
+        staged = stores.tables.stage_indices(handle, spec, IndexScope.UNCOVERED, Mark("by-hand"))
+        assert staged is not None
+        stores.tables.commit_exact(staged)
+
+    arrive(FAILPOINTS["commit.achieved_not_expected"], stage.root, build_index)
+    assert check_whole(stage.root, stage.allowed)
+    check_lasting(stage.root)
+
+
+def test_a_cascade_that_finds_no_edges_moves_no_edge_table(stages: dict[Scene, Stage]) -> None:
+    stage = scene_of(stages, Scene.DELETE_LONER)
+    before = open_mortal(stage.root).snapshot().pins
+    act(Scene.DELETE_LONER, open_mortal(stage.root))
+    after = open_mortal(stage.root).snapshot().pins
+    assert [after[key] for key in (KNOWS, WORKS)] == [before[key] for key in (KNOWS, WORKS)]
+    assert check_whole(stage.root, stage.allowed)
+
+
+@pytest.mark.parametrize(
+    "name", ["publish.after_load_pre_merge", "graph_publish.before_commit_append"]
+)
+def test_whoever_loses_the_race_to_publish_comes_after_the_winner(
+    stages: dict[Scene, Stage], name: str
+) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+    rival = open_mortal(stage.root)
+    arrive(FAILPOINTS[name], stage.root, lambda _: slip_in(rival.bench, KNOWS))
+    check_whole(stage.root, [with_rival(stage.after, KNOWS)])
+    newest, second = open_mortal(stage.root).commits()[:2]
+    assert (newest.actor, second.actor, newest.parent) == ("writer", "rival", second.id)
+
+
+def test_losing_every_race_is_a_conflict_and_undone(stages: dict[Scene, Stage]) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+    rival = open_mortal(stage.root)
+    point = FAILPOINTS["publish.contention_exhausted"]
+    with pytest.raises(Contention):
+        arrive(point, stage.root, lambda _: slip_in(rival.bench, KNOWS), times=6)
+    check_whole(stage.root, [with_rival(stage.before, KNOWS, times=6)])
+    check_lasting(stage.root)
+
+
+def test_a_lost_reply_is_recognised_and_the_write_acknowledged_once(
+    stages: dict[Scene, Stage],
+) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+    arrive(FAILPOINTS["publish.lost_ack"], stage.root, fail)
+    assert check_whole(stage.root, stage.allowed)
+    assert [each.actor for each in open_mortal(stage.root).commits()].count("writer") == 2
+    assert read_audit(stores_at(stage.root)).num_rows == 0
+
+
+def test_the_second_first_writer_of_a_branch_waits_for_the_first(
+    stages: dict[Scene, Stage], threads: ThreadPoolExecutor
+) -> None:
+    stage = scene_of(stages, Scene.FIRST_WRITE)
+    pause = Pause()
+    trigger = Trigger(FAILPOINTS["fork.before_classify"].at, pause)
+    first = threads.submit(
+        open_living(stage.root, trigger, observe=trigger.observe).ask, PAIR, SIDE
+    )
+    pause.await_arrival()
+    second = threads.submit(open_living(stage.root).ask, Ask("pair", {"a": "zoe"}), SIDE)
+    pause.release()
+    assert first.result(PATIENCE_S).commit is not None
+    assert second.result(PATIENCE_S).commit is not None
+    content = read_content(stage.root)
+    check_whole(stage.root, [content])
+    people = content[SIDE]["Person"].keys()
+    assert len(people - stage.before[SIDE]["Person"].keys()) == 2
+    assert content[MAIN] == stage.before[MAIN]
+
+
+def test_a_branch_deleted_under_its_writer_is_a_conflict_and_its_name_can_be_used_again(
+    stages: dict[Scene, Stage],
+) -> None:
+    stage = scene_of(stages, Scene.FIRST_WRITE)
+    stranger = open_mortal(stage.root)
+    point = FAILPOINTS["branch_delete.with_live_writer"]
+    with pytest.raises(BranchNotFound):
+        arrive(point, stage.root, lambda _: stranger.delete_branch(SIDE) and None)
+    assert check_whole(stage.root, [{MAIN: stage.before[MAIN]}]) == 0
+    open_mortal(stage.root).create_branch(SIDE)
+    check_whole(stage.root, [stage.before])
+    check_lasting(stage.root)
+    assert list(find_orphans(stores_at(stage.root))) == []
+
+
+def test_two_that_resolve_one_note_resolve_it_once(
+    stages: dict[Scene, Stage], threads: ThreadPoolExecutor
+) -> None:
+    stage = scene_of(stages, Scene.FORWARD)
+    pause = Pause()
+    trigger = Trigger(FAILPOINTS["recovery.before_roll_forward_publish"].at, pause)
+    first = threads.submit(heal, open_living(stage.root, trigger).bench)
+    pause.await_arrival()
+    second = threads.submit(open_living(stage.root).refresh)
+    pause.release()
+    found = [*first.result(PATIENCE_S), *second.result(PATIENCE_S)]
+    assert [each.kind for each in found] == [RecoveryKind.ROLLED_FORWARD]
+    assert check_whole(stage.root, stage.allowed)
+
+
+def test_a_recovery_that_loses_the_race_to_publish_buries_nobody(
+    stages: dict[Scene, Stage],
+) -> None:
+    stage = scene_of(stages, Scene.BACK)
+    rival = open_mortal(stage.root)
+    point = FAILPOINTS["recovery.rollback_publish_conflict"]
+    arrive(point, stage.root, lambda _: slip_in(rival.bench, COMPANY))
+    check_whole(stage.root, [with_rival(stage.before, COMPANY)])
+    check_lasting(stage.root)
+
+
+def test_two_first_rows_of_the_audit_make_one_table(stages: dict[Scene, Stage]) -> None:
+    stage = scene_of(stages, Scene.FORWARD)
+    other = Recovery(
+        OperationId("01OTHER"),
+        RecoveryKind.ROLLED_BACK,
+        WriterKind.LOAD,
+        None,
+        CommitId("01COMMIT"),
+        (),
+        1,
+    )
+    point = FAILPOINTS["audit.create_race"]
+    arrive(point, stage.root, lambda _: audit.record(stores_at(stage.root), other))
+    recorded = [row["operation_id"] for row in read_audit(stores_at(stage.root)).to_pylist()]
+    assert len(recorded) == 2
+    assert "01OTHER" in recorded
+
+
+def test_a_graph_that_was_moved_after_a_crash_recovers_where_it_is(
+    stages: dict[Scene, Stage],
+) -> None:
+    stage = scene_of(stages, Scene.WRITE)
+    die(stage.root, FAILPOINTS["relocate.after_crash"].at, lambda graph: graph.ask(PAIR))
+    moved = stage.root.parent / "moved"
+    stage.root.rename(moved)
+    heal(open_mortal(moved).bench)
+    assert check_whole(moved, stage.allowed)
+    assert not stage.root.exists()
+    check_lasting(moved)
+
+
+def test_a_note_without_movement_is_recorded_as_undone_even_if_others_moved_on(
+    stages: dict[Scene, Stage],
+) -> None:
+    """That a table moved on is no proof that this operation did it."""
+    stage = scene_of(stages, Scene.WRITE)
+    point = FAILPOINTS["sidecar.after_put_pre_first_commit"]
+    die(stage.root, point.at, lambda graph: graph.ask(PAIR))
+    # Somebody who had healed before the death clears it on the way to the table.
+    slip_in(open_mortal(stage.root).bench, COMPANY)
+    (row,) = read_audit(stores_at(stage.root)).to_pylist()
+    assert (row["recovery_kind"], row["per_table_outcomes_json"]) == ("RolledBack", "[]")
+    check_whole(stage.root, [with_rival(stage.before, COMPANY)])

@@ -7,14 +7,20 @@ what is stored. What the query does not declare is ignored.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
 from enum import Enum, auto
 from typing import assert_never
 
-from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
+from omnigraph.catalog.fitting import (
+    Misfit,
+    fit_boolean,
+    fit_float,
+    fit_moment,
+    fit_text,
+    spell_kind,
+)
+from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import DATETIME, NOW_PARAMETER, Parameter, Scalarish, Value
-from omnigraph.compiler.precision import to_double, to_single, to_singles
 from omnigraph.errors import ParameterInvalid, UsageError
 
 _SAFE_MAX = 2**53 - 1
@@ -34,10 +40,6 @@ class Binding(Enum):
     """Integers may arrive as integral floats; large ones must arrive as decimal strings."""
 
 
-class _Misfit(Exception):
-    """A value does not fit; `bind` adds whose it is."""
-
-
 def bind(
     parameters: Sequence[Parameter], given: object, mode: Binding = Binding.NATIVE
 ) -> Mapping[str, Value]:
@@ -49,7 +51,7 @@ def bind(
     if given is None:
         given = {}
     if not isinstance(given, Mapping):
-        raise UsageError(f"parameters are an object of names and values, not {_spell(given)}")
+        raise UsageError(f"parameters are an object of names and values, not {spell_kind(given)}")
     values = {each.name: _bind_one(each, given, mode) for each in parameters}
     if NOW_PARAMETER in given:
         now = Parameter(NOW_PARAMETER, DATETIME)
@@ -65,7 +67,7 @@ def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Bindin
         if value is None:
             return _fit_null(parameter, "it cannot be null")
         return _fit_count(_fit(value, parameter.type, mode), parameter)
-    except _Misfit as misfit:
+    except Misfit as misfit:
         declared, reason = str(parameter.type), str(misfit)
         raise ParameterInvalid(parameter.name, declared=declared, reason=reason) from None
 
@@ -73,12 +75,12 @@ def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Bindin
 def _fit_null(parameter: Parameter, otherwise: str) -> Value:
     if parameter.type.nullable:
         return None
-    raise _Misfit(otherwise)
+    raise Misfit(otherwise)
 
 
 def _fit_count(value: Value, parameter: Parameter) -> Value:
     if parameter.is_count and isinstance(value, int) and value < 0:
-        raise _Misfit(f"a count is not negative, got {value}")
+        raise Misfit(f"a count is not negative, got {value}")
     return value
 
 
@@ -91,63 +93,49 @@ def _fit(value: object, wanted: ValueType, mode: Binding) -> Value:
     for item in _as_array(value):
         try:
             items.append(_fit_scalar(item, wanted.base, mode))
-        except _Misfit as misfit:
-            raise _Misfit(f"element {len(items) + 1}: {misfit}") from None
+        except Misfit as misfit:
+            raise Misfit(f"element {len(items) + 1}: {misfit}") from None
     return tuple(items)
 
 
 def _as_array(value: object) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return value
-    raise _Misfit(f"expected an array, got {_spell(value)}")
+    raise Misfit(f"expected an array, got {spell_kind(value)}")
 
 
 def _fit_vector(value: object, dimension: int) -> tuple[float, ...]:
     items = _as_array(value)
     if len(items) != dimension:
-        raise _Misfit(f"expected {dimension} dimensions, got {len(items)}")
-    numbers = [_fit_float(item, Scalar.F64) for item in items]
+        raise Misfit(f"expected {dimension} dimensions, got {len(items)}")
+    numbers = [fit_float(item, Scalar.F64) for item in items]
     singles = to_singles(numbers)
     if singles is None:
-        raise _Misfit("an element lies beyond the range of F32")
+        raise Misfit("an element lies beyond the range of F32")
     return singles
 
 
 def _fit_scalar(value: object, wanted: Scalar, mode: Binding) -> Scalarish:
     match wanted:
         case Scalar.STRING | Scalar.BLOB:
-            return _fit_text(value)
+            return fit_text(value)
         case Scalar.BOOL:
-            if isinstance(value, bool):
-                return value
-            raise _Misfit(f"expected a boolean, got {_spell(value)}")
+            return fit_boolean(value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _fit_integer(value, wanted, mode)
         case Scalar.F32 | Scalar.F64:
-            return _fit_float(value, wanted)
-        case Scalar.DATE:
-            return _fit_date(value)
-        case Scalar.DATETIME:
-            return _fit_datetime(value)
+            return fit_float(value, wanted)
+        case Scalar.DATE | Scalar.DATETIME:
+            return fit_moment(value, wanted)
         case _:
             assert_never(wanted)
-
-
-def _fit_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _Misfit(f"expected a string, got {_spell(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _Misfit("the text holds half of a surrogate pair") from None
-    return value
 
 
 def _fit_integer(value: object, wanted: Scalar, mode: Binding) -> int:
     low, high = _BOUNDS[wanted]
     number = _read_integer(value, mode)
     if not low <= number <= high:
-        raise _Misfit(f"the number is out of range, {low} to {high}")
+        raise Misfit(f"the number is out of range, {low} to {high}")
     return number
 
 
@@ -156,65 +144,13 @@ def _read_integer(value: object, mode: Binding) -> int:
         case str() if _INTEGER.fullmatch(value):
             return int(value)
         case bool():
-            raise _Misfit("expected an integer, got a boolean")
+            raise Misfit("expected an integer, got a boolean")
         case int():
             number = value
         case float() if mode is Binding.JAVASCRIPT and value.is_integer():
             number = int(value)
         case _:
-            raise _Misfit(f"expected an integer, got {_spell(value)}")
+            raise Misfit(f"expected an integer, got {spell_kind(value)}")
     if mode is Binding.JAVASCRIPT and abs(number) > _SAFE_MAX:
-        raise _Misfit(f"integers beyond ±{_SAFE_MAX} must be given as decimal strings")
+        raise Misfit(f"integers beyond ±{_SAFE_MAX} must be given as decimal strings")
     return number
-
-
-def _fit_float(value: object, wanted: Scalar) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Misfit(f"expected a number, got {_spell(value)}")
-    number = to_single(value) if wanted is Scalar.F32 else to_double(value)
-    if number is None:
-        raise _Misfit("the number is not finite, or out of range")
-    return number
-
-
-def _fit_date(value: object) -> int:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return parse_date(value.isoformat())
-    return _parsed(value, "Date")
-
-
-def _fit_datetime(value: object) -> int:
-    if isinstance(value, datetime):
-        zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        return parse_datetime(zoned.isoformat())
-    return _parsed(value, "DateTime")
-
-
-def _parsed(value: object, name: str) -> int:
-    if not isinstance(value, str):
-        raise _Misfit(f"expected a string, got {_spell(value)}")
-    try:
-        return parse_date(value) if name == "Date" else parse_datetime(value)
-    except TemporalInvalid as error:
-        raise _Misfit(f"invalid {name} literal '{value}': {error}") from None
-
-
-def _spell(value: object) -> str:
-    """What arrived, by the name JSON has for it; the value itself may be long or secret."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int():
-            return "an integer"
-        case float():
-            return f"the number {value}"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "an array"
-        case Mapping():
-            return "an object"
-        case _:
-            return f"a {type(value).__name__}"

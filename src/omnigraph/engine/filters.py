@@ -9,9 +9,9 @@ import math
 from collections.abc import Collection
 from typing import Final
 
+from omnigraph.catalog.precision import to_double, to_single
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar, ValueType
 from omnigraph.compiler.ir import Comparator, Scalarish
-from omnigraph.compiler.precision import to_double, to_single
 
 NOTHING: Final = "false"
 

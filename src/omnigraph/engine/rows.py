@@ -12,15 +12,22 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import assert_never
 
+from omnigraph.catalog.fitting import (
+    Misfit,
+    fit_boolean,
+    fit_float,
+    fit_moment,
+    fit_text,
+    spell_kind,
+)
 from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
+from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import Scalarish, Value
-from omnigraph.compiler.precision import to_double, to_single, to_singles
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.violations import Violation, ViolationKind, clip
 
@@ -41,10 +48,6 @@ INLINE = "base64:"
 
 _ENDS = {"from": "src", "to": "dst"}
 _STORED = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
-
-
-class Misfit(Exception):
-    """A value that its property cannot hold. The message says why."""
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +142,7 @@ class _Reading:
             )
             return None
         try:
-            return _coerce_text(given)
+            return fit_text(given)
         except Misfit as misfit:
             self._report(ViolationKind.VALUE, name, given, str(misfit))
             return None
@@ -196,7 +199,7 @@ def coerce(value: object, of: Property) -> Cell:
 def _as_array(value: object) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return value
-    raise Misfit(f"expected an array, got {_spell(value)}")
+    raise Misfit(f"expected an array, got {spell_kind(value)}")
 
 
 def _coerce_vector(value: object, dimension: int, name: str) -> tuple[float, ...]:
@@ -204,7 +207,7 @@ def _coerce_vector(value: object, dimension: int, name: str) -> tuple[float, ...
     if len(items) != dimension:
         count = len(items)
         raise Misfit(f"vector property '{name}' expects {dimension} dimensions, got {count}")
-    singles = to_singles([_coerce_float(item, Scalar.F64) for item in items])
+    singles = to_singles([fit_float(item, Scalar.F64) for item in items])
     if singles is None:
         raise Misfit(f"an element of vector property '{name}' lies beyond the range of F32")
     return singles
@@ -213,74 +216,38 @@ def _coerce_vector(value: object, dimension: int, name: str) -> tuple[float, ...
 def _coerce_scalar(value: object, wanted: Scalar) -> Scalarish:
     match wanted:
         case Scalar.STRING:
-            return _coerce_text(value)
+            return fit_text(value)
         case Scalar.BOOL:
-            if isinstance(value, bool):
-                return value
-            raise Misfit(f"expected a boolean, got {_spell(value)}")
+            return fit_boolean(value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:
             return _coerce_integer(value, wanted)
         case Scalar.F32 | Scalar.F64:
-            return _coerce_float(value, wanted)
+            return fit_float(value, wanted)
         case Scalar.DATE | Scalar.DATETIME:
-            return _coerce_moment(value, wanted)
+            # The number a table holds will do as well.
+            if isinstance(value, str | date):
+                return fit_moment(value, wanted)
+            return _coerce_integer(value, wanted)
         case Scalar.BLOB:
             raise AssertionError("there are no lists of blobs")
         case _:
             assert_never(wanted)
 
 
-def _coerce_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise Misfit(f"expected a string, got {_spell(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Misfit("the text holds half of a surrogate pair") from None
-    return value
-
-
 def _coerce_integer(value: object, wanted: Scalar) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Misfit(f"expected an integer, got {_spell(value)}")
+        raise Misfit(f"expected an integer, got {spell_kind(value)}")
     low, high = INTEGER_BOUNDS[_STORED.get(wanted, wanted)]
     if not low <= value <= high:
         raise Misfit(f"{clip(value)} is out of range, {low} to {high}")
     return value
 
 
-def _coerce_float(value: object, wanted: Scalar) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misfit(f"expected a number, got {_spell(value)}")
-    number = to_single(value) if wanted is Scalar.F32 else to_double(value)
-    if number is None:
-        raise Misfit(f"{clip(value)} is not finite, or out of range")
-    return number
-
-
-def _coerce_moment(value: object, wanted: Scalar) -> int:
-    """A text, a Python date or datetime, or the number as it is stored."""
-    is_date = wanted is Scalar.DATE
-    match value:
-        case datetime() if not is_date:
-            zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-            return parse_datetime(zoned.isoformat())
-        case date() if is_date and not isinstance(value, datetime):
-            return parse_date(value.isoformat())
-        case str():
-            try:
-                return parse_date(value) if is_date else parse_datetime(value)
-            except TemporalInvalid as error:
-                raise Misfit(f"invalid {wanted} literal {clip(value)}: {error}") from None
-        case _:
-            return _coerce_integer(value, wanted)
-
-
 def coerce_blob(value: object) -> Blob:
     """Bytes, text that spells them, or the address of some. Raises Misfit."""
     if isinstance(value, bytes | bytearray | memoryview):
         return Blob(data=bytes(value))
-    text = _coerce_text(value)
+    text = fit_text(value)
     if not text.startswith(INLINE):
         return Blob(uri=text)
     try:
@@ -299,26 +266,5 @@ def fit_bound(value: Value, of: Property | None, wanted: ValueType) -> Cell:
         return None
     if of is None:
         assert wanted.is_string
-        return _coerce_text(value)
+        return fit_text(value)
     return coerce(value, of)
-
-
-def _spell(value: object) -> str:
-    """What arrived, by the name JSON has for it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int():
-            return "an integer"
-        case float():
-            return f"the number {value}"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "an array"
-        case Mapping():
-            return "an object"
-        case _:
-            return f"a {type(value).__name__}"

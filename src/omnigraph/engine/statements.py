@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from omnigraph.catalog.fitting import Misfit
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.ir import (
     Assignment,
@@ -25,7 +26,7 @@ from omnigraph.compiler.ir import (
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
 from omnigraph.engine.committed import Found, Type, all_columns, satisfies
 from omnigraph.engine.pending import Affected, Pending, affected
-from omnigraph.engine.rows import Cell, Misfit, fit_bound, spell_key
+from omnigraph.engine.rows import Cell, fit_bound, spell_key
 from omnigraph.engine.validate import find_value_violations
 from omnigraph.engine.violations import Violation, ViolationKind
 from omnigraph.ids import TypeKind

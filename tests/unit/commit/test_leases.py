@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from omnigraph.commit.leases import Abandoned, Leases, Taking, Timing, decode_lease, decode_ticket
+from omnigraph.commit.leases import Abandoned, Leases, Taking, Timing, decode_lease
+from omnigraph.commit.lines import decode_ticket
 from omnigraph.commit.locks import Place
 from omnigraph.commit.owner import Owner, is_dead, this_process
 from omnigraph.effects import REAL, Effects

@@ -86,7 +86,7 @@ def test_what_fits_becomes_what_is_stored(
         (Scalar.F32, 1e39, "not finite, or out of range"),
         (Scalar.BOOL, 1, "expected a boolean, got an integer"),
         (Scalar.DATE, "2023-02-29", "no such day"),
-        (Scalar.DATE, datetime(2024, 5, 1, tzinfo=UTC), "expected an integer, got a datetime"),
+        (Scalar.DATE, datetime(2024, 5, 1, tzinfo=UTC), "expected a string, got a datetime"),
         (Scalar.DATE, 2**31, "out of range"),
         (Scalar.DATETIME, 1.5, "expected an integer"),
         (Scalar.BLOB, "base64:a", "not base64"),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import assert_never
 
+from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.ir import (
     AllOf,
@@ -19,7 +20,6 @@ from omnigraph.compiler.ir import (
     StringMatch,
     StringTest,
 )
-from omnigraph.compiler.precision import to_single
 from omnigraph.compiler.resolve.context import Bound, Context, Scope
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
 from omnigraph.compiler.resolve.operands import (

@@ -3,6 +3,7 @@
 from enum import Enum, auto
 from typing import TypeGuard, assert_never
 
+from omnigraph.catalog.precision import to_double, to_single, to_singles
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
 from omnigraph.catalog.types import (
     INTEGER_BOUNDS,
@@ -23,7 +24,6 @@ from omnigraph.compiler.ir import (
     Scalarish,
     Value,
 )
-from omnigraph.compiler.precision import to_double, to_single, to_singles
 from omnigraph.compiler.resolve.context import Context
 from omnigraph.compiler.rules import Rule
 from omnigraph.compiler.typecheck import Problem, describe, hint_for_text

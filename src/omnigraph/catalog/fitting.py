@@ -1,0 +1,83 @@
+"""Fitting values from outside into the language's types, where parameters and rows agree.
+
+Nothing is guessed: `3.0` is not an integer and `"3"` is not a number. The callers add what only
+they know: which integers may arrive as text, whose value it was, how lists are read.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+
+from omnigraph.catalog.precision import to_double, to_single
+from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
+from omnigraph.catalog.types import Scalar
+
+
+class Misfit(Exception):
+    """A value that its type cannot hold. The message says why, and not whose it is."""
+
+
+def fit_text(value: object) -> str:
+    """Raises Misfit."""
+    if not isinstance(value, str):
+        raise Misfit(f"expected a string, got {spell_kind(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Misfit("the text holds half of a surrogate pair") from None
+    return value
+
+
+def fit_boolean(value: object) -> bool:
+    """Raises Misfit."""
+    if isinstance(value, bool):
+        return value
+    raise Misfit(f"expected a boolean, got {spell_kind(value)}")
+
+
+def fit_float(value: object, wanted: Scalar) -> float:
+    """A finite number, rounded as it will be stored. Raises Misfit."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Misfit(f"expected a number, got {spell_kind(value)}")
+    number = to_single(value) if wanted is Scalar.F32 else to_double(value)
+    if number is None:
+        raise Misfit("the number is not finite, or out of range")
+    return number
+
+
+def fit_moment(value: object, wanted: Scalar) -> int:
+    """A Date as days, a DateTime as milliseconds; from text or Python's own. Raises Misfit."""
+    is_date = wanted is Scalar.DATE
+    match value:
+        case datetime() if not is_date:
+            zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return parse_datetime(zoned.isoformat())
+        case date() if is_date and not isinstance(value, datetime):
+            return parse_date(value.isoformat())
+        case str():
+            try:
+                return parse_date(value) if is_date else parse_datetime(value)
+            except TemporalInvalid as error:
+                raise Misfit(f"invalid {wanted} literal '{value[:60]}': {error}") from None
+        case _:
+            raise Misfit(f"expected a string, got {spell_kind(value)}")
+
+
+def spell_kind(value: object) -> str:
+    """What arrived, by the name JSON has for it; the value itself may be long or secret."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return f"the number {value}"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "an array"
+        case Mapping():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"

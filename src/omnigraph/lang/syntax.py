@@ -15,7 +15,7 @@ Terminals that both grammars must spell alike: `STRING`, `INT`, `FLOAT` and the 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -52,6 +52,10 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 # Comments and strings are stepped over, closed or not, so that the search for the next declaration
 # neither stops inside of one nor reads the rest of the text again for each that stays open.
 _SKIPPED = r'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\]|\\(?s:.))*(?:"|\Z)'
+
+
+PIECE_CHARACTERS = 8_000
+"""How much text is parsed at a time, at least."""
 
 
 class Fault(Enum):
@@ -178,6 +182,43 @@ class Reading:
             )
             return 0.0
         return value
+
+
+class Unreadable(Exception):
+    """Some piece of a text broke the grammar, or the text could not be cut into pieces."""
+
+
+def parse_pieces(grammar: Lark, reading: Reading) -> Iterator[Tree[Token]]:
+    """The declarations of a text that is right, a few at a time.
+
+    A long text makes a large tree of small objects, and the larger it gets the more time Python
+    spends looking for garbage in it. Piece by piece, no large tree ever exists. Raises Unreadable.
+    """
+    text = reading.source.text
+    if _find_lone_surrogate(text) is not None:
+        raise Unreadable
+    cuts = [*_find_cuts(text, reading.dialect.declaration), len(text)]
+    start = 0
+    for end in cuts:
+        try:
+            tree = grammar.parse(TextSlice(text, start, end))
+        except UnexpectedInput:
+            raise Unreadable from None
+        yield from (each for each in tree.children if isinstance(each, Tree))
+        start = end
+
+
+def _find_cuts(text: str, declaration: str) -> Iterator[int]:
+    """Where declarations begin, outside of all braces, strings and comments; not too close."""
+    landmark = re.compile(f"{_SKIPPED}|(?P<brace>[{{}}])|(?P<declaration>{declaration})")
+    depth = last = 0
+    for found in landmark.finditer(text):
+        if found["brace"] is not None:
+            depth += 1 if found["brace"] == "{" else -1
+        is_cut = found["declaration"] is not None and depth == 0
+        if is_cut and found.start() - last >= PIECE_CHARACTERS:
+            last = found.start()
+            yield last
 
 
 def parse_tree(grammar: Lark, reading: Reading) -> Tree[Token] | None:

@@ -15,7 +15,15 @@ from omnigraph.lang.query import ast
 from omnigraph.lang.query.mistakes import DIALECT
 from omnigraph.lang.query.rules import Rule
 from omnigraph.lang.source import Source, Span
-from omnigraph.lang.syntax import Reading, load_grammar, parse_tree, quoted, span_of
+from omnigraph.lang.syntax import (
+    Reading,
+    Unreadable,
+    load_grammar,
+    parse_pieces,
+    parse_tree,
+    quoted,
+    span_of,
+)
 
 NESTING_MAX = 100
 """Trees are walked by recursion, here and in everything that follows; Python's stack is finite."""
@@ -28,10 +36,14 @@ Item = Token | Tree[Token]
 def parse(source: Source) -> ast.File:
     """The tree of a `.gq` text. Raises `QueryInvalid` with every reason, not just the first."""
     reading = Reading(source, DIALECT)
-    tree = parse_tree(grammar(), reading)
-    # What could be read is looked at too, so that all that is wrong with it is said at once.
-    trees = reading.salvaged if tree is None else _trees(tree.children)
-    queries = tuple(_Reader(reading).queries(trees))
+    try:
+        queries = tuple(_Reader(reading).queries(parse_pieces(grammar(), reading)))
+    except Unreadable:
+        # Once more, now as a whole, to find all that is wrong. What could be read is looked at too.
+        reading = Reading(source, DIALECT)
+        tree = parse_tree(grammar(), reading)
+        trees = reading.salvaged if tree is None else _trees(tree.children)
+        queries = tuple(_Reader(reading).queries(trees))
     if reading.findings:
         raise QueryInvalid(reading.sorted_findings())
     return ast.File(queries)

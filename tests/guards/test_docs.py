@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import omnigraph
 from omnigraph import errors
 from omnigraph.cli.app import run
 from omnigraph.errors import Code, OmnigraphError
@@ -49,6 +50,28 @@ def test_every_documented_command_runs(
         assert Path(words[0]).name == "omnigraph", f"{page}: do not know how to run: {line}"
         expected = 1 if "# exits with 1" in line else 0
         assert run(words[1:]) == expected, f"{page}: {line}\n{capsys.readouterr().err}"
+
+
+def pages_with_python() -> list[str]:
+    """Pages for users; those for developers show sketches."""
+    users = [page for page in PAGES if page.parent.name not in ("dev", "adr")]
+    return [str(page.relative_to(ROOT)) for page in users if "```python" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", pages_with_python())
+def test_every_documented_program_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python of one page, in order, as one program."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    program = "\n".join(blocks)
+    if "omnigraph.init(" not in program:
+        omnigraph.init("museum.omni", Path("examples/museum/schema.pg"))
+        omnigraph.open("museum.omni").insert("Gallery", [{"code": "W1", "title": "West One"}])
+    exec(compile(program, page, "exec"), {"__name__": "docs"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

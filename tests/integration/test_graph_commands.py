@@ -251,3 +251,16 @@ def test_an_unknown_key_of_the_configuration_is_warned_about(
 def test_deleting_from_a_bucket_needs_a_yes(capsys: Streams) -> None:
     assert run(["branch", "delete", "x", "--store", "s3://nowhere/g"]) == 1
     assert "--yes" in capsys.readouterr().err
+
+
+def test_queries_are_linted_and_explained_against_the_schema_of_a_graph(
+    graph: str, tmp_path: Path, capsys: Streams
+) -> None:
+    queries = tmp_path / "q.gq"
+    queries.write_text("query q() { match { $p: Person } return { $p.name } }")
+    assert run(["lint", graph, "--query", str(queries), "--json"]) == 0
+    assert document(capsys)["schema_source"] == {"kind": "graph", "uri": graph}
+    assert run(["explain", "--store", graph, "--query", str(queries)]) == 0
+    assert "Person" in capsys.readouterr().out
+    assert run(["lint", "--query", str(queries)]) == 2
+    assert "no graph addressed" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from omnigraph.catalog.model import Catalog
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
@@ -58,6 +59,11 @@ class LocalGraph:
     @property
     def uri(self) -> str:
         return self._graph.uri
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema in force means."""
+        return self._graph.catalog
 
     @property
     def schema_source(self) -> str:

@@ -5,25 +5,30 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.catalog.build import compile_schema
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.files import read_source
 from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.schemas import find_schema
 from omnigraph.compiler import lint as linter
 
 
 def lint(
+    context: typer.Context,
+    uri: Annotated[
+        str | None, typer.Argument(help="The graph whose schema counts, without --schema.")
+    ] = None,
     *,
-    schema: Annotated[Path, typer.Option(help="The schema, a .pg file.")],
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
+    schema: Annotated[Path | None, typer.Option(help="The schema, a .pg file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Check every query of a file against a schema, without running any.
 
-    Exits with 1 when there is an error among the findings.
+    The schema is a file, or the one of a graph. Exits with 1 when there is an error among the
+    findings.
     """
-    catalog = compile_schema(read_source(schema))
-    report = linter.lint(read_source(query), catalog, schema_source=linter.SchemaFile(str(schema)))
+    catalog, found_in = find_schema(schema, uri, context.obj)
+    report = linter.lint(read_source(query), catalog, schema_source=found_in)
     if as_json:
         print_json(report.to_json())
     else:

@@ -12,7 +12,9 @@ import argparse
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -32,7 +34,8 @@ from omnigraph.commit.base import Bases
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
-from omnigraph.engine.opening import create, open_graph
+from omnigraph.engine.graph import Mode
+from omnigraph.engine.opening import create, open_graph, open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
@@ -41,6 +44,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged
+from omnigraph.testing.faults import watch_stores
 from omnigraph.testing.processes import launch, race, values_of
 
 SCHEMA = """
@@ -129,10 +133,10 @@ class Floor:
         """Rows as a publish writes them: a version for each table, a commit, the head."""
         rows = self._manifest.dataset.to_table()
         parts = [
-            rows.filter(pc.equal(rows["object_type"], kind)).slice(0, how_many)
+            rows.filter(pc.equal(rows["object_type"], pa.scalar(kind))).slice(0, how_many)
             for kind, how_many in (("table_version", table_count), ("graph_commit", 1))
         ]
-        head = rows.filter(pc.equal(rows["object_type"], "graph_head"))
+        head = rows.filter(pc.equal(rows["object_type"], pa.scalar("graph_head")))
         return pa.concat_tables([*parts, head])
 
     def write(self, durability: Durability) -> float:
@@ -187,7 +191,7 @@ class Floor:
         return pa.table(made, schema=schema)
 
     def _rows_to_publish(self, number: int) -> pa.Table:
-        ids = self._published["object_id"].to_pylist()
+        ids = map(str, self._published["object_id"].to_pylist())
         fresh = [each if each.startswith("graph_head") else f"{each}-{number}" for each in ids]
         at = self._published.schema.get_field_index("object_id")
         return self._published.set_column(
@@ -248,7 +252,7 @@ def make_rows(schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, rows, ROWS_PER_FILE):
         names = [f"p{number:09}" for number in range(start, min(rows, start + ROWS_PER_FILE))]
         columns = {"id": names, "name": names, "age": [1] * len(names)}
-        yield pa.record_batch([pa.array(columns[each.name], each.type) for each in schema], schema)
+        yield from pa.table(columns).select(schema.names).cast(schema).to_batches()
 
 
 def reopen(folder: Path, durability: Durability) -> LocalGraph:
@@ -378,6 +382,57 @@ def measure_depth(folder: Path, depths: Sequence[int], rounds: int) -> list[Figu
     return figures
 
 
+# ── step by step ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Stopwatch:
+    """Adds up what each call to the stores takes."""
+
+    spent_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    started_s: float = 0.0
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self.started_s = time.perf_counter()
+
+    def after(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        self.spent_s[call] += time.perf_counter() - self.started_s
+
+
+def measure_steps(folder: Path, rounds: int) -> list[Figure]:
+    """Where the time of an insert goes: the calls to the stores, and our own work."""
+    figures: list[Figure] = []
+    for durability in DURABILITIES:
+        place = filled_graph(folder / f"steps-{durability.value}", 1_000)
+        watch = Stopwatch()
+        stores = watch_stores(open_stores(str(place), REAL, durability=durability), watch)
+        graph = LocalGraph(open_in(stores, Mode.READ_WRITE, Settings(durability=durability)))
+        spent: dict[str, list[float]] = defaultdict(list)
+        for number in range(WARM_UPS + rounds):
+            watch.spent_s.clear()
+            whole = timed(partial(insert_new, graph, number))
+            if number >= WARM_UPS:
+                for call, seconds in watch.spent_s.items():
+                    spent[call].append(seconds)
+                spent["our own work"].append(whole - sum(watch.spent_s.values()))
+                spent["whole"].append(whole)
+        figures += steps_of(spent, durability)
+    return figures
+
+
+def steps_of(spent: Mapping[str, list[float]], durability: Durability) -> list[Figure]:
+    whole = median(spent["whole"])
+    # What only some inserts do, such as folding the manifest, belongs to the p95.
+    usual = {
+        call: median(each) for call, each in spent.items() if len(each) > len(spent["whole"]) / 2
+    }
+    del usual["whole"]
+    ranked = sorted(usual.items(), key=lambda each: -each[1])
+    return [Figure(f"insert step by step, {durability.value}, p50", whole)] + [
+        Figure(f"  {call}", seconds, "whole", seconds / whole) for call, seconds in ranked
+    ]
+
+
 # ── many processes ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -428,6 +483,7 @@ def main() -> None:
         figures = measure_writes(folder, asked.rows, asked.rounds)
         figures += measure_depth(folder, asked.depths, asked.rounds)
         figures += measure_processes(folder, processes=asked.processes, how_many=asked.inserts)
+        figures += measure_steps(folder, asked.rounds)
     report("mutate", figures)
 
 

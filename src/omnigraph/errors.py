@@ -20,6 +20,7 @@
     │   ├── NotAMutation          a query that only reads was asked to change the graph
     │   ├── TypeUnknown           the schema has no node or edge type of that name
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
+    │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -55,6 +56,10 @@
     │   ├── FormatTooNew          written by a newer program; upgrade first
     │   ├── FormatTooOld          written by a program too old for us
     │   └── GraphRelocated        the files were moved; branches still point at the old place
+    ├── PipelineError         bulk work could not be run; nothing was changed, an operator must act
+    │   ├── JavaMissing           Spark needs Java, and there is none
+    │   ├── SparkUnusable         Spark did not start, or cannot reach what it needs
+    │   └── JobFailed             a bulk job was started and died
     ├── CorruptionError       what is stored contradicts itself; nothing was changed
     │   ├── ManifestCorrupt       the manifest holds rows that cannot be understood
     │   ├── SchemaFilesInvalid    the three schema files do not agree
@@ -139,6 +144,10 @@ class Code(StrEnum):
     INVARIANT_VIOLATED = "invariant_violated"
     DRIFT_FOUND = "drift_found"
     OPERATION_NOT_FOUND = "operation_not_found"
+    LOAD_REJECTED = "load_rejected"
+    JAVA_MISSING = "java_missing"
+    SPARK_UNUSABLE = "spark_unusable"
+    JOB_FAILED = "job_failed"
 
 
 class Finding(Protocol):
@@ -373,6 +382,47 @@ class ConstraintViolation(InputError):
         shown = [each.message for each in self.violations[: self._SHOWN_MAX]]
         rest = len(self.violations) - len(shown)
         super().__init__("\n".join([*shown, f"and {rest} more"] if rest else shown))
+
+
+class RecordFault(Protocol):
+    """What is wrong with one record of a load. `engine.bulk.Fault` implements it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def type_name(self) -> str | None: ...
+    @property
+    def property_name(self) -> str | None: ...
+    @property
+    def ids(self) -> tuple[str, ...]: ...
+    @property
+    def value(self) -> object: ...
+    @property
+    def message(self) -> str: ...
+    def render(self) -> str: ...
+
+
+class LoadRejected(InputError):
+    """Records of a load are wrong, and nothing was loaded.
+
+    `faults` are the first of them, `count` says how many were found altogether.
+    """
+
+    code = Code.LOAD_REJECTED
+    _SHOWN_MAX: ClassVar[int] = 10
+
+    def __init__(self, faults: Sequence[RecordFault], *, count: int) -> None:
+        assert faults, "a rejection needs a reason"
+        self.faults = tuple(faults)
+        self.count = count
+        shown = [each.render() for each in self.faults[: self._SHOWN_MAX]]
+        rest = count - len(shown)
+        lines = ["nothing was loaded:", *shown, *([f"and {rest} more"] if rest > 0 else [])]
+        super().__init__("\n".join(lines))
 
 
 class NotFoundError(OmnigraphError):
@@ -753,6 +803,44 @@ class FormatTooOld(PlacementError):
             f"branch {branch!r} has format {found}, older than {supported}; "
             "step it forward with an older release first"
         )
+
+
+class PipelineError(OmnigraphError):
+    """Bulk work could not be run. Nothing was changed; somebody who runs it must act."""
+
+
+class JavaMissing(PipelineError):
+    """Spark runs on Java, and there is none to be found."""
+
+    code = Code.JAVA_MISSING
+
+    def __init__(self, *, looked: str) -> None:
+        self.looked = looked
+        super().__init__(
+            f"Spark needs Java 17 or 21, and there is none ({looked}): "
+            "install openjdk-17-jre-headless, or set JAVA_HOME"
+        )
+
+
+class SparkUnusable(PipelineError):
+    """Spark did not start, or its workers cannot reach what they need."""
+
+    code = Code.SPARK_UNUSABLE
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"Spark cannot be used: {reason}")
+
+
+class JobFailed(PipelineError):
+    """A bulk job was started and died. Nothing of it is visible."""
+
+    code = Code.JOB_FAILED
+
+    def __init__(self, job: str, *, reason: str) -> None:
+        self.job = job
+        self.reason = reason
+        super().__init__(f"{job} failed: {reason}")
 
 
 class CorruptionError(OmnigraphError):

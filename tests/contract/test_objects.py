@@ -290,6 +290,19 @@ print(lost)
 """
 
 
+SWAPPING = """
+halves = 0
+for number in range(400):
+    seen = objects.read("page")
+    halves += len(set(seen.data)) != 1
+    try:
+        objects.put_if_match("page", bytes([65 + number % 26]) * 4096, tag=seen.tag)
+    except ObjectChanged:
+        pass
+print(halves)
+"""
+
+
 def run_together(root: Path, work: str, *, count: int) -> list[int]:
     """Run the same work in several processes, released at one moment; return what each printed."""
     processes = [
@@ -322,6 +335,11 @@ def test_processes_that_count_by_compare_and_swap_lose_no_increment(tmp_path: Pa
     objects.put_new("counter", b"0")
     run_together(tmp_path, COUNTING, count=3)
     assert objects.read("counter").data == b"180"
+
+
+def test_nobody_sees_half_of_what_is_swapped(tmp_path: Path) -> None:
+    open_objects(str(tmp_path), REAL).put_new("page", b"?" * 4096)
+    assert run_together(tmp_path, SWAPPING, count=3) == [0, 0, 0]
 
 
 # --- what only one kind of store can show ---------------------------------------------------

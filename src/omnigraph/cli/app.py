@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     explain,
     init,
     lint,
+    load,
     mutate,
     recovery,
     schema,
@@ -32,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("init")(init.init)
+app.command("load")(load.load)
+app.command("ingest", hidden=True)(load.ingest)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.add_typer(branch.app, name="branch")

@@ -34,7 +34,12 @@ from omnigraph.commit.recovery import clear_abandoned
 from omnigraph.commit.refs import fork_table
 from omnigraph.commit.resolve import recovery_commit_id, undo
 from omnigraph.commit.sidecar import PinnedWrite, Sidecar
-from omnigraph.commit.sidecars import branch_place, remove_sidecar, write_sidecar
+from omnigraph.commit.sidecars import (
+    branch_place,
+    manifest_place,
+    remove_sidecar,
+    write_sidecar,
+)
 from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion, Update
 from omnigraph.commit.workbench import Workbench
@@ -77,10 +82,17 @@ class Hold:
 
 
 @contextmanager
-def hold(bench: Workbench, branch: BranchName, keys: Collection[TableKey]) -> Iterator[Hold]:
+def hold(
+    bench: Workbench,
+    branch: BranchName,
+    keys: Collection[TableKey],
+    *,
+    wait_ms_max: int | None = None,
+) -> Iterator[Hold]:
     """Take what is needed to write these tables, and read the branch as it is then.
 
-    Raises LeaseHeld when somebody else writes them for too long, DriftFound when one of them moved
+    `wait_ms_max` is how long other processes may keep us waiting, if not as long as usual. Raises
+    LeaseHeld when somebody else writes them for too long, DriftFound when one of them moved
     without us, BranchNotFound.
     """
     places = [Place(key, branch) for key in keys] or [branch_place(branch)]
@@ -89,7 +101,7 @@ def hold(bench: Workbench, branch: BranchName, keys: Collection[TableKey]) -> It
         try:
             with (
                 bench.queues.hold(places),
-                bench.leases.hold(places, operation_id) as held,
+                bench.leases.hold(places, operation_id, wait_ms_max=wait_ms_max) as held,
             ):
                 base = heal_drift(bench, held, bench.bases.current(branch), keys)
                 yield Hold(bench, held, base)
@@ -211,6 +223,8 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
         SetVersion(describe_table(stores, key, handle)) for key, handle in applied.reached.items()
     )
     expected = {each.key: each.expected for each in change.writes}
+    for key, handle in applied.reached.items():
+        hold.bench.harden(handle, hold.base, onto=expected[key])
     reads = dict(change.reads)
     for rechecks_left in reversed(range(1 + RECHECKS_MAX)):
         hold.held.check()
@@ -225,6 +239,7 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
                     expected={**reads, **expected},
                     fence=recovery_commit_id(hold.operation_id),
                 ),
+                hold.bench.leases.turn(manifest_place(change.branch)),
             )
         except ExpectedVersionMismatch as mismatch:
             if mismatch.table_key not in reads or not rechecks_left:

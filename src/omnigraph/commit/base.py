@@ -144,7 +144,7 @@ class Bases:
 
     def current(self, branch: BranchName) -> Base:
         """The branch as it is now; read only if it moved since it was last seen."""
-        known = self._find(branch)
+        known = self.known(branch)
         if known is None:
             return self.reread(branch)
         try:
@@ -167,7 +167,8 @@ class Bases:
         """The branch as it is now, whatever was known before."""
         return self._kept(read_base(self._stores, branch))
 
-    def _find(self, branch: BranchName) -> Base | None:
+    def known(self, branch: BranchName) -> Base | None:
+        """The branch as it was last seen, without asking the store."""
         with self._lock:
             return self._known.get(branch)
 

@@ -65,6 +65,7 @@ def _is_fenced(manifest: Manifest, transacted: Transacted) -> bool:
 
 def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
     """Publish a version that holds the very rows that are shown already."""
+    bench.stores.tables.harden(head)
     effects = bench.stores.effects
     intent = CommitIntent(
         CommitId(effects.new_id()),

@@ -10,9 +10,10 @@ its epoch only counts up.
    that finds one is told (`Abandoned`), and has it recovered before it asks again.
 3. Whoever was overtaken notices at its next step: `check` before every write, and at the latest the
    publish, which finds the recovery commit of its operation (D2).
-4. Waiting is in line. A waiter leaves a ticket; the oldest live ticket is next; whoever comes when
-   there are tickets gets in line too.
+4. Waiting is in line (`lines`).
 5. Renewing never touches sidecars.
+6. Leases are not flushed. A power cut may leave one empty or torn, and then its holder is gone:
+   such a lease is free once it is older than any lease gets without being renewed.
 """
 
 import json
@@ -23,6 +24,7 @@ from enum import Enum
 from threading import Condition, Event, Lock, Thread
 from typing import Final
 
+from omnigraph.commit.lines import Line, Turn
 from omnigraph.commit.locks import Place
 from omnigraph.commit.owner import Owner, is_dead, this_process
 from omnigraph.effects import Effects
@@ -37,7 +39,7 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import OperationId
 from omnigraph.storage.layout import lease_key, lease_line_prefix
-from omnigraph.storage.objects import Listed, Objects, Stored, Tag
+from omnigraph.storage.objects import Objects, Stored, Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Timing:
 
 
 DEFAULT_TIMING: Final = Timing()
+
+CLOCK_TRUSTED_MS: Final = 1_000
+
+SIZE_STEP_BYTES: Final = 128
+"""Leases are padded, because objects that keep their size are replaced at less cost."""
 
 
 class Taking(Enum):
@@ -95,7 +102,8 @@ class Lease:
             "beats": self.beats,
             "is_free": self.is_free,
         }
-        return json.dumps(document).encode()
+        data = json.dumps(document).encode()
+        return data.ljust(-len(data) // SIZE_STEP_BYTES * -SIZE_STEP_BYTES)
 
 
 def decode_lease(data: bytes, *, key: str) -> Lease:
@@ -118,27 +126,6 @@ def decode_lease(data: bytes, *, key: str) -> Lease:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LeaseCorrupt(key, reason=str(error)) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A place in line. Tickets sort by the time they were drawn."""
-
-    number: str
-    owner: Owner
-
-    def encode(self) -> str:
-        owner = self.owner
-        return f"{self.number}~{owner.pid}~{owner.pid_start}~{owner.boot_id}~{owner.host}"
-
-
-def decode_ticket(name: str) -> Ticket | None:
-    """None for a name that is no ticket of ours."""
-    parts = name.split("~", 4)
-    if len(parts) != 5 or not (parts[1].isdecimal() and parts[2].isdecimal()):
-        return None
-    number, pid, pid_start, boot_id, host = parts
-    return Ticket(number, Owner(host, boot_id, int(pid), int(pid_start)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +199,29 @@ class Held:
         return min((taken.lease.ttl_ms for taken in self._taken.values()), default=0)
 
 
+class StoreClock:
+    """What the clock of the store shows, asked now and then and told on by our own in between.
+
+    Asking a local store makes a file, and whoever waits wants to know every few milliseconds.
+    """
+
+    def __init__(self, objects: Objects, effects: Effects) -> None:
+        self._objects = objects
+        self._effects = effects
+        self._asked_ms: int | None = None
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        own_ms = self._effects.monotonic_ms()
+        if self._asked_ms is None or own_ms - self._asked_ms >= CLOCK_TRUSTED_MS:
+            shown_ms = self._objects.clock_ms()
+            # Our own time is taken last: what the answer took must not make leases look older.
+            own_ms = self._effects.monotonic_ms()
+            self._ahead_ms = shown_ms - own_ms
+            self._asked_ms = own_ms
+        return own_ms + self._ahead_ms
+
+
 class Leases:
     """The leases of one graph, as one process takes them."""
 
@@ -226,21 +236,28 @@ class Leases:
         self._effects = effects
         self._timing = timing
         self._owner = owner
+        self._clock = StoreClock(objects, effects)
         self._heart = Heart(timing.heartbeat_ms)
 
     @contextmanager
     def hold(
-        self, places: Iterable[Place], operation_id: OperationId, mode: Taking = Taking.FREE
+        self,
+        places: Iterable[Place],
+        operation_id: OperationId,
+        mode: Taking = Taking.FREE,
+        *,
+        wait_ms_max: int | None = None,
     ) -> Iterator[Held]:
         """Take every place, in order; wait in line where somebody alive is there already.
 
         Raises LeaseHeld when the wait gets too long, and Abandoned where the holder is gone, unless
         taking over is what we came for.
         """
+        wait_ms = self._timing.wait_ms_max if wait_ms_max is None else wait_ms_max
         held = Held(self._objects, self._effects, operation_id)
         try:
             for place in sorted(set(places)):
-                held.add(place, self._take(place, operation_id, mode))
+                held.add(place, self._take(place, operation_id, mode, wait_ms))
             self._heart.attend(held)
             yield held
         finally:
@@ -259,12 +276,12 @@ class Leases:
             and not self._is_over(lease, stored)
         )
 
-    def _take(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken:
-        if not self._has_waiters(place):
+    def _take(self, place: Place, operation_id: OperationId, mode: Taking, wait_ms: int) -> Taken:
+        if self.line(place).is_empty():
             taken = self._try(place, operation_id, mode)
             if taken is not None:
                 return taken
-        return self._wait(place, operation_id, mode)
+        return self._wait(place, operation_id, mode, wait_ms)
 
     def _try(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken | None:
         found = self._read(place)
@@ -291,51 +308,54 @@ class Leases:
             stored = self._objects.read(_key(place))
         except ObjectNotFound:
             return None
-        return decode_lease(stored.data, key=_key(place)), stored
+        try:
+            return decode_lease(stored.data, key=_key(place)), stored
+        except LeaseCorrupt:
+            age_ms = self._clock.now_ms() - stored.modified_ms
+            if stored.data.strip(b"\0") and age_ms <= self._timing.ttl_ms:
+                raise
+            # (6) Nobody renewed it either.
+            return self._nobody(), stored
+
+    def _nobody(self) -> Lease:
+        return Lease(this_process(), OperationId(""), 0, self._timing.ttl_ms, is_free=True)
 
     def _is_over(self, lease: Lease, stored: Stored) -> bool:
         """(2) Nobody is there any more, for certain or by the clock."""
         if is_dead(lease.owner):
             return True
-        return self._objects.clock_ms() - stored.modified_ms > lease.ttl_ms
+        return self._clock.now_ms() - stored.modified_ms > lease.ttl_ms
 
     # waiting in line (4)
 
-    def _wait(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken:
-        deadline_ms = self._effects.monotonic_ms() + self._timing.wait_ms_max
-        ticket = Ticket(self._effects.new_id(), self._owner or this_process())
-        key = f"{_line(place)}/{ticket.encode()}"
-        self._objects.put_new(key, b"{}")
-        try:
+    def line(self, place: Place) -> Line:
+        """Those who wait for a place."""
+        timing = self._timing
+        return Line(
+            self._objects,
+            self._effects,
+            self._owner or this_process(),
+            lease_line_prefix(place.table, place.branch),
+            patience_ms=timing.wait_ms_max + timing.ttl_ms,
+            poll_ms=timing.poll_ms,
+        )
+
+    def turn(self, place: Place) -> Turn:
+        """A way to a place nobody holds, and that many want to reach one after the other."""
+        return Turn(self.line(place), wait_ms_max=self._timing.ttl_ms)
+
+    def _wait(self, place: Place, operation_id: OperationId, mode: Taking, wait_ms: int) -> Taken:
+        deadline_ms = self._effects.monotonic_ms() + wait_ms
+        line = self.line(place)
+        with line.stand() as ticket:
             while True:
-                if self._is_next(place, ticket):
+                if line.is_next(ticket):
                     taken = self._try(place, operation_id, mode)
                     if taken is not None:
                         return taken
                 if self._effects.monotonic_ms() >= deadline_ms:
                     raise self._held_error(place)
-                self._effects.sleep_ms(self._timing.poll_ms)
-        finally:
-            self._objects.delete(key)
-
-    def _has_waiters(self, place: Place) -> bool:
-        return bool(self._objects.list(_line(place)))
-
-    def _is_next(self, place: Place, ticket: Ticket) -> bool:
-        for listed in self._objects.list(_line(place)):
-            other = decode_ticket(listed.key.rpartition("/")[2])
-            if other is None or other.number >= ticket.number:
-                continue
-            if not is_dead(other.owner) and not self._is_forgotten(listed):
-                return False
-        return True
-
-    def _is_forgotten(self, listed: Listed) -> bool:
-        """Nobody waits that long: the waiter died where we cannot see it."""
-        patience_ms = self._timing.wait_ms_max + self._timing.ttl_ms
-        if self._effects.now_ms() - listed.modified_ms < patience_ms // 2:
-            return False
-        return self._objects.clock_ms() - listed.modified_ms > patience_ms
+                self._effects.sleep_ms(line.poll_ms)
 
     def _held_error(self, place: Place) -> LeaseHeld:
         found = self._read(place)
@@ -348,10 +368,6 @@ class Leases:
 
 def _key(place: Place) -> str:
     return lease_key(place.table, place.branch)
-
-
-def _line(place: Place) -> str:
-    return lease_line_prefix(place.table, place.branch)
 
 
 class Heart:

@@ -29,6 +29,11 @@ class Queues:
         self._lock = Lock()
         self._waiting: dict[Place, deque[Event]] = {}
 
+    def is_free(self, place: Place) -> bool:
+        """Is nobody there at this moment?"""
+        with self._lock:
+            return place not in self._waiting
+
     @contextmanager
     def hold(self, places: Iterable[Place]) -> Iterator[None]:
         """Wait for every place, oldest waiter first, and give all back at the end."""

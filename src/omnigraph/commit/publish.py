@@ -4,7 +4,9 @@
    the very handle that was validated. Every publish of a branch writes the row of its head, so two
    that start from the same version overlap, and one of them is refused.
 2. A refusal is not a failure: the branch is read again, expectations are compared again, the parent
-   is found again, and the same commits are tried once more; `BUDGET` times after the first.
+   is found again, and the same commits are tried once more; `BUDGET` times after the first. Who
+   was refused once gets in line, and who finds a line gets in it: without that, of many writers
+   that always have something to publish, some would be overtaken for ever.
 3. An expectation that does not hold is never retried here. The caller read something that is no
    longer so, and must decide again.
 4. A reply that got lost is looked up: the commits carry ids that were minted before the first try.
@@ -22,6 +24,7 @@ from typing import Final, assert_never
 import pyarrow as pa
 
 from omnigraph.commit.base import Base, Bases, read_base, scan_manifest
+from omnigraph.commit.lines import Turn
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.records import Commit
 from omnigraph.commit.updates import CommitIntent, Successor, Update, encode_commits, successor
@@ -56,23 +59,27 @@ class Published:
     commits: tuple[Commit, ...]
 
 
-def publish(stores: Stores, bases: Bases, publication: Publication) -> Published:
-    """Carry a publication out.
+def publish(
+    stores: Stores, bases: Bases, publication: Publication, turn: Turn | None = None
+) -> Published:
+    """Carry a publication out, when its turn comes.
 
     Raises ExpectedVersionMismatch, UpdateRefused, Contention, Fenced, BranchNotFound; and
     OutcomeUnknown when the store failed and it cannot be told whether the swap will land.
     """
-    base = bases.current(publication.branch)
-    for _ in range(1 + BUDGET):
-        base = migrate(stores, base)
-        landed = _find_landed(base, publication)
-        if len(landed) == len(publication.intents):
-            return _acknowledge(stores, base, landed)
-        published = _attempt(stores, base, publication, landed)
-        if published is not None:
-            bases.remember(published.base)
-            return published
-        base = bases.after(base)
+    with turn or Turn(None) as line:
+        base = bases.current(publication.branch)
+        for _ in range(1 + BUDGET):
+            base = migrate(stores, base)
+            landed = _find_landed(base, publication)
+            if len(landed) == len(publication.intents):
+                return _acknowledge(stores, base, landed)
+            published = _attempt(stores, base, publication, landed)
+            if published is not None:
+                bases.remember(published.base)
+                return published
+            line.wait()
+            base = bases.after(base)
     raise Contention(publication.branch, attempts=1 + BUDGET)
 
 

@@ -184,6 +184,8 @@ def _roll_forward(
     outcomes = []
     for each in found:
         assert each.head is not None, "what rolled past has a newest version"
+        # The writer may have died between its commits and their flush (D11).
+        bench.stores.tables.harden(each.head)
         updates.append(SetVersion(describe_table(bench.stores, each.key, each.head)))
         outcomes.append(TableOutcome(each.key, each.expected, Version(each.head.version)))
     expected = {each.key: each.expected for each in found}
@@ -219,6 +221,7 @@ def roll_back(
             restored = each.head
             if not _is_restored(sidecar, each):
                 restored = restore(bench, each.head, to=each.shown, recovers=sidecar.operation_id)
+            bench.stores.tables.harden(restored)
             updates.append(SetVersion(describe_table(bench.stores, each.key, restored)))
             expected[each.key] = each.shown
         else:

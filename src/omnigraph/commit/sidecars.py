@@ -66,3 +66,8 @@ def places_of(sidecar: AnySidecar) -> list[Place]:
 
 def branch_place(branch: BranchName) -> Place:
     return Place(TableKey("graph"), branch)
+
+
+def manifest_place(branch: BranchName) -> Place:
+    """Where the publishers of a branch stand in line. Nobody holds it."""
+    return Place(TableKey("manifest"), branch)

@@ -11,6 +11,7 @@ from omnigraph.commit.locks import Queues
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.owner import Owner
 from omnigraph.commit.snapshot import open_pin
+from omnigraph.ids import Version
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle
 
@@ -42,6 +43,7 @@ class Workbench:
         self.leases = Leases(stores.volatile, stores.effects, timing, owner)
         self.observe = observe
         self._handles: OrderedDict[tuple[str, ...], Handle] = OrderedDict()
+        self._durable: dict[tuple[str, ...], Handle] = {}
         self._lock = Lock()
 
     def open_pin(self, pin: Pin, base: Base) -> Handle:
@@ -64,6 +66,18 @@ class Workbench:
         """Remember the handle of a version we made ourselves."""
         owner = handle.ref.branch or "main"
         self._keep((handle.ref.path, owner, str(handle.version), base.identifier), handle)
+
+    def harden(self, handle: Handle, base: Base, *, onto: Version) -> None:
+        """Flush what others wrote of a version of ours: they may be relaxed, or died before they
+        did (D11). Our own commits, which made it from `onto`, were flushed as they landed.
+        """
+        place = (handle.ref.path, handle.ref.branch or "main", base.identifier)
+        with self._lock:
+            known = self._durable.get(place)
+        if known is None or known.version != onto:
+            self.stores.tables.harden(handle, beyond=known)
+        with self._lock:
+            self._durable[place] = handle
 
     def _keep(self, key: tuple[str, ...], handle: Handle) -> None:
         with self._lock:

@@ -78,17 +78,22 @@ def read_rows(
 
 def _faults(type_: Type, coerced: Coerced, number: int) -> list[Violation]:
     """What is wrong with one row, with its number in front."""
+    return [
+        replace(each, message=f"row {number}: {each.message}")
+        for each in find_faults(type_, coerced)
+    ]
+
+
+def find_faults(type_: Type, coerced: Coerced) -> tuple[Violation, ...]:
+    """What is wrong with one row by itself: values that do not fit, and rules they break."""
     faulty = {each.property_name for each in coerced.violations}
-    others = [
+    others = (
         each
         for each in find_value_violations(type_, coerced.row)
         # A value that did not fit is not missing as well.
         if each.property_name not in faulty
-    ]
-    return [
-        replace(each, message=f"row {number}: {each.message}")
-        for each in (*coerced.violations, *others)
-    ]
+    )
+    return (*coerced.violations, *others)
 
 
 def _find_repeated(type_: Type, rows: Sequence[Coerced]) -> list[Violation]:

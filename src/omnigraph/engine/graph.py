@@ -26,6 +26,7 @@ from omnigraph.commit.snapshot import (
 from omnigraph.commit.workbench import Workbench
 from omnigraph.compiler.parameters import Binding
 from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
+from omnigraph.engine.bulk import Bulk
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.gate import Action, Gate, let_pass
 from omnigraph.engine.inspection import (
@@ -34,6 +35,7 @@ from omnigraph.engine.inspection import (
     find_pending,
     find_recoveries,
 )
+from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
@@ -90,6 +92,7 @@ class Graph:
         self._contract = contract
         self._mode = mode
         self._gate = gate
+        self._settings = settings
 
     @property
     def uri(self) -> str:
@@ -192,7 +195,34 @@ class Graph:
         type_ = find_type(self.catalog, type_name)
         return self._carry_out(delete_ids(self.catalog, type_, ids), order)
 
-    def _ask(self, order: Order) -> None:
+    def load(
+        self, order: LoadOrder, bulk: Bulk, *, from_branch: BranchName | None = None
+    ) -> LoadResult:
+        """Load files as one commit, or nothing.
+
+        A branch that does not exist is made, if `from_branch` says from which; it stays when the
+        load fails. Raises LoadRejected, KeyConflict, ExpectedVersionMismatch, BranchNotFound,
+        FileUnreadable, JavaMissing, SparkUnusable, JobFailed.
+        """
+        self._ask(order)
+        branch_created = from_branch is not None and order.branch not in self.branches()
+        if branch_created and from_branch is not None:
+            self.create_branch(order.branch, source=from_branch)
+        loaded = load(self._bench, self._contract, bulk, order, self._settings)
+        if self._upkeep is not None:
+            self._upkeep.after(order.branch, tuple(loaded.counts))
+        return LoadResult(
+            uri=self.uri,
+            branch=order.branch,
+            base_branch=from_branch,
+            branch_created=branch_created,
+            mode=order.mode,
+            counts=loaded.counts,
+            actor=order.actor,
+            commit=loaded.commit,
+        )
+
+    def _ask(self, order: Order | LoadOrder) -> None:
         self.check_writable()
         if order.actor is not None and order.actor.startswith(OURS):
             raise UsageError(f"actors whose names start with '{OURS}' are our own")

@@ -178,7 +178,7 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
     seen = _pins(bench, order.branch, task.strict)
     with hold(bench, order.branch, task.tables) as held:
         _check_head(order, held.base.manifest)
-        _check_unmoved(held, seen)
+        check_unmoved(held, seen)
         committed = Committed(
             bench.stores.tables,
             held.base.manifest,
@@ -206,18 +206,18 @@ def _pins(
     return {key: pins.get(key) for key in keys}
 
 
-def _check_unmoved(held: Hold, seen: Mapping[TableKey, Pin | None]) -> None:
+def check_unmoved(held: Hold, seen: Mapping[TableKey, Pin | None]) -> None:
     """(2) Raises ExpectedVersionMismatch."""
     manifest = held.base.manifest
     for key, before in sorted(seen.items()):
         now = manifest.pins.get(key)
-        if before != now and not _is_tidied(held, before, now):
+        if before != now and not is_tidied(held, before, now):
             expected = Version(0) if before is None else before.version
             actual = manifest.version_of(key)
             raise ExpectedVersionMismatch(key, expected=expected, actual=actual)
 
 
-def _is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
+def is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
     """Did the table move, and none of its rows?"""
     if before is None or now is None or before.owner != now.owner:
         return False

@@ -15,6 +15,7 @@ from typing import Final
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.locks import Place
 from omnigraph.commit.workbench import Workbench
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import BranchName, TableKey, split_table_key
@@ -55,35 +56,46 @@ def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
 
 @dataclass
 class Upkeep:
-    """Counts the writes of each table, and tidies up when it is time to look."""
+    """Knows when each table is worth a look, and tidies up those that need it."""
 
     bench: Workbench
     catalog: Catalog
-    _since_look: dict[tuple[BranchName, TableKey], int] = field(default_factory=dict)
+    _due: dict[tuple[BranchName, str, TableKey], int] = field(default_factory=dict)
+    """The version at which there may be enough to do, whoever makes it."""
     _lock: Lock = field(default_factory=Lock)
 
     def after(self, branch: BranchName, keys: Collection[TableKey]) -> None:
         """Told of every commit, once it is visible. Never raises for trouble of its own."""
         for key in sorted(keys):
-            if self._is_due(branch, key):
-                try:
+            try:
+                if self._is_due(branch, key):
                     self.tidy(branch, key)
-                except OmnigraphError as trouble:
-                    # The write is acknowledged; tidying up is made up for by a later one.
-                    logger.info("left %s on %s untidied: %s", key, branch, trouble)
+            except OmnigraphError as trouble:
+                # The write is acknowledged; tidying up is made up for by a later one.
+                logger.info("left %s on %s untidied: %s", key, branch, trouble)
 
     def _is_due(self, branch: BranchName, key: TableKey) -> bool:
-        """Looking costs a little, so it is done once every so many writes."""
+        """Looking costs a little. A version adds a fragment, so it is known when to look next."""
+        base = self.bench.bases.known(branch)
+        pin = None if base is None else base.manifest.pins.get(key)
+        if base is None or pin is None or pin.owner != branch:
+            return False
+        place = (branch, base.identifier, key)
         with self._lock:
-            place = (branch, key)
-            count = self._since_look.get(place, 0) + 1
-            self._since_look[place] = 0 if count >= FRAGMENTS_MAX else count
-            return count >= FRAGMENTS_MAX
+            if pin.version < self._due.get(place, 0):
+                return False
+        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        missing = FRAGMENTS_MAX - count_untidy(anatomy, write_indexes(self.catalog, key))
+        with self._lock:
+            self._due[place] = pin.version + (missing if missing > 0 else FRAGMENTS_MAX)
+        return missing <= 0
 
     def tidy(self, branch: BranchName, key: TableKey) -> bool:
         """Put fragments together and extend the indexes, if there is enough to do."""
+        if not self.bench.queues.is_free(Place(key, branch)):
+            return False
         specs = write_indexes(self.catalog, key)
-        with hold(self.bench, branch, [key]) as held:
+        with hold(self.bench, branch, [key], wait_ms_max=0) as held:
             base = held.base
             pin = base.manifest.pins[key]
             if pin.owner != branch:
@@ -100,14 +112,16 @@ class Upkeep:
 
 def needs_upkeep(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> bool:
     """Too many small fragments, or too many that an index does not know."""
+    return count_untidy(anatomy, specs) >= FRAGMENTS_MAX
+
+
+def count_untidy(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> int:
+    """How many fragments are small, or how many some index does not know, if that is more."""
     small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
-    if small >= FRAGMENTS_MAX:
-        return True
     everything = {each.fragment_id for each in anatomy.fragments}
     known = {each.column: each.covered for each in anatomy.indices}
-    return any(
-        len(everything - known.get(spec.column, frozenset())) >= FRAGMENTS_MAX for spec in specs
-    )
+    uncovered = (len(everything - known.get(spec.column, frozenset())) for spec in specs)
+    return max(small, *uncovered)
 
 
 def _scope(anatomy: Anatomy) -> IndexScope:

@@ -178,12 +178,13 @@ def _find_shared_values(delta: Delta, before: Before) -> Iterator[Violation]:
         written = {tuple(row.get(name) for name in group) for row in delta.rows.values()}
         for values, ids in holders.items():
             if len(ids) > 1 and values in written:
-                yield _shared(delta.type, group, values, tuple(ids))
+                yield shared_value(delta.type, group, values, tuple(ids))
 
 
-def _shared(
+def shared_value(
     type_: Type, group: tuple[str, ...], values: tuple[Cell, ...], ids: tuple[str, ...]
 ) -> Violation:
+    """A value of unique columns that several rows hold."""
     name = group[0] if len(group) == 1 else f"({', '.join(group)})"
     shown = ", ".join(
         _show(type_, column, value) for column, value in zip(group, values, strict=True)
@@ -221,12 +222,14 @@ def find_missing_ends(
         for identity, row in delta.rows.items():
             end = row[column]
             if end in missing:
-                message = (
-                    f"edge {edge.name} {clip(identity)}: {column} {clip(end)} not found in {name}"
-                )
-                yield Violation(
-                    ViolationKind.ENDPOINT, edge.name, column, (identity,), end, message
-                )
+                yield missing_end(edge, identity, column, end)
+
+
+def missing_end(edge: EdgeType, identity: str, column: str, end: Cell) -> Violation:
+    """An edge whose `src` or `dst` is not there."""
+    name = edge.source if column == "src" else edge.target
+    message = f"edge {edge.name} {clip(identity)}: {column} {clip(end)} not found in {name}"
+    return Violation(ViolationKind.ENDPOINT, edge.name, column, (identity,), end, message)
 
 
 def find_missing_nodes(
@@ -258,10 +261,11 @@ def find_miscounts(
         if identity not in replaced
     )
     for source in sorted(touched):
-        yield from _judge_count(edge, source, counts[source])
+        yield from judge_count(edge, source, counts[source])
 
 
-def _judge_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
+def judge_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
+    """What is wrong, if anything, with so many edges leaving one source."""
     low, high = edge.cardinality.low, edge.cardinality.high
     bound = f"(min {low})" if count < low else None
     if high is not None and count > high:

@@ -6,11 +6,13 @@ Field names come in two generations, and clients of either exist; both are in ev
 import json
 
 from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit, JsonObject
+from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
+from omnigraph.engine.load import LoadResult
 from omnigraph.engine.mutate import MutationResult
+from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
 
 
@@ -73,6 +75,49 @@ def mutation_document(result: MutationResult) -> JsonObject:
         "affected_edges": result.affected_edges,
         "actor_id": result.actor,
         "commit": None if result.commit is None else result.commit.id,
+    }
+
+
+def load_document(result: LoadResult) -> JsonObject:
+    counts = [(*split_table_key(key), count) for key, count in result.counts.items()]
+    nodes: list[JsonValue] = [
+        {"name": name, "entities_loaded": n} for kind, name, n in counts if kind == "node"
+    ]
+    edges: list[JsonValue] = [
+        {"name": name, "entities_loaded": n} for kind, name, n in counts if kind == "edge"
+    ]
+    base: JsonObject = {} if result.base_branch is None else {"base_branch": result.base_branch}
+    return {
+        "uri": result.uri,
+        "branch": result.branch,
+        **base,
+        "branch_created": result.branch_created,
+        "mode": result.mode.value,
+        "nodes_loaded": sum(n for kind, _, n in counts if kind == "node"),
+        "edges_loaded": sum(n for kind, _, n in counts if kind == "edge"),
+        "node_types_loaded": len(nodes),
+        "edge_types_loaded": len(edges),
+        "tables": [
+            {"table_key": key, "rows_loaded": count} for key, count in result.counts.items()
+        ],
+        "nodes": nodes,
+        "edges": edges,
+        "total_entities": sum(result.counts.values()),
+        "commit": None if result.commit is None else result.commit.id,
+        "actor_id": result.actor,
+    }
+
+
+def fault_document(fault: RecordFault) -> JsonObject:
+    return {
+        "file": fault.file,
+        "line": fault.line,
+        "kind": fault.kind,
+        "type": fault.type_name,
+        "property": fault.property_name,
+        "ids": list(fault.ids),
+        "value": json.loads(json.dumps(fault.value, default=str)),
+        "reason": fault.message,
     }
 
 

@@ -11,8 +11,10 @@ from omnigraph.commit.snapshot import Snapshot
 from omnigraph.compiler.parameters import Binding
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
+from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
+from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.settings import Settings
@@ -189,6 +191,39 @@ class LocalGraph:
         """
         return self._graph.remove_rows(type_name, ids, order=_order(branch, actor, if_commit))
 
+    def load(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        max_errors: int = ERRORS_MAX,
+    ) -> LoadResult:
+        """Load files of records as one commit, or nothing: `append`, `merge` or `overwrite`.
+
+        `source` names files, folders or patterns, compressed or not; `-` is standard input. A
+        branch that does not exist is made from `from_branch`, if that is given. Starts Spark, once
+        in a process, unless a session is active.
+
+        Raises LoadRejected with up to `max_errors` faults, each with its file and line; KeyConflict
+        when appended rows exist; ExpectedVersionMismatch when an overwritten table moved;
+        FileUnreadable, BranchNotFound, OpenedReadOnly, JavaMissing, SparkUnusable, JobFailed.
+        """
+        from omnigraph.pipeline.load import open_bulk  # noqa: PLC0415 - brings Spark along
+
+        listed = [source] if isinstance(source, str | Path) else list(source)
+        order = LoadOrder(
+            sources=tuple(str(each) for each in listed),
+            mode=_mode(mode),
+            branch=parse_branch(branch),
+            actor=actor,
+            errors_max=max_errors,
+        )
+        base = None if from_branch is None else parse_branch(from_branch)
+        return self._graph.load(order, open_bulk(), from_branch=base)
+
     # commits
 
     def commits(
@@ -262,6 +297,13 @@ def _settings(
     return Settings(
         storage_options=dict(options or {}), durability=durability, maintenance=maintenance
     )
+
+
+def _mode(given: LoadMode | str) -> LoadMode:
+    try:
+        return LoadMode(given)
+    except ValueError:
+        raise UsageError(f"a load is append, merge or overwrite, not '{given}'") from None
 
 
 def _order(branch: str, actor: str | None, if_commit: str | None) -> Order:

@@ -129,16 +129,23 @@ def stage_delete(store: LanceStore, handle: LanceHandle, where: str, mark: Mark)
 
 
 def stage_overwrite(
-    handle: LanceHandle, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+    handle: LanceHandle,
+    schema: pa.Schema,
+    mark: Mark,
+    rows: Rows | None = None,
+    receipts: Sequence[Receipt] = (),
 ) -> Staged:
+    fragments = [FragmentMetadata.from_json(receipt.fragment) for receipt in receipts]
     with translating(handle.ref, "stage an overwrite of"):
-        fragments = write_rows(handle.dataset, rows, mode="overwrite") if rows is not None else []
+        if rows is not None:
+            fragments += write_rows(handle.dataset, rows, mode="overwrite")
     return Staged(
         ref=handle.ref,
         read_version=handle.version,
         mark=mark,
         inserted=sum(each.num_rows for each in fragments),
         deleted=handle.row_count,
+        receipts=tuple(_receipt(each) for each in fragments),
         payload=LancePayload(
             handle,
             LanceOperation.Overwrite(schema, fragments),
@@ -261,6 +268,8 @@ def _drop_rows(
     dataset: LanceDataset, row_addresses: Sequence[int]
 ) -> tuple[list[FragmentMetadata], list[int]]:
     """Fragments that lost some rows, and the ids of those that lost all."""
+    if not row_addresses:
+        return [], []
     addresses = np.unique(np.asarray(row_addresses, dtype=np.uint64))
     assert len(addresses) == len(row_addresses), "a row is updated or deleted once"
     numbers = addresses >> np.uint64(32)

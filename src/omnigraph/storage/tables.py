@@ -256,7 +256,7 @@ class Staged:
     updated: int = 0
     deleted: int = 0
     receipts: tuple[Receipt, ...] = ()
-    """The new fragments of an append, which may be staged again on a later version (D5)."""
+    """The new fragments of an append or an overwrite, which may be staged again later (D5)."""
 
     payload: object = field(default=None, repr=False, compare=False)
     """The implementation's own record."""
@@ -449,9 +449,18 @@ class Tables(Protocol):
     def stage_delete(self, handle: Handle, where: str, mark: Mark) -> Staged: ...
 
     def stage_overwrite(
-        self, handle: Handle, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+        self,
+        handle: Handle,
+        schema: pa.Schema,
+        mark: Mark,
+        rows: Rows | None = None,
+        receipts: Sequence[Receipt] = (),
     ) -> Staged:
-        """Replace all rows, perhaps by none, and the schema. Indices are lost."""
+        """Replace all rows, perhaps by none, and the schema. Indices are lost.
+
+        The new rows are given, or were staged for an overwrite before and are named by their
+        receipts; or both.
+        """
         ...
 
     def stage_indices(

@@ -134,9 +134,14 @@ class LanceTables:
         return lance_stage.stage_delete(self.store, _own(handle), where, mark)
 
     def stage_overwrite(
-        self, handle: Handle, schema: pa.Schema, mark: Mark, rows: Rows | None = None
+        self,
+        handle: Handle,
+        schema: pa.Schema,
+        mark: Mark,
+        rows: Rows | None = None,
+        receipts: Sequence[Receipt] = (),
     ) -> Staged:
-        return lance_stage.stage_overwrite(_own(handle), schema, mark, rows)
+        return lance_stage.stage_overwrite(_own(handle), schema, mark, rows, receipts)
 
     def stage_indices(
         self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark

@@ -36,7 +36,7 @@ class At:
 
 # ── what happens there ───────────────────────────────────────────────────────────────────────────
 
-Act = Callable[[str], None]
+Act = Callable[[str], object]
 """Told where it happens."""
 
 
@@ -51,7 +51,7 @@ def crash(where: str) -> None:
 
 
 def kill(where: str) -> None:  # noqa: ARG001 - nobody is left to tell
-    """This process dies for real: no handler runs, nothing is unwound."""
+    """The process dies for real: no handler runs, nothing is unwound."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -193,7 +193,16 @@ def test_those_who_waited_leave_no_ticket(objects: Objects, world: World) -> Non
     assert [each.key for each in objects.list("__leases")] == [lease_key("node:Person", "main")]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"null", b"\xff", b'{"host": 1}'])
+@pytest.mark.parametrize("damage", [b"", b"\0" * 300])
+def test_a_lease_that_a_power_cut_emptied_is_free(
+    objects: Objects, world: World, damage: bytes
+) -> None:
+    objects.put_over(lease_key(PLACE.table, PLACE.branch), damage)
+    with leases(objects, world).hold([PLACE], ONE):
+        assert leases(objects, world).is_alive(PLACE, ONE)
+
+
+@pytest.mark.parametrize("damage", [b"{}", b"[]", b"null", b"\xff", b'{"host": 1}'])
 def test_a_lease_that_cannot_be_read_is_named(
     objects: Objects, world: World, damage: bytes
 ) -> None:
@@ -215,3 +224,12 @@ def test_this_process_lives_and_others_cannot_be_told() -> None:
     assert is_dead(replace(me, pid=2**22 + 1))
     assert is_dead(replace(me, boot_id="an earlier one"))
     assert not is_dead(replace(me, host="elsewhere", pid=2**22 + 1))
+
+
+def test_a_lease_torn_by_a_power_cut_is_free_once_its_time_is_over(
+    objects: Objects, world: World
+) -> None:
+    objects.put_over(lease_key(PLACE.table, PLACE.branch), b'{"operation_id": "01TO')
+    world.now += TIMING.ttl_ms + 1
+    with leases(objects, world).hold([PLACE], ONE):
+        assert leases(objects, world).is_alive(PLACE, ONE)

@@ -5,9 +5,10 @@ from datetime import UTC, date, datetime
 import pytest
 
 from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.fitting import Misfit
 from omnigraph.catalog.model import EdgeType, NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType, Vector
-from omnigraph.engine.rows import Blob, Cell, Misfit, coerce, coerce_row
+from omnigraph.engine.rows import Blob, Cell, coerce, coerce_row
 from omnigraph.lang.source import Source
 
 CATALOG = compile_schema(

@@ -1,0 +1,134 @@
+"""`omnigraph load`: files of records, as one commit or not at all."""
+
+import json
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.confirm import confirm_destructive
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.errors import FileUnreadable, LoadRejected
+
+if TYPE_CHECKING:
+    from omnigraph.engine.load import LoadResult
+
+_Data = Annotated[
+    list[str],
+    typer.Option(
+        "--data", help="A file, a folder or a pattern; - is standard input. Give it as often."
+    ),
+]
+_Mode = Annotated[str, typer.Option(help="append, merge or overwrite.")]
+_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
+_Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
+_MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to tell about.")]
+_Rejects = Annotated[
+    Path | None, typer.Option(help="A file to write the faults to, one JSON object a line.")
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def load(
+    context: typer.Context,
+    uri: _Uri = None,
+    *,
+    data: _Data,
+    mode: _Mode,
+    branch: _Branch = "main",
+    base: Annotated[
+        str | None,
+        typer.Option("--from", help="Make the branch from this one, if it is not there."),
+    ] = None,
+    max_errors: _MaxErrors = 100,
+    rejects: _Rejects = None,
+    as_json: _Json = False,
+) -> None:
+    """Load nodes and edges from files of JSON lines. Runs on Spark."""
+    from omnigraph.sdk.documents import load_document
+
+    settings: Globals = context.obj
+    graph = open_graph(uri, settings)
+    if mode == "overwrite":
+        confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
+    print_target("load", graph.uri, settings)
+    try:
+        with _progress(settings):
+            result = graph.load(
+                data,
+                mode=mode,
+                branch=branch,
+                from_branch=base,
+                actor=find_actor(settings),
+                max_errors=max_errors,
+            )
+    except LoadRejected as rejected:
+        if rejects is not None:
+            _write_rejects(rejects, rejected)
+        raise
+    if as_json:
+        print_json(load_document(result))
+    else:
+        _print_result(result)
+
+
+def ingest(
+    context: typer.Context,
+    uri: _Uri = None,
+    *,
+    data: _Data,
+    mode: _Mode = "merge",
+    branch: _Branch = "main",
+    base: Annotated[str, typer.Option("--from", help="Make the branch from this one.")] = "main",
+    max_errors: _MaxErrors = 100,
+    rejects: _Rejects = None,
+    as_json: _Json = False,
+) -> None:
+    """The old spelling of load."""
+    print_note("warning: 'ingest' is now 'load'")
+    load(
+        context,
+        uri,
+        data=data,
+        mode=mode,
+        branch=branch,
+        base=base,
+        max_errors=max_errors,
+        rejects=rejects,
+        as_json=as_json,
+    )
+
+
+def _progress(settings: Globals) -> AbstractContextManager[object]:
+    """Something that moves, while somebody is looking."""
+    if settings.quiet or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status("loading …")
+
+
+def _print_result(result: "LoadResult") -> None:
+    for key, count in result.counts.items():
+        print_line(f"{key} rows={count}")
+    commit = "nothing to load" if result.commit is None else f"commit {result.commit.id}"
+    print_line(f"loaded {sum(result.counts.values())} rows onto {result.branch}: {commit}")
+    if result.actor is not None:
+        print_line(f"actor_id: {result.actor}")
+
+
+def _write_rejects(path: Path, rejected: LoadRejected) -> None:
+    """Raises FileUnreadable; the load is rejected either way."""
+    from omnigraph.sdk.documents import fault_document
+
+    lines = [json.dumps(fault_document(each), ensure_ascii=False) for each in rejected.faults]
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from rejected
+    print_note(f"{len(lines)} of {rejected.count} faults are in {path}")

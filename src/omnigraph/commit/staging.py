@@ -1,0 +1,86 @@
+"""The note of a bulk job: while it is renewed, files that nothing refers to may still be wanted.
+
+A load writes for minutes before it arms. Until then no sidecar speaks for its files, so this note
+does, from before the first of them to after the last step of the attempt (D8). It names the job's
+owner, and it is renewed as a lease is, so whoever cleans up can tell a job that is under way from
+one that died.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from threading import Event, Thread
+
+from omnigraph.commit.leases import Timing
+from omnigraph.commit.owner import Owner, this_process
+from omnigraph.errors import StorageFailure
+from omnigraph.ids import BranchName, OperationId, TableKey, Version
+from omnigraph.storage.layout import staging_note_key
+from omnigraph.storage.objects import Objects
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StagingNote:
+    operation_id: OperationId
+    branch: BranchName
+    tables: Mapping[TableKey, Version]
+    """Every table the job may write, at the version it started from."""
+    owner: Owner
+    ttl_ms: int
+
+    def encode(self, beats: int) -> bytes:
+        document = {
+            "operation_id": self.operation_id,
+            "branch": self.branch,
+            "tables": dict(self.tables),
+            **asdict(self.owner),
+            "ttl_ms": self.ttl_ms,
+            "beats": beats,
+        }
+        return json.dumps(document).encode()
+
+
+@contextmanager
+def staging(
+    objects: Objects,
+    operation_id: OperationId,
+    branch: BranchName,
+    tables: Mapping[TableKey, Version],
+    timing: Timing,
+) -> Iterator[StagingNote]:
+    """Leave the note, keep it fresh, and remove it at the end, however that comes.
+
+    A note that cannot be removed is not worth failing for: it goes stale by itself.
+    """
+    note = StagingNote(operation_id, branch, tables, this_process(), timing.ttl_ms)
+    key = staging_note_key(operation_id)
+    objects.put_new(key, note.encode(0))
+    done = Event()
+    heart = Thread(
+        target=_renew, args=(objects, note, done, timing.heartbeat_ms / 1000), daemon=True
+    )
+    heart.start()
+    try:
+        yield note
+    finally:
+        done.set()
+        heart.join()
+        try:
+            objects.delete(key)
+        except StorageFailure:
+            logger.warning("the staging note of %s could not be removed", operation_id)
+
+
+def _renew(objects: Objects, note: StagingNote, done: Event, interval_s: float) -> None:
+    """It waits on real time, as leases do: the note is a promise to other processes."""
+    beats = 0
+    while not done.wait(interval_s):
+        beats += 1
+        try:
+            objects.put_over(staging_note_key(note.operation_id), note.encode(beats))
+        except StorageFailure:
+            logger.info("the staging note of %s was not renewed", note.operation_id)

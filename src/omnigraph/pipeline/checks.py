@@ -1,0 +1,299 @@
+"""What spans rows, asked as joins over keys.
+
+The questions are those of `engine.validate`, and so are the answers: one violation for a value that
+several rows share, for an end that is missing, for a source with too few or too many edges. Only
+the keys of faulty rows come back to the driver, and no more of them than will be told about.
+
+1. An id given twice is settled first. Where it is an error nothing else is asked; where the last
+   row counts, only that row takes part.
+2. A committed row whose id comes in is replaced, so it holds no value and counts for no source.
+3. Tables that are overwritten begin empty, and must not leave edges behind that lead nowhere.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, NodeType
+from omnigraph.commit.manifest import Pin
+from omnigraph.engine.bulk import Fault, Faults, LoadMode, RecordPlace, Verdict, type_of
+from omnigraph.engine.committed import Type, uniques_of
+from omnigraph.engine.incoming import is_keyed, located, repeated
+from omnigraph.engine.validate import judge_count, missing_end, shared_value
+from omnigraph.engine.violations import Violation
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.committed import CommittedKeys
+from omnigraph.pipeline.jobs import failing_as
+from omnigraph.pipeline.keys import ORDINAL_KEY, cells_of, unique_name
+
+VALUES_MAX: Final = 1_000
+"""How many shared values are looked into, however many faults are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All there is to know about a load whose rows are not at hand."""
+
+    catalog: Catalog
+    mode: LoadMode
+    key_files: Mapping[TableKey, Sequence[str]]
+    """The keys of the input, for each table that has rows in it."""
+    given_ids: Mapping[TableKey, int]
+    errors_max: int
+    place_of: Callable[[int], RecordPlace]
+
+
+def find_verdict(
+    spark: SparkSession,
+    question: Question,
+    committed: CommittedKeys,
+    pins: Mapping[TableKey, Pin],
+) -> Verdict:
+    """Raises JobFailed."""
+    asked = find_asked(question)
+    files = committed.find_files([pins[key] for key in sorted(asked)])
+    checks = _Checks(spark, question, files)
+    with failing_as("checking the rows"):
+        return replace(checks.verdict(), asked=asked)
+
+
+def find_asked(question: Question) -> frozenset[TableKey]:
+    """The committed tables that decide whether the load may be made."""
+    touched = set(question.key_files)
+    is_overwrite = question.mode is LoadMode.OVERWRITE
+    asked: set[TableKey] = set()
+    for edge in question.catalog.edges:
+        ends = {_node_key(question.catalog, name) for name in (edge.source, edge.target)}
+        if edge.table_key in touched:
+            asked |= ends - touched if is_overwrite else ends
+        elif is_overwrite and ends & touched:
+            asked.add(edge.table_key)
+    if not is_overwrite:
+        asked |= {key for key in touched if _needs_own_table(question, key)}
+    return frozenset(asked)
+
+
+def _needs_own_table(question: Question, key: TableKey) -> bool:
+    type_ = type_of(question.catalog, key)
+    is_counted = isinstance(type_, EdgeType) and type_.cardinality != Cardinality()
+    may_exist = question.mode is LoadMode.APPEND and bool(question.given_ids.get(key))
+    return bool(uniques_of(type_)) or is_counted or may_exist
+
+
+def _node_key(catalog: Catalog, name: str) -> TableKey:
+    node = catalog.node(name)
+    assert node is not None, "the ends of an edge are node types"
+    return node.table_key
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    spark: SparkSession
+    question: Question
+    committed_files: Mapping[TableKey, Sequence[str]]
+
+    def verdict(self) -> Verdict:
+        given_twice = [*self._each_type(self.find_repeated)]
+        if given_twice:
+            return Verdict(self._gather(given_twice))  # (1)
+        found = [
+            *self._each_type(self.find_shared),
+            *self._each_edge(self.find_missing_ends),
+            *self._each_edge(self.find_miscounts),
+            *self.find_orphans(),
+        ]
+        return Verdict(self._gather(found), self.find_taken())
+
+    def _gather(self, found: Sequence[Fault]) -> Faults:
+        return Faults(tuple(found[: self.question.errors_max]), len(found))
+
+    def _each_type(self, find: Callable[[Type], Iterator[Fault]]) -> Iterator[Fault]:
+        for key in sorted(self.question.key_files):
+            yield from find(type_of(self.question.catalog, key))
+
+    def _each_edge(self, find: Callable[[EdgeType], Iterator[Fault]]) -> Iterator[Fault]:
+        for key in sorted(self.question.key_files):
+            type_ = type_of(self.question.catalog, key)
+            if isinstance(type_, EdgeType):
+                yield from find(type_)
+
+    # keys
+
+    def _read(self, type_: Type, files: Sequence[str]) -> DataFrame:
+        ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+        uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
+        texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))
+        schema = f"{texts}, {ORDINAL_KEY} bigint"
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*files)
+
+    def incoming(self, type_: Type) -> DataFrame:
+        return self._read(type_, self.question.key_files.get(type_.table_key, ()))
+
+    def winners(self, type_: Type) -> DataFrame:
+        """(1) The rows that count."""
+        rows = self.incoming(type_)
+        is_last_wins = self.question.mode is LoadMode.MERGE and not is_keyed(type_)
+        if not is_last_wins or not self.question.given_ids.get(type_.table_key):
+            return rows
+
+        whole = f.struct(*(f.col(name) for name in rows.columns))
+        last = rows.groupBy("id").agg(f.max_by(whole, f.col(ORDINAL_KEY)).alias("row"))
+        return last.select("row.*")
+
+    def committed(self, type_: Type) -> DataFrame:
+        """(3) What is there before the load, and stays unless it is replaced."""
+        if self._is_replaced(type_):
+            return self._read(type_, ())
+        return self._read(type_, self.committed_files.get(type_.table_key, ()))
+
+    def kept(self, type_: Type) -> DataFrame:
+        """(2) Committed rows that the load does not replace."""
+        rows = self.committed(type_)
+        if not self.question.given_ids.get(type_.table_key):
+            return rows
+        return rows.join(self.incoming(type_).select("id"), "id", "left_anti")
+
+    def _is_replaced(self, type_: Type) -> bool:
+        is_touched = type_.table_key in self.question.key_files
+        return is_touched and self.question.mode is LoadMode.OVERWRITE
+
+    # questions
+
+    def find_repeated(self, type_: Type) -> Iterator[Fault]:
+        """Ids that come in twice where they may not."""
+        is_last_wins = self.question.mode is LoadMode.MERGE and not is_keyed(type_)
+        if is_last_wins or not self.question.given_ids.get(type_.table_key):
+            return
+        at = f.col(ORDINAL_KEY)
+        counted = (
+            self.incoming(type_)
+            .groupBy("id")
+            .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
+        )
+        for row in self._first(counted.where("count > 1"), "last"):
+            places = [self.question.place_of(row[name]) for name in ("first", "last")]
+            yield repeated(type_, row["id"], places)
+
+    def find_shared(self, type_: Type) -> Iterator[Fault]:
+
+        for number, group in enumerate(uniques_of(type_)):
+            name = unique_name(number)
+            wanted = ["id", name, ORDINAL_KEY]
+            incoming = self.winners(type_).select(*wanted).where(f.col(name).isNotNull())
+            rivals = self.kept(type_).select(*wanted)
+            rivals = rivals.join(incoming.select(name), name, "left_semi").select(*wanted)
+            holders = incoming.unionByName(rivals)
+            counts = holders.groupBy(name).agg(
+                f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
+            )
+            shared = self._first(counts.where("count > 1"), "last")
+            if shared:
+                values = [row[name] for row in shared]
+                yield from self._describe_shared(type_, group, holders, name, values)
+
+    def _describe_shared(
+        self,
+        type_: Type,
+        group: tuple[str, ...],
+        holders: DataFrame,
+        name: str,
+        values: Sequence[str],
+    ) -> Iterator[Fault]:
+
+        rows = holders.where(f.col(name).isin(list(values))).limit(VALUES_MAX).collect()
+        by_value: dict[str, list[Row]] = {value: [] for value in values}
+        for row in rows:
+            by_value[row[name]].append(row)
+        for value, some in by_value.items():
+            # Committed rows have no ordinal and come first, as in the evaluator.
+            some.sort(key=lambda row: (row[ORDINAL_KEY] is not None, row[ORDINAL_KEY] or 0))
+            ids = tuple(str(row["id"]) for row in some)
+            violation = shared_value(type_, group, cells_of(type_, group, value), ids)
+            yield self._locate(violation, [row[ORDINAL_KEY] for row in some])
+
+    def find_missing_ends(self, edge: EdgeType) -> Iterator[Fault]:
+        edges = self.winners(edge)
+        for column, name in (("src", edge.source), ("dst", edge.target)):
+            node = self._node(name)
+            known = self.incoming(node).select("id").unionByName(self.committed(node).select("id"))
+            known = known.withColumnRenamed("id", column)
+            lost = edges.join(known, column, "left_anti")
+            for row in self._first(lost, ORDINAL_KEY):
+                violation = missing_end(edge, row["id"], column, row[column])
+                yield self._locate(violation, [row[ORDINAL_KEY]])
+
+    def find_miscounts(self, edge: EdgeType) -> Iterator[Fault]:
+
+        low, high = edge.cardinality.low, edge.cardinality.high
+        if edge.cardinality == Cardinality():
+            return
+        incoming = self.winners(edge)
+        at = f.col(ORDINAL_KEY)
+        counted = [incoming.select("src", f.lit(1).alias("n"), f.lit(1).alias("touched"), at)]
+        untouched = f.lit(0).alias("touched")
+        counted.append(self.kept(edge).select("src", f.lit(1).alias("n"), untouched, at))
+        if self.question.given_ids.get(edge.table_key):
+            # The source that a replaced edge used to leave has one edge less.
+            now = incoming.select("id", f.col("src").alias("now"))
+            left = self.committed(edge).join(now, "id").where("src != now")
+            counted.append(left.select("src", f.lit(0).alias("n"), f.lit(1).alias("touched"), at))
+        counts = (
+            reduce(lambda one, other: one.unionByName(other), counted)
+            .groupBy("src")
+            .agg(f.sum("n").alias("n"), f.max("touched").alias("touched"), f.max(at).alias("last"))
+        )
+        wrong = f.col("n") < low
+        wrong = wrong if high is None else wrong | (f.col("n") > high)
+        for row in self._first(counts.where(wrong & (f.col("touched") == 1)), "src"):
+            for violation in judge_count(edge, row["src"], row["n"]):
+                yield self._locate(violation, [row["last"]])
+
+    def find_orphans(self) -> Iterator[Fault]:
+        """(3) Edges that stay, and lose a node at one end."""
+        if self.question.mode is not LoadMode.OVERWRITE:
+            return
+        for edge in self.question.catalog.edges:
+            if self._is_replaced(edge):
+                continue
+            for column, name in (("src", edge.source), ("dst", edge.target)):
+                node = self._node(name)
+                if self._is_replaced(node):
+                    known = self.incoming(node).select(f.col("id").alias(column))
+                    lost = self.committed(edge).join(known, column, "left_anti")
+                    for row in self._first(lost, "id"):
+                        yield self._locate(missing_end(edge, row["id"], column, row[column]), [])
+
+    def find_taken(self) -> dict[str, tuple[str, ...]]:
+        """Ids that were to be new, of the first type that has any."""
+        if self.question.mode is not LoadMode.APPEND:
+            return {}
+        for key in sorted(self.question.key_files):
+            type_ = type_of(self.question.catalog, key)
+            if self.question.given_ids.get(key):
+                ids = self.incoming(type_).select("id")
+                taken = ids.join(self.committed(type_).select("id"), "id", "left_semi")
+                found = self._first(taken, "id")
+                if found:
+                    return {type_.name: tuple(str(row["id"]) for row in found)}
+        return {}
+
+    # pieces
+
+    def _first(self, rows: DataFrame, by: str) -> list[Row]:
+        """As many as will be told about, and one more, so that it shows that there are more."""
+        return rows.orderBy(by).limit(self.question.errors_max + 1).collect()
+
+    def _locate(self, violation: Violation, ordinals: Collection[int | None]) -> Fault:
+        known = [self.question.place_of(each) for each in ordinals if each is not None]
+        return located(violation, known)
+
+    def _node(self, name: str) -> NodeType:
+        node = self.question.catalog.node(name)
+        assert node is not None, "the ends of an edge are node types"
+        return node

@@ -1,0 +1,109 @@
+"""The keys of committed tables, read by workers and left where Spark finds them.
+
+They have the same columns as the keys of the input, and are read at the versions a manifest pins.
+A version never changes, so keys that were read once serve every later question about it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.manifest import Pin
+from omnigraph.effects import REAL
+from omnigraph.engine.bulk import type_of
+from omnigraph.engine.incoming import key_columns
+from omnigraph.ids import TableKey, lance_branch
+from omnigraph.pipeline.jobs import run_tasks
+from omnigraph.pipeline.keys import keys_of
+from omnigraph.pipeline.stage import Storage
+from omnigraph.storage.tables import ScanRequest, TableRef
+
+ROWS_PER_TASK: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some fragments of one table."""
+
+    key: TableKey
+    ref: TableRef
+    version: int
+    fragment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """The work of reading keys; task n reads piece n."""
+
+    pieces: tuple[Piece, ...]
+    catalog: Catalog
+    storage: Storage
+    scratch: str
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        piece = self.pieces[number]
+        type_ = type_of(self.catalog, piece.key)
+        path = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}.parquet"
+        tables = self.storage.open().tables
+        handle = tables.open_at(piece.ref, piece.version)
+        request = ScanRequest(columns=key_columns(type_), fragment_ids=piece.fragment_ids)
+        writer: pq.ParquetWriter | None = None
+        with tables.scan(handle, request) as batches:
+            for batch in batches:
+                keys = keys_of(type_, pa.Table.from_batches([batch]), None)
+                if writer is None:
+                    writer = pq.ParquetWriter(str(path), keys.schema, compression="lz4")
+                writer.write_table(keys)
+        if writer is None:
+            return {"keys": None}
+        writer.close()
+        return {"keys": str(path)}
+
+
+@dataclass
+class CommittedKeys:
+    """Reads what it is asked for, and remembers where it put it."""
+
+    spark: SparkSession
+    catalog: Catalog
+    storage: Storage
+    scratch: Path
+    _files: dict[Pin, tuple[str, ...]] = field(default_factory=dict)
+
+    def find_files(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+        """The files that hold the keys of these tables; none for a table without rows."""
+        wanted = [pin for pin in pins if pin.row_count and pin not in self._files]
+        pieces = [piece for pin in wanted for piece in self._cut(pin)]
+        if pieces:
+            work = ReadKeys(tuple(pieces), self.catalog, self.storage, str(self.scratch))
+            answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
+            for pin in wanted:
+                self._files[pin] = tuple(
+                    answer["keys"]
+                    for piece, answer in zip(pieces, answers, strict=True)
+                    if piece.key == pin.key and answer["keys"] is not None
+                )
+        return {pin.key: self._files.get(pin, ()) for pin in pins}
+
+    def _cut(self, pin: Pin) -> list[Piece]:
+        ref = TableRef(pin.path, lance_branch(pin.owner))
+        tables = self.storage.open().tables
+        fragments = tables.inspect(tables.open_at(ref, pin.version)).fragments
+        pieces: list[Piece] = []
+        some: list[int] = []
+        rows = 0
+        for fragment in fragments:
+            some.append(fragment.fragment_id)
+            rows += fragment.row_count
+            if rows >= ROWS_PER_TASK:
+                pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+                some, rows = [], 0
+        if some:
+            pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+        return pieces

@@ -1,0 +1,109 @@
+"""What a worker does with one split: read, check, write, and say what came of it.
+
+1. Rows are written as they come, some tens of thousands at a time, so that a worker's memory
+   follows the size of a block and not the size of a split, nor that of a compressed file.
+2. Once a record of the split is wrong nothing will be loaded, so no more rows are written. Keys
+   still are: a duplicate among the rest is worth telling about.
+3. Every file has a name of its own. A task that is tried again writes other files, and only those
+   that an answer names are ever read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.effects import REAL
+from omnigraph.engine.bulk import Fault, LoadMode, Placement, Target
+from omnigraph.engine.committed import Type
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.parse import Parsed, parse_block
+from omnigraph.pipeline.sources import Split, count_lines, ordinal_of, read_blocks
+from omnigraph.pipeline.stage import Aside, InPlace, KeyFile, Sink, Storage
+
+_VALUE_CHARACTERS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """The work of one load; task n reads split n."""
+
+    splits: tuple[Split, ...]
+    catalog: Catalog
+    mode: LoadMode
+    targets: Mapping[TableKey, Target]
+    storage: Storage
+    scratch: str
+    errors_max: int
+    is_small: bool
+    """All rows are put aside and no keys are kept: the engine will ask for the rows themselves."""
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        split = self.splits[number]
+        report = Report(self.errors_max)
+        sinks: dict[TableKey, Sink] = {}
+        for block in read_blocks(split):
+            first = report.line_count
+            parsed = parse_block(self.catalog, block)
+            report.add(parsed, count_lines(block))
+            for type_, rows, lines in parsed.tables:
+                sink = sinks.get(type_.table_key)
+                if sink is None:
+                    sink = sinks[type_.table_key] = self._sink(type_, split)
+                ordinals = pa.array(lines + ordinal_of(split, first))
+                sink.write(rows, ordinals, keep=not report.fault_count)
+        for key, sink in sinks.items():
+            report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
+        return report.document()
+
+    def _sink(self, type_: Type, split: Split) -> "Sink":
+        stem = f"{type_.table_key.replace(':', '-')}-{split.number:06}-{REAL.new_id()}"
+        folder = Path(self.scratch)
+        target = self.targets[type_.table_key]
+        aside = self.is_small or target.placement is Placement.ASIDE
+        rows: Aside | InPlace
+        if aside:
+            rows = Aside(type_, folder / f"{stem}.arrow")
+        else:
+            rows = InPlace(self.storage, target, self.mode)
+        keys = None if self.is_small else KeyFile(type_, folder / f"{stem}.parquet")
+        return Sink(rows, keys)
+
+
+@dataclass
+class Report:
+    """What is known of a split so far."""
+
+    errors_max: int
+    line_count: int = 0
+    fault_count: int = 0
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
+    given_ids: dict[TableKey, int] = field(default_factory=dict)
+    tables: dict[TableKey, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, parsed: Parsed, line_count: int) -> None:
+        room = max(0, self.errors_max - len(self.faults))
+        self.faults += [(self.line_count + line, each) for line, each in parsed.faults[:room]]
+        self.fault_count += len(parsed.faults)
+        for key, count in parsed.given_ids.items():
+            self.given_ids[key] = self.given_ids.get(key, 0) + count
+        self.line_count += line_count
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "lines": self.line_count,
+            "fault_count": self.fault_count,
+            "faults": [[line, asdict(_brief(each))] for line, each in self.faults],
+            "tables": self.tables,
+        }
+
+
+def _brief(fault: Fault) -> Fault:
+    """A fault may be about a vector or a book; where it is found they need not be repeated."""
+    shown = repr(fault.value)
+    if len(shown) <= _VALUE_CHARACTERS_MAX:
+        return fault
+    return replace(fault, value=f"{shown[:_VALUE_CHARACTERS_MAX]}…")

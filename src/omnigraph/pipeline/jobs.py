@@ -1,0 +1,71 @@
+"""Running tasks on Spark: numbers go out, one text comes back for each.
+
+A task is a plain Python function of its number, and what it returns is small: receipts and counts
+as JSON. Rows never pass through the JVM. A job is collected exactly once, because asking a second
+time would run it a second time, and it writes files.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it ships no types
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
+
+from omnigraph.errors import FileUnreadable, JobFailed
+
+SPARK_ERRORS: Final[tuple[type[Exception], ...]] = (PySparkException, Py4JError)
+"""What Spark raises when a job, or Spark itself, does not work."""
+
+Work = Callable[[int], dict[str, Any]]
+"""What one task does; its answer must be a JSON document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work as it is sent to the workers, which must not send our errors back as tracebacks."""
+
+    work: Work
+
+    def __call__(self, number: int) -> str:
+        # Tasks share the machine already; threads of their own would only wait for each other.
+        pa.set_cpu_count(1)
+        try:
+            return json.dumps(self.work(number))
+        except FileUnreadable as error:
+            return json.dumps({"unreadable": error.path, "reason": error.reason})
+
+
+def run_tasks(
+    spark: SparkSession, work: Work, count: int, *, job: str, concurrency: int | None = None
+) -> list[dict[str, Any]]:
+    """The answers of tasks 0 to `count`, in that order. Raises FileUnreadable, JobFailed."""
+    slots = min(count, concurrency or count)
+    task = functions.udf(Task(work), "string", useArrow=False).asNondeterministic()
+    numbers = spark.range(0, count, 1, slots)
+    with failing_as(job):
+        rows = numbers.select("id", task("id").alias("answer")).collect()
+    answers = [json.loads(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
+    for answer in answers:
+        if "unreadable" in answer:
+            raise FileUnreadable(answer["unreadable"], reason=answer["reason"])
+    return answers
+
+
+@contextmanager
+def failing_as(job: str) -> Iterator[None]:
+    """Spark's errors become ours. Raises JobFailed."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise JobFailed(job, reason=reason_of(error)) from error
+
+
+def reason_of(error: Exception) -> str:
+    """The last line of a worker's traceback is what went wrong; the rest is how it got there."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__

@@ -1,0 +1,176 @@
+"""The Spark session: started late, once for each process, and kept.
+
+A session costs seconds and hundreds of megabytes, so nothing but bulk work asks for one. If the
+process has an active session already it is used as it is: whoever made it knows the cluster. Else
+one is started on this machine, or reached, as the settings say.
+
+What the settings of a local session are for: no web interface, and no listening but on this
+machine; a collector without threads of its own, because two cores have none to spare; few shuffle
+partitions, which the adaptive planner would otherwise have to merge; workers that are kept, because
+starting one costs more than most tasks; no speculation, because two copies of a task write twice.
+What the JVM has to say goes to a file; when it dies, the end of that file is the reason we give.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from omnigraph.errors import JavaMissing, SparkUnusable
+from omnigraph.pipeline.jobs import SPARK_ERRORS
+
+MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
+REMOTE: Final = "OMNIGRAPH_SPARK_REMOTE"
+SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
+CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
+
+LOCAL: Final = "local[*,3]"
+"""Every core of this machine; a task may fail twice before its job does."""
+
+SHUFFLES_PER_CORE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where bulk work runs."""
+
+    master: str = LOCAL
+    remote: str | None = None
+    """The address of a Spark Connect server; it wins over the master."""
+    scratch: str | None = None
+    """A folder that the driver and all workers see. On one machine it need not be named."""
+    concurrency: int | None = None
+    """How many tasks may stage at a time, if fewer than there are cores."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings, on top of ours."""
+
+    @property
+    def is_local(self) -> bool:
+        return self.remote is None and self.master.startswith("local")
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> SparkSettings:
+    """What the environment says. Raises SparkUnusable."""
+    concurrency = environment.get(CONCURRENCY)
+    if concurrency and not (concurrency.isdecimal() and int(concurrency) > 0):
+        raise SparkUnusable(f"{CONCURRENCY} is a positive number, not '{concurrency}'")
+    return SparkSettings(
+        master=environment.get(MASTER) or LOCAL,
+        remote=environment.get(REMOTE) or None,
+        scratch=environment.get(SCRATCH) or None,
+        concurrency=int(concurrency) if concurrency else None,
+    )
+
+
+_starting: Final = Lock()
+_UNREACHABLE: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, ImportError)
+_DEAD: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, OSError)
+
+
+def find_session(settings: SparkSettings) -> SparkSession:
+    """The session of this process, started if there is none. Raises JavaMissing, SparkUnusable."""
+    with _starting:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return active
+        if settings.remote is not None:
+            return _connect(settings, settings.remote)
+        return _start(settings)
+
+
+def _connect(settings: SparkSettings, remote: str) -> SparkSession:
+    builder = SparkSession.builder.remote(remote)
+    for name, value in settings.configuration.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except _UNREACHABLE as error:
+        raise SparkUnusable(f"{remote}: {_first_line(error)}") from error
+
+
+def _start(settings: SparkSettings) -> SparkSession:
+    check_java()
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
+    configuration = SparkConf(loadDefaults=True)
+    configuration.setMaster(settings.master).setAppName("omnigraph")
+    for name, value in {**tuned(folder), **settings.configuration}.items():
+        configuration.set(name, value)
+    log = folder / "spark.log"
+    try:
+        with log.open("wb") as noise, warnings.catch_warnings():
+            # Lance warns of every fork. This one runs another program and touches nothing of ours.
+            warnings.filterwarnings("ignore", message="lance is not fork-safe")
+            streams = {"stdout": noise, "stderr": noise}
+            gateway = launch_gateway(configuration, streams)  # type: ignore[no-untyped-call] # theirs
+        context = SparkContext(conf=configuration, gateway=gateway)
+    except _DEAD as error:
+        raise SparkUnusable(f"{_first_line(error)}; {_tail(log)}") from error
+    # Without a word from the environment the workers run whatever python3 there is.
+    if settings.is_local and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
+    return SparkSession(context)
+
+
+def tuned(folder: Path) -> dict[str, str]:
+    """What a session of ours is started with; `folder` is its own."""
+    quiet = folder / "log4j2.properties"
+    quiet.write_text(_QUIET, encoding="utf-8")
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={quiet}",
+        "spark.local.dir": str(folder),
+        "spark.python.use.daemon": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.speculation": "false",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(SHUFFLES_PER_CORE * (os.cpu_count() or 1)),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+
+
+# The gateway is named because Spark raises its level to WARN unless it has one of its own.
+_QUIET: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.noise.ref = noise
+appender.noise.type = Console
+appender.noise.name = noise
+appender.noise.target = SYSTEM_ERR
+appender.noise.layout.type = PatternLayout
+appender.noise.layout.pattern = %d %p %c{1}: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
+
+def check_java(environment: Mapping[str, str] = os.environ) -> None:
+    """Raises JavaMissing. Spark's own launcher would say so in ten lines, none of them to us."""
+    home = environment.get("JAVA_HOME")
+    if home:
+        if not (Path(home) / "bin" / "java").exists():
+            raise JavaMissing(looked=f"JAVA_HOME is {home}, and has no bin/java")
+    elif shutil.which("java", path=environment.get("PATH")) is None:
+        raise JavaMissing(looked="no java on the PATH, and no JAVA_HOME")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _tail(log: Path) -> str:
+    """The last thing the JVM said."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "it said nothing"

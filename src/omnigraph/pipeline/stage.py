@@ -1,0 +1,144 @@
+"""Where a worker puts rows: into fragments of their table, or aside.
+
+Both kinds of files are unknown to everybody until the answer of the task names them. Fragments are
+written through `storage`, on the version of the table that was pinned when the load began; the
+commit names them on whatever version it finds, which has the same columns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.effects import REAL
+from omnigraph.engine.bulk import ORDINAL, LoadMode, Target
+from omnigraph.engine.columns import schema_of
+from omnigraph.engine.committed import Type
+from omnigraph.pipeline.keys import keys_of
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import Root
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import ROWS_PER_FILE, Mark, Receipt
+
+_UNNAMED: Final = Mark("staged by a worker")
+"""What is staged here is committed by somebody else, under a name of his."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a worker reaches the graph. It travels with the task, never in Spark's settings (D22)."""
+
+    root: Root
+    options: Mapping[str, str] = field(repr=False)
+    durability: Durability
+
+    def open(self) -> Stores:
+        return open_stores(
+            self.root.uri, REAL, storage_options=self.options, durability=self.durability
+        )
+
+
+@dataclass(slots=True)
+class InPlace:
+    """Rows become fragments, each as large as the table wants them."""
+
+    storage: Storage
+    target: Target
+    mode: LoadMode
+    _waiting: list[pa.Table] = field(default_factory=list)
+    _waiting_rows: int = 0
+    _receipts: list[Receipt] = field(default_factory=list)
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:  # noqa: ARG002 - as Aside
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        if self._waiting_rows >= ROWS_PER_FILE:
+            gathered = pa.concat_tables(self._waiting)
+            whole = gathered.num_rows - gathered.num_rows % ROWS_PER_FILE
+            self._stage(gathered.slice(0, whole))
+            self._waiting = [gathered.slice(whole)]
+            self._waiting_rows = gathered.num_rows - whole
+
+    def close(self) -> dict[str, Any]:
+        if self._waiting_rows:
+            self._stage(pa.concat_tables(self._waiting))
+        return {"receipts": [[each.fragment, each.row_count] for each in self._receipts]}
+
+    def _stage(self, rows: pa.Table) -> None:
+        tables = self.storage.open().tables
+        handle = tables.open_at(self.target.ref, self.target.version)
+        if self.mode is LoadMode.OVERWRITE:
+            ordered = rows.select(handle.schema.names)
+            staged = tables.stage_overwrite(handle, handle.schema, _UNNAMED, ordered)
+        else:
+            staged = tables.stage_append(handle, rows, _UNNAMED)
+        self._receipts += staged.receipts
+
+
+class Aside:
+    """Rows go into a file of their own, as they are, with their ordinals."""
+
+    def __init__(self, type_: Type, path: Path) -> None:
+        self._path = path
+        self._schema = aside_schema(type_)
+        self._size_bytes = 0
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._writer = pa.ipc.new_file(str(path), self._schema, options=options)
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
+        whole = rows.append_column(ORDINAL, ordinals).cast(self._schema)
+        self._size_bytes += whole.nbytes
+        self._writer.write_table(whole)
+
+    def close(self) -> dict[str, Any]:
+        self._writer.close()
+        return {"aside": str(self._path), "size_bytes": self._size_bytes}
+
+
+def aside_schema(type_: Type) -> pa.Schema:
+    return schema_of(type_).append(pa.field(ORDINAL, pa.int64(), nullable=False))
+
+
+class KeyFile:
+    """The keys of rows, for the checks that span rows."""
+
+    def __init__(self, type_: Type, path: Path) -> None:
+        self._type = type_
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
+        keys = keys_of(self._type, rows, pa.chunked_array([ordinals]))
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(str(self._path), keys.schema, compression="lz4")
+        self._writer.write_table(keys)
+
+    def close(self) -> dict[str, Any]:
+        assert self._writer is not None, "a file of keys is made for the first row"
+        self._writer.close()
+        return {"keys": str(self._path)}
+
+
+@dataclass(slots=True)
+class Sink:
+    """Everything that is written for one table of one split."""
+
+    rows: Aside | InPlace
+    keys: KeyFile | None
+    row_count: int = 0
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, keep: bool) -> None:
+        self.row_count += rows.num_rows
+        if keep:
+            self.rows.write(rows, ordinals)
+        if self.keys is not None:
+            self.keys.write(rows, ordinals)
+
+    def close(self) -> dict[str, Any]:
+        answer = {"rows": self.row_count, **self.rows.close()}
+        if self.keys is not None:
+            answer |= self.keys.close()
+        return answer

@@ -1,0 +1,97 @@
+"""Small graphs, small inputs, and loads that are forced down either path."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from omnigraph.engine.bulk import LoadMode
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.load import LoadOrder, LoadResult
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.session import SparkSettings
+from omnigraph.storage.durability import Durability
+from omnigraph.testing.mutations import Tables, read_tables
+from omnigraph.testing.writing import stores_at
+
+SETTINGS: Final = SparkSettings(
+    master="local[2,3]",
+    configuration={
+        "spark.driver.memory": "1g",
+        # For a handful of rows, compiling a query takes longer than running it.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+    },
+)
+SMALL: Final = SparkBulk(SETTINGS)
+LARGE: Final = SparkBulk(SETTINGS, split_bytes=150, small_bytes=0)
+"""Every input is cut to pieces, and everything that spans rows is asked as joins."""
+
+SCHEMA: Final = """
+node Person { name: String @key  age: I32?  mail: String? @unique }
+node Note { text: String? }
+edge Knows: Person -> Person @card(0..2) { since: Date? }
+edge Wrote: Person -> Note
+"""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A graph, a folder for input, and a way to load."""
+
+    graph: Graph
+    folder: Path
+    bulk: SparkBulk
+
+    def write(self, *lines: object, name: str = "input.jsonl") -> str:
+        """A file of these records; texts are written as they are."""
+        path = self.folder / name
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in lines]
+        path.write_text("".join(f"{text}\n" for text in texts))
+        return str(path)
+
+    def load(
+        self,
+        mode: LoadMode,
+        *sources: str,
+        branch: BranchName = MAIN,
+        from_branch: BranchName | None = None,
+        errors_max: int = 100,
+    ) -> LoadResult:
+        order = LoadOrder(sources, mode, branch, actor="dana", errors_max=errors_max)
+        return self.graph.load(order, self.bulk, from_branch=from_branch)
+
+    def put(
+        self, mode: LoadMode, *lines: object, branch: BranchName = MAIN, errors_max: int = 100
+    ) -> LoadResult:
+        """Load these records."""
+        return self.load(mode, self.write(*lines), branch=branch, errors_max=errors_max)
+
+    def tables(self, branch: BranchName = MAIN) -> Tables:
+        return read_tables(self.graph, stores_at(Path(self.graph.uri)), branch)
+
+
+def new_loader(folder: Path, bulk: SparkBulk, schema: str = SCHEMA) -> Loader:
+    settings = Settings(durability=Durability.RELAXED)
+    return Loader(create(str(folder / "g"), schema, settings=settings), folder, bulk)
+
+
+def person(name: str, **data: object) -> Mapping[str, object]:
+    return {"type": "Person", "data": {"name": name, **data}}
+
+
+def note(**data: object) -> Mapping[str, object]:
+    return {"type": "Note", "data": data}
+
+
+def knows(source: str, target: str, **data: object) -> Mapping[str, object]:
+    return {"edge": "Knows", "from": source, "to": target, "data": data}
+
+
+def wrote(source: str, target: str, **data: object) -> Mapping[str, object]:
+    return {"edge": "Wrote", "from": source, "to": target, "data": data}

@@ -1,0 +1,101 @@
+"""What safety costs a write: notes, leases and flushes, as counts that do not grow."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.schema_files import read_schema_files
+from omnigraph.engine.contract import check_contract
+from omnigraph.engine.graph import Mode
+from omnigraph.engine.opening import open_in
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.storage.objects_local import LocalObjects
+from omnigraph.storage.stores import open_tables
+from omnigraph.testing.breaking import (
+    CASCADE,
+    INSERT,
+    PAIR,
+    SIDE,
+    Ask,
+    BreakableGraph,
+    open_living,
+    populate,
+    stores_at,
+)
+from omnigraph.testing.failpoints import COMMIT, DELETE, LIST, PUBLISH, PUT, SWAP, At
+from omnigraph.testing.faults import Recorder, watch_stores
+from omnigraph.testing.scenes import die
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    populate(tmp_path / "g").create_branch(SIDE)
+    return tmp_path / "g"
+
+
+@pytest.mark.parametrize("branch", [MAIN, SIDE])
+@pytest.mark.parametrize(("ask", "tables"), [(INSERT, 1), (PAIR, 2), (CASCADE, 3)])
+def test_a_write_leaves_one_note_looks_for_others_once_and_swaps_once(
+    root: Path, ask: Ask, tables: int, branch: BranchName
+) -> None:
+    calls = Recorder()
+    open_living(root, calls).ask(ask, branch)
+    assert (calls.count(LIST), calls.count(PUT), calls.count(DELETE)) == (1, 1, 1)
+    assert (calls.count(COMMIT), calls.count(SWAP)) == (tables, 1)
+    leases = [each for each in calls.writes if each.startswith("volatile.")]
+    assert len(leases) == 2 * tables, "each lease is taken once and given back once"
+
+
+def test_a_graph_that_recovered_before_pays_nothing_for_it(root: Path) -> None:
+    def calls_of(name: str) -> Counter[str]:
+        calls = Recorder()
+        graph = open_living(root, calls)
+        graph.ask(Ask("put", {"name": "warm", "age": 1}))
+        calls.calls.clear()
+        graph.ask(Ask("put", {"name": name, "age": 1}))
+        return Counter(calls.calls)
+
+    before = calls_of("first")
+    for _ in range(3):
+        die(root, At(PUBLISH), lambda graph: graph.ask(PAIR))
+        open_living(root).refresh()
+    assert calls_of("second") == before
+
+
+def test_opening_a_graph_where_nothing_happened_costs_one_listing(root: Path) -> None:
+    calls = Recorder()
+    open_in(watch_stores(stores_at(root), calls), Mode.READ_WRITE)
+    assert calls.count(LIST) == 1
+    assert calls.writes == []
+
+
+class CountingDisk:
+    def __init__(self) -> None:
+        self.flushes = 0
+
+    def flush_file(self, path: Path) -> None:
+        assert path.exists()
+        self.flushes += 1
+
+    def flush_folder(self, path: Path) -> None:
+        assert path.is_dir()
+        self.flushes += 1
+
+
+def test_a_durable_write_flushes_what_it_wrote_and_not_what_was_there(root: Path) -> None:
+    disk = CountingDisk()
+    stores = stores_at(root)
+    objects = LocalObjects(root, disk)
+    stores = replace(stores, objects=objects, tables=open_tables(stores.root, objects, disk, {}))
+    found = read_schema_files(objects)
+    assert found is not None
+    graph = BreakableGraph(stores, check_contract(found))
+    flushes = []
+    for number in range(12):
+        disk.flushes = 0
+        graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
+        flushes.append(disk.flushes)
+    assert flushes[0] > flushes[1], "the first one also flushes what others had left"
+    assert len(set(flushes[1:])) == 1

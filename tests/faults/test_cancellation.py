@@ -148,6 +148,8 @@ def interrupted_once(is_waiting: Callable[[], bool]) -> Iterator[None]:
             REAL.sleep_ms(20)
             signal.pthread_kill(main, signal.SIGINT)
 
+    # A process that was started in the background ignores Ctrl-C, tests included.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     presser = threading.Thread(target=press)
     presser.start()
     try:
@@ -155,6 +157,7 @@ def interrupted_once(is_waiting: Callable[[], bool]) -> Iterator[None]:
     finally:
         is_over.set()
         presser.join()
+        signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.parametrize("where", ["queue", "lease line"])

@@ -217,7 +217,7 @@ class _Load:
 
 def last_of_each(rows: pa.Table) -> pa.Table:
     """One row for each id, the last one in the order of the input; without the ordinals."""
-    plain = rows.drop_columns([ORDINAL])
+    plain = rows.select([name for name in rows.column_names if name != ORDINAL])
     if len(pc.unique(rows["id"])) == rows.num_rows:
         return plain
     places = pa.table({"id": rows["id"], "at": pa.array(range(rows.num_rows), pa.int64())})

@@ -10,7 +10,7 @@ the keys of faulty rows come back to the driver, and no more of them than will b
 3. Tables that are overwritten begin empty, and must not leave edges behind that lead nowhere.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -30,8 +30,8 @@ from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.jobs import failing_as
 from omnigraph.pipeline.keys import ORDINAL_KEY, cells_of, unique_name
 
-VALUES_MAX: Final = 1_000
-"""How many shared values are looked into, however many faults are wanted."""
+HOLDERS_MAX: Final = 10_000
+"""How many rows that share values are looked at; more than anybody will read about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,78 +97,85 @@ class _Checks:
     committed_files: Mapping[TableKey, Sequence[str]]
 
     def verdict(self) -> Verdict:
-        given_twice = [*self._each_type(self.find_repeated)]
+        given_twice = [fault for each in self._touched() for fault in self.find_repeated(each)]
         if given_twice:
             return Verdict(self._gather(given_twice))  # (1)
-        found = [
-            *self._each_type(self.find_shared),
-            *self._each_edge(self.find_missing_ends),
-            *self._each_edge(self.find_miscounts),
-            *self.find_orphans(),
-        ]
+        found = [fault for each in self._touched() for fault in self.find_shared(each)]
+        found += self.find_missing_ends()
+        found += self.find_miscounts()
+        found += self.find_orphans()
         return Verdict(self._gather(found), self.find_taken())
 
     def _gather(self, found: Sequence[Fault]) -> Faults:
         return Faults(tuple(found[: self.question.errors_max]), len(found))
 
-    def _each_type(self, find: Callable[[Type], Iterator[Fault]]) -> Iterator[Fault]:
-        for key in sorted(self.question.key_files):
-            yield from find(type_of(self.question.catalog, key))
+    def _touched(self) -> list[Type]:
+        """The types that have rows in the input, in the order of their tables."""
+        return [type_of(self.question.catalog, key) for key in sorted(self.question.key_files)]
 
-    def _each_edge(self, find: Callable[[EdgeType], Iterator[Fault]]) -> Iterator[Fault]:
-        for key in sorted(self.question.key_files):
-            type_ = type_of(self.question.catalog, key)
-            if isinstance(type_, EdgeType):
-                yield from find(type_)
+    def _touched_edges(self) -> list[EdgeType]:
+        return [each for each in self._touched() if isinstance(each, EdgeType)]
 
     # keys
 
-    def _read(self, type_: Type, files: Sequence[str]) -> DataFrame:
+    def _read(self, type_: Type, files: Sequence[str]) -> DataFrame | None:
+        """Keys as they were written; None where there are none."""
+        if not files:
+            return None
         ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
         uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
         texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))
-        schema = f"{texts}, {ORDINAL_KEY} bigint"
-        if not files:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*files)
+        return self.spark.read.schema(f"{texts}, {ORDINAL_KEY} bigint").parquet(*files)
 
     def incoming(self, type_: Type) -> DataFrame:
-        return self._read(type_, self.question.key_files.get(type_.table_key, ()))
+        rows = self._read(type_, self.question.key_files[type_.table_key])
+        assert rows is not None, "a table that is touched has rows"
+        return rows
 
     def winners(self, type_: Type) -> DataFrame:
         """(1) The rows that count."""
         rows = self.incoming(type_)
-        is_last_wins = self.question.mode is LoadMode.MERGE and not is_keyed(type_)
-        if not is_last_wins or not self.question.given_ids.get(type_.table_key):
+        if not self._is_last_wins(type_) or not self._has_given_ids(type_):
             return rows
-
         whole = f.struct(*(f.col(name) for name in rows.columns))
         last = rows.groupBy("id").agg(f.max_by(whole, f.col(ORDINAL_KEY)).alias("row"))
         return last.select("row.*")
 
-    def committed(self, type_: Type) -> DataFrame:
+    def committed(self, type_: Type) -> DataFrame | None:
         """(3) What is there before the load, and stays unless it is replaced."""
         if self._is_replaced(type_):
-            return self._read(type_, ())
+            return None
         return self._read(type_, self.committed_files.get(type_.table_key, ()))
 
-    def kept(self, type_: Type) -> DataFrame:
+    def kept(self, type_: Type) -> DataFrame | None:
         """(2) Committed rows that the load does not replace."""
         rows = self.committed(type_)
-        if not self.question.given_ids.get(type_.table_key):
+        if rows is None or not self._has_given_ids(type_):
             return rows
         return rows.join(self.incoming(type_).select("id"), "id", "left_anti")
+
+    def known_ids(self, node: NodeType) -> DataFrame | None:
+        """Every node there will be; None if there will be none."""
+        is_touched = node.table_key in self.question.key_files
+        found = [self.incoming(node) if is_touched else None, self.committed(node)]
+        return _union(each.select("id") for each in found if each is not None)
 
     def _is_replaced(self, type_: Type) -> bool:
         is_touched = type_.table_key in self.question.key_files
         return is_touched and self.question.mode is LoadMode.OVERWRITE
 
+    def _is_last_wins(self, type_: Type) -> bool:
+        return self.question.mode is LoadMode.MERGE and not is_keyed(type_)
+
+    def _has_given_ids(self, type_: Type) -> bool:
+        """Ids that were made up are new, and all different."""
+        return bool(self.question.given_ids.get(type_.table_key))
+
     # questions
 
     def find_repeated(self, type_: Type) -> Iterator[Fault]:
         """Ids that come in twice where they may not."""
-        is_last_wins = self.question.mode is LoadMode.MERGE and not is_keyed(type_)
-        if is_last_wins or not self.question.given_ids.get(type_.table_key):
+        if self._is_last_wins(type_) or not self._has_given_ids(type_):
             return
         at = f.col(ORDINAL_KEY)
         counted = (
@@ -181,21 +188,27 @@ class _Checks:
             yield repeated(type_, row["id"], places)
 
     def find_shared(self, type_: Type) -> Iterator[Fault]:
-
+        """Unique values that several rows would hold."""
         for number, group in enumerate(uniques_of(type_)):
             name = unique_name(number)
-            wanted = ["id", name, ORDINAL_KEY]
-            incoming = self.winners(type_).select(*wanted).where(f.col(name).isNotNull())
-            rivals = self.kept(type_).select(*wanted)
-            rivals = rivals.join(incoming.select(name), name, "left_semi").select(*wanted)
-            holders = incoming.unionByName(rivals)
+            holders = self._find_holders(type_, name)
             counts = holders.groupBy(name).agg(
                 f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
             )
             shared = self._first(counts.where("count > 1"), "last")
             if shared:
-                values = [row[name] for row in shared]
+                values = [str(row[name]) for row in shared]
                 yield from self._describe_shared(type_, group, holders, name, values)
+
+    def _find_holders(self, type_: Type, name: str) -> DataFrame:
+        """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
+        wanted = ["id", name, ORDINAL_KEY]
+        incoming = self.winners(type_).select(*wanted).where(f.col(name).isNotNull())
+        kept = self.kept(type_)
+        if kept is None:
+            return incoming
+        rivals = kept.join(incoming.select(name), name, "left_semi").select(*wanted)
+        return incoming.unionByName(rivals)
 
     def _describe_shared(
         self,
@@ -205,8 +218,7 @@ class _Checks:
         name: str,
         values: Sequence[str],
     ) -> Iterator[Fault]:
-
-        rows = holders.where(f.col(name).isin(list(values))).limit(VALUES_MAX).collect()
+        rows = holders.where(f.col(name).isin(list(values))).limit(HOLDERS_MAX).collect()
         by_value: dict[str, list[Row]] = {value: [] for value in values}
         for row in rows:
             by_value[row[name]].append(row)
@@ -217,77 +229,103 @@ class _Checks:
             violation = shared_value(type_, group, cells_of(type_, group, value), ids)
             yield self._locate(violation, [row[ORDINAL_KEY] for row in some])
 
-    def find_missing_ends(self, edge: EdgeType) -> Iterator[Fault]:
-        edges = self.winners(edge)
-        for column, name in (("src", edge.source), ("dst", edge.target)):
-            node = self._node(name)
-            known = self.incoming(node).select("id").unionByName(self.committed(node).select("id"))
-            known = known.withColumnRenamed("id", column)
-            lost = edges.join(known, column, "left_anti")
-            for row in self._first(lost, ORDINAL_KEY):
-                violation = missing_end(edge, row["id"], column, row[column])
-                yield self._locate(violation, [row[ORDINAL_KEY]])
+    def find_missing_ends(self) -> Iterator[Fault]:
+        """Ends of incoming edges that will not be there.
 
-    def find_miscounts(self, edge: EdgeType) -> Iterator[Fault]:
+        First all ends that one type of nodes is to have, in one join; which edges they belong to
+        is asked only if some are missing.
+        """
+        ends = [
+            (edge, column, self._node(name))
+            for edge in self._touched_edges()
+            for column, name in (("src", edge.source), ("dst", edge.target))
+        ]
+        for node in sorted({node.name: node for _, _, node in ends}.values(), key=_name):
+            mine = [(edge, column) for edge, column, of in ends if of.name == node.name]
+            known = self.known_ids(node)
+            wanted = _union(
+                self.winners(edge).select(f.col(column).alias("id")) for edge, column in mine
+            )
+            assert wanted is not None, "a type that is asked about has edges"
+            if known is not None and wanted.join(known, "id", "left_anti").isEmpty():
+                continue
+            for edge, column in mine:
+                yield from self._describe_lost(edge, column, self.winners(edge), known)
 
-        low, high = edge.cardinality.low, edge.cardinality.high
-        if edge.cardinality == Cardinality():
-            return
+    def _describe_lost(
+        self, edge: EdgeType, column: str, edges: DataFrame, known: DataFrame | None
+    ) -> Iterator[Fault]:
+        lost = edges
+        if known is not None:
+            lost = edges.join(known.select(f.col("id").alias(column)), column, "left_anti")
+        for row in self._first(lost, ORDINAL_KEY, "id"):
+            violation = missing_end(edge, row["id"], column, row[column])
+            yield self._locate(violation, [row[ORDINAL_KEY]])
+
+    def find_miscounts(self) -> Iterator[Fault]:
+        """Sources that the load touches and that end with too few edges or too many."""
+        for edge in self._touched_edges():
+            if edge.cardinality == Cardinality():
+                continue
+            low, high = edge.cardinality.low, edge.cardinality.high
+            wrong = f.col("n") < low
+            wrong = wrong if high is None else wrong | (f.col("n") > high)
+            counts = self._count_edges(edge).where(wrong & (f.col("touched") == 1))
+            for row in self._first(counts, "src"):
+                for violation in judge_count(edge, row["src"], row["n"]):
+                    yield self._locate(violation, [row["last"]])
+
+    def _count_edges(self, edge: EdgeType) -> DataFrame:
+        """How many edges leave each source, and whether the load has to do with it."""
         incoming = self.winners(edge)
-        at = f.col(ORDINAL_KEY)
-        counted = [incoming.select("src", f.lit(1).alias("n"), f.lit(1).alias("touched"), at)]
-        untouched = f.lit(0).alias("touched")
-        counted.append(self.kept(edge).select("src", f.lit(1).alias("n"), untouched, at))
-        if self.question.given_ids.get(edge.table_key):
+        parts = [_weighed(incoming, n=1, touched=1)]
+        kept = self.kept(edge)
+        if kept is not None:
+            parts.append(_weighed(kept, n=1, touched=0))
+        committed = self.committed(edge)
+        if committed is not None and self._has_given_ids(edge):
             # The source that a replaced edge used to leave has one edge less.
             now = incoming.select("id", f.col("src").alias("now"))
-            left = self.committed(edge).join(now, "id").where("src != now")
-            counted.append(left.select("src", f.lit(0).alias("n"), f.lit(1).alias("touched"), at))
-        counts = (
-            reduce(lambda one, other: one.unionByName(other), counted)
-            .groupBy("src")
-            .agg(f.sum("n").alias("n"), f.max("touched").alias("touched"), f.max(at).alias("last"))
+            left = committed.join(now, "id").where("src != now")
+            parts.append(_weighed(left, n=0, touched=1))
+        rows = _union(parts)
+        assert rows is not None
+        return rows.groupBy("src").agg(
+            f.sum("n").alias("n"),
+            f.max("touched").alias("touched"),
+            f.max(ORDINAL_KEY).alias("last"),
         )
-        wrong = f.col("n") < low
-        wrong = wrong if high is None else wrong | (f.col("n") > high)
-        for row in self._first(counts.where(wrong & (f.col("touched") == 1)), "src"):
-            for violation in judge_count(edge, row["src"], row["n"]):
-                yield self._locate(violation, [row["last"]])
 
     def find_orphans(self) -> Iterator[Fault]:
         """(3) Edges that stay, and lose a node at one end."""
-        if self.question.mode is not LoadMode.OVERWRITE:
-            return
         for edge in self.question.catalog.edges:
-            if self._is_replaced(edge):
+            rows = self.committed(edge)
+            if rows is None or self.question.mode is not LoadMode.OVERWRITE:
                 continue
             for column, name in (("src", edge.source), ("dst", edge.target)):
                 node = self._node(name)
                 if self._is_replaced(node):
-                    known = self.incoming(node).select(f.col("id").alias(column))
-                    lost = self.committed(edge).join(known, column, "left_anti")
-                    for row in self._first(lost, "id"):
-                        yield self._locate(missing_end(edge, row["id"], column, row[column]), [])
+                    yield from self._describe_lost(edge, column, rows, self.known_ids(node))
 
     def find_taken(self) -> dict[str, tuple[str, ...]]:
         """Ids that were to be new, of the first type that has any."""
         if self.question.mode is not LoadMode.APPEND:
             return {}
-        for key in sorted(self.question.key_files):
-            type_ = type_of(self.question.catalog, key)
-            if self.question.given_ids.get(key):
-                ids = self.incoming(type_).select("id")
-                taken = ids.join(self.committed(type_).select("id"), "id", "left_semi")
-                found = self._first(taken, "id")
-                if found:
-                    return {type_.name: tuple(str(row["id"]) for row in found)}
+        for type_ in self._touched():
+            committed = self.committed(type_)
+            if committed is None or not self._has_given_ids(type_):
+                continue
+            ids = self.incoming(type_).select("id")
+            found = self._first(ids.join(committed.select("id"), "id", "left_semi"), "id")
+            if found:
+                return {type_.name: tuple(str(row["id"]) for row in found)}
         return {}
 
     # pieces
 
-    def _first(self, rows: DataFrame, by: str) -> list[Row]:
+    def _first(self, rows: DataFrame, *by: str) -> list[Row]:
         """As many as will be told about, and one more, so that it shows that there are more."""
-        return rows.orderBy(by).limit(self.question.errors_max + 1).collect()
+        return rows.orderBy(*by).limit(self.question.errors_max + 1).collect()
 
     def _locate(self, violation: Violation, ordinals: Collection[int | None]) -> Fault:
         known = [self.question.place_of(each) for each in ordinals if each is not None]
@@ -297,3 +335,19 @@ class _Checks:
         node = self.question.catalog.node(name)
         assert node is not None, "the ends of an edge are node types"
         return node
+
+
+def _union(parts: Iterable[DataFrame]) -> DataFrame | None:
+    """All of them, one under the other; None for none."""
+    listed = list(parts)
+    return reduce(DataFrame.unionByName, listed) if listed else None
+
+
+def _weighed(edges: DataFrame, *, n: int, touched: int) -> DataFrame:
+    return edges.select(
+        "src", f.lit(n).alias("n"), f.lit(touched).alias("touched"), f.col(ORDINAL_KEY)
+    )
+
+
+def _name(node: NodeType) -> str:
+    return node.name

@@ -2,8 +2,8 @@
 
 1. Rows are written as they come, some tens of thousands at a time, so that a worker's memory
    follows the size of a block and not the size of a split, nor that of a compressed file.
-2. Once a record of the split is wrong nothing will be loaded, so no more rows are written. Keys
-   still are: a duplicate among the rest is worth telling about.
+2. Once a record of the split is wrong nothing will be loaded, so no more is written; the rest is
+   read for what else is wrong.
 3. Every file has a name of its own. A task that is tried again writes other files, and only those
    that an answer names are ever read.
 """
@@ -53,8 +53,8 @@ class Ingest:
                 sink = sinks.get(type_.table_key)
                 if sink is None:
                     sink = sinks[type_.table_key] = self._sink(type_, split)
-                ordinals = pa.array(lines + ordinal_of(split, first))
-                sink.write(rows, ordinals, keep=not report.fault_count)
+                if not report.fault_count:
+                    sink.write(rows, pa.array(lines + ordinal_of(split, first)))
         for key, sink in sinks.items():
             report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
         return report.document()

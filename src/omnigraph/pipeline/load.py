@@ -70,6 +70,7 @@ class SparkBulk:
             )
             answers: list[dict[str, Any]] = []
             spark = find_session(self.settings)
+            check_shared(spark, scratch)
             if plan.splits:
                 answers = run_tasks(
                     spark,
@@ -97,6 +98,30 @@ class SparkBulk:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_shared(spark: SparkSession, scratch: Path) -> None:
+    """Ask a worker whether it sees what we see (D22). Raises SparkUnusable."""
+    if (spark.conf.get("spark.master", None) or "").startswith("local"):
+        return
+    (scratch / "marker").touch()
+    (answer,) = run_tasks(spark, Looking(str(scratch / "marker")), 1, job="reaching the workers")
+    if not answer["found"]:
+        raise SparkUnusable(
+            f"its workers do not see {scratch}; set {SCRATCH} to a folder that they do see, and "
+            "keep the graph and its input where they reach them"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """Work that looks for a file."""
+
+    path: str
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        del number
+        return {"found": Path(self.path).exists()}
 
 
 def open_bulk() -> SparkBulk:

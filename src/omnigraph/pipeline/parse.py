@@ -30,7 +30,7 @@ class Parsed:
     """What a block held. Lines count from 0."""
 
     tables: list[tuple[Type, pa.Table, Lines]] = field(default_factory=list)
-    """Rows of one type, in order, and the line of each. A type may come more than once."""
+    """Rows of one type, and the line of each."""
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     given_ids: dict[TableKey, int] = field(default_factory=dict)
     """How many rows of a table named themselves, by their key or an id."""
@@ -57,7 +57,28 @@ def parse_block(catalog: Catalog, block: bytes) -> Parsed:
         if envelope is None or not _read_together(catalog, envelope, lines, numbers, parsed):
             read_one_by_one(catalog, ((each, lines[each]) for each in numbers), parsed)
     parsed.faults.sort(key=lambda each: each[0])
+    parsed.tables = _in_order(parsed.tables)
     return parsed
+
+
+def _in_order(tables: list[tuple[Type, pa.Table, Lines]]) -> list[tuple[Type, pa.Table, Lines]]:
+    """One table for each type, its rows in the order of their lines.
+
+    Lines of one type may have been read in several groups, if they begin in different ways. Of
+    rows with one id the last may be the one that counts, so their order matters.
+    """
+    by_type: dict[TableKey, list[tuple[Type, pa.Table, Lines]]] = {}
+    for each in tables:
+        by_type.setdefault(each[0].table_key, []).append(each)
+    ordered = []
+    for (type_, rows, lines), *others in by_type.values():
+        if others:
+            lines = np.concatenate([lines, *(each for _, _, each in others)])  # noqa: PLW2901
+            order = np.argsort(lines)
+            rows = pa.concat_tables([rows, *(each for _, each, _ in others)]).take(order)  # noqa: PLW2901
+            lines = lines[order]  # noqa: PLW2901
+        ordered.append((type_, rows, lines))
+    return ordered
 
 
 def _read_together(

@@ -117,7 +117,8 @@ class KeyFile:
         self._writer.write_table(keys)
 
     def close(self) -> dict[str, Any]:
-        assert self._writer is not None, "a file of keys is made for the first row"
+        if self._writer is None:
+            return {}
         self._writer.close()
         return {"keys": str(self._path)}
 
@@ -130,10 +131,9 @@ class Sink:
     keys: KeyFile | None
     row_count: int = 0
 
-    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, keep: bool) -> None:
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
         self.row_count += rows.num_rows
-        if keep:
-            self.rows.write(rows, ordinals)
+        self.rows.write(rows, ordinals)
         if self.keys is not None:
             self.keys.write(rows, ordinals)
 

@@ -10,6 +10,7 @@ import pytest
 
 from omnigraph.commit.recovery import heal
 from omnigraph.engine.upkeep import ACTOR, needs_upkeep, write_indexes
+from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN
 from omnigraph.testing.breaking import (
     PERSON,
@@ -113,7 +114,7 @@ def test_a_writer_that_meets_upkeep_waits_and_is_not_refused(
     assert "('bob', [('age', 41), ('name', 'bob')])" in read_content(stage.root)[MAIN]["Person"]
 
 
-def test_upkeep_that_meets_a_writer_tidies_what_the_writer_left(
+def test_upkeep_that_meets_a_writer_leaves_the_table_to_it(
     stage: Stage, threads: ThreadPoolExecutor
 ) -> None:
     stage.reset()
@@ -122,10 +123,12 @@ def test_upkeep_that_meets_a_writer_tidies_what_the_writer_left(
     graph = open_living(stage.root, observe=trigger.observe)
     writing = threads.submit(graph.ask, Ask("put", {"name": "new", "age": 1}))
     pause.await_arrival()
-    tidying = threads.submit(open_living(stage.root).tidy, PERSON)
+    with pytest.raises(LeaseHeld):
+        open_living(stage.root).tidy(PERSON)
     pause.release()
     assert writing.result(PATIENCE_S).commit is not None
-    tidying.result(PATIENCE_S)
+    assert not is_tidy(stage.root)
+    open_living(stage.root).tidy(PERSON)
     content = read_content(stage.root)
     check_whole(stage.root, [content])
     check_found(stage.root)

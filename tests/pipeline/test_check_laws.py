@@ -133,7 +133,7 @@ def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
 
 @pytest.mark.slow
 @settings(
-    max_examples=12,
+    max_examples=60,
     deadline=None,
     # An example takes seconds; a smaller one is not worth the minutes of finding it.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

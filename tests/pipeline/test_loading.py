@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +41,7 @@ from omnigraph.testing.loading import (
     person,
     wrote,
 )
+from omnigraph.testing.tasks import DiesOnce, fill_the_disk
 from omnigraph.testing.writing import stores_at
 
 APPEND, MERGE, OVERWRITE = LoadMode.APPEND, LoadMode.MERGE, LoadMode.OVERWRITE
@@ -379,23 +378,6 @@ def test_an_overwrite_does_not_mind_tables_it_leaves_alone(either: Loader) -> No
 # ── tasks that die ───────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
-class DiesOnce:
-    """Work whose first try writes its files and then takes its process along."""
-
-    work: Ingest
-    marker: str
-
-    def __call__(self, number: int) -> dict[str, Any]:
-        answer = self.work(number)
-        try:
-            Path(self.marker).touch(exist_ok=False)
-        except FileExistsError:
-            return answer
-        os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-
 def test_a_task_that_was_killed_is_tried_again_and_leaves_only_files_nobody_names(
     large: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,14 +404,10 @@ def test_a_job_that_dies_for_good_is_one_line_and_changes_nothing(
 ) -> None:
     def run_broken(spark: SparkSession, work: Work, count: int, **rest: Any) -> Any:
         del work
-        return run_tasks(spark, broken, count, **rest)
+        return run_tasks(spark, fill_the_disk, count, **rest)
 
     monkeypatch.setattr("omnigraph.pipeline.load.run_tasks", run_broken)
     before = large.graph.snapshot()
     with pytest.raises(JobFailed, match="reading the input failed: ValueError: the disk is full"):
         large.put(APPEND, person("ada"))
     assert large.graph.snapshot() == before
-
-
-def broken(number: int) -> dict[str, Any]:
-    raise ValueError(f"the disk is full, said task {number}")

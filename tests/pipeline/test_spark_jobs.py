@@ -1,27 +1,14 @@
 """What the pipeline relies on when it hands work to Spark."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import FileUnreadable, JobFailed
 from omnigraph.pipeline.jobs import run_tasks
-
-
-@dataclass(frozen=True)
-class Marking:
-    """Work that leaves a file for every time it is done."""
-
-    folder: str
-
-    def __call__(self, number: int) -> dict[str, Any]:
-        marks = len(list(Path(self.folder).glob(f"{number}-*")))
-        (Path(self.folder) / f"{number}-{marks}").touch()
-        return {"number": number, "pid": os.getpid()}
+from omnigraph.testing.tasks import Marking, fill_the_disk, read_nothing
 
 
 def test_every_task_is_run_once_and_answers_come_in_order(
@@ -38,17 +25,9 @@ def test_concurrency_bounds_how_many_workers_there_are(spark: SparkSession, tmp_
     assert len({each["pid"] for each in answers}) == 1
 
 
-def unreadable(number: int) -> dict[str, Any]:
-    raise FileUnreadable(f"file-{number}", reason="gone")
-
-
-def hopeless(number: int) -> dict[str, Any]:
-    raise ZeroDivisionError(f"in task {number}")
-
-
 def test_our_errors_come_back_as_themselves_and_others_as_one_line(spark: SparkSession) -> None:
     with pytest.raises(FileUnreadable, match="cannot read file-0: gone"):
-        run_tasks(spark, unreadable, 1, job="reading")
+        run_tasks(spark, read_nothing, 1, job="reading")
     with pytest.raises(JobFailed) as caught:
-        run_tasks(spark, hopeless, 1, job="dividing")
-    assert str(caught.value) == "dividing failed: ZeroDivisionError: in task 0"
+        run_tasks(spark, fill_the_disk, 1, job="writing")
+    assert str(caught.value) == "writing failed: ValueError: the disk is full, said task 0"

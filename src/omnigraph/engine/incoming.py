@@ -183,7 +183,7 @@ def place(violation: Violation, incoming: Incoming) -> Fault:
         sources = set(violation.ids)
         ordinals = [at for at, row in incoming.rows.get(key, ()) if row["src"] in sources]
     else:
-        ordinals = [known[each][-1] for each in violation.ids if each in known]
+        ordinals = sorted(known[each][-1] for each in violation.ids if each in known)
     return located(violation, [incoming.ingested.place_of(each) for each in ordinals])
 
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.locks import Place
 from omnigraph.commit.workbench import Workbench
@@ -94,19 +94,22 @@ class Upkeep:
         """Put fragments together and extend the indexes, if there is enough to do."""
         if not self.bench.queues.is_free(Place(key, branch)):
             return False
-        specs = write_indexes(self.catalog, key)
         with hold(self.bench, branch, [key], wait_ms_max=0) as held:
-            base = held.base
-            pin = base.manifest.pins[key]
-            if pin.owner != branch:
-                return False
-            handle = self.bench.open_pin(pin, base)
-            anatomy = self.bench.stores.tables.inspect(handle)
-            if not needs_upkeep(anatomy, specs):
-                return False
-            steps = _Steps(self.bench, specs, _scope(anatomy))
-            write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
-            run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=ACTOR))
+            return self.tidy_held(held, key)
+
+    def tidy_held(self, held: Hold, key: TableKey) -> bool:
+        """The same, for whoever holds the table already."""
+        base = held.base
+        pin, branch = base.manifest.pins[key], base.manifest.branch
+        if pin.owner != branch:
+            return False
+        specs = write_indexes(self.catalog, key)
+        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        if not needs_upkeep(anatomy, specs):
+            return False
+        steps = _Steps(self.bench, specs, _scope(anatomy))
+        write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
+        run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=ACTOR))
         return True
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.engine.columns import column_type
 from omnigraph.engine.committed import Type, uniques_of
@@ -81,7 +82,10 @@ def _cell_of(text: str, value_type: ValueType) -> Cell:
             return text
         case Scalar.BOOL:
             return text == "true"
-        case Scalar.F32 | Scalar.F64:
+        case Scalar.F32:
+            # The shortest text of a single names another double.
+            return to_single(float(text))
+        case Scalar.F64:
             return float(text)
         case _:
             return int(text)

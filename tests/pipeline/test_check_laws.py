@@ -1,0 +1,151 @@
+"""The joins say what the evaluator says, about any input and whatever is there before."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from omnigraph.commit.base import Bases
+from omnigraph.engine.bulk import LoadJob, LoadMode, Placement, Target, Verdict
+from omnigraph.engine.incoming import Incoming, judge
+from omnigraph.ids import MAIN, OperationId
+from omnigraph.pipeline.load import SparkBulk
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.tables import TableRef
+from omnigraph.testing.loading import LARGE, SMALL, Loader, new_loader
+from omnigraph.testing.writing import stores_at
+
+SCHEMA = """
+node Ant {
+  name: String @key
+  size: F32? @unique
+  born: Date?  rank: U64?
+  @unique(born, rank)
+}
+node Bee { seen: DateTime? @unique }
+edge Eats: Ant -> Bee @card(1..2) { day: Date?  @unique(src, day) }
+edge Meets: Bee -> Bee @card(2..3)
+"""
+
+Record = Mapping[str, object]
+NAMES = st.sampled_from(["a", "b", "c"])
+SIZES = st.sampled_from([None, 0.0, -0.0, 0.1, 2])
+DAYS = st.sampled_from([None, "1970-01-01", 0, "2024-05-01"])
+RANKS = st.sampled_from([None, 0, 2**64 - 1])
+INSTANTS = st.sampled_from([None, "1970-01-01T00:00:00Z", 0, 5])
+
+
+def data(**parts: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries(parts)
+
+
+def edges(
+    name: str, sources: object, targets: object, **parts: object
+) -> st.SearchStrategy[Record]:
+    return st.fixed_dictionaries(
+        {"edge": st.just(name), "from": sources, "to": targets, "data": data(**parts)}  # type: ignore[dict-item, arg-type] # drawn from strategies
+    )
+
+
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "type": st.just("Ant"),
+            "data": data(name=NAMES, size=SIZES, born=DAYS, rank=RANKS),
+        }
+    ),
+    st.fixed_dictionaries({"type": st.just("Bee"), "data": data(id=NAMES, seen=INSTANTS)}),
+    edges("Eats", NAMES, NAMES, id=NAMES, day=DAYS),
+    edges("Meets", NAMES, NAMES, id=NAMES),
+)
+INPUT = st.lists(RECORDS, min_size=1, max_size=9)
+BEFORE: tuple[Record, ...] = (
+    {"type": "Ant", "data": {"name": "a", "size": 0.1, "born": 0, "rank": 0}},
+    {"type": "Ant", "data": {"name": "d", "size": 2}},
+    {"type": "Bee", "data": {"id": "a", "seen": 5}},
+    {"type": "Bee", "data": {"id": "d"}},
+    {"edge": "Eats", "from": "a", "to": "a", "data": {"id": "a", "day": 0}},
+    {"edge": "Eats", "from": "d", "to": "a", "data": {"id": "x"}},
+    {"edge": "Meets", "from": "a", "to": "a", "data": {"id": "b"}},
+    {"edge": "Meets", "from": "a", "to": "d", "data": {"id": "x"}},
+)
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def colony(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loader:  # noqa: ARG001 - starts Spark
+    loader = new_loader(tmp_path_factory.mktemp("colony"), SMALL, SCHEMA)
+    loader.put(LoadMode.APPEND, *BEFORE)
+    return loader
+
+
+@pytest.fixture(scope="module")
+def desert(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loader:  # noqa: ARG001 - starts Spark
+    return new_loader(tmp_path_factory.mktemp("desert"), SMALL, SCHEMA)
+
+
+def summary(verdict: Verdict) -> object:
+    """What is told, in any order. Which of two equal zeros is shown does not matter."""
+    faults = Counter(
+        (
+            each.kind,
+            each.type_name,
+            each.property_name,
+            repr(each.value).replace("-0.0", "0.0"),
+            each.line,
+        )
+        + ((frozenset(each.ids),) if each.kind == "unique" else (each.ids,))
+        for each in verdict.faults.listed
+    )
+    return faults, dict(verdict.taken)
+
+
+def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
+    stores = stores_at(Path(loader.graph.uri))
+    manifest = Bases(stores).current(MAIN).manifest
+    job = LoadJob(
+        sources=(path,),
+        mode=mode,
+        branch=MAIN,
+        operation_id=OperationId(f"asked-{next(NUMBERS)}"),
+        catalog=loader.graph.catalog,
+        targets={
+            key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
+            for key, pin in manifest.pins.items()
+        },
+        root=stores.root,
+        storage_options={},
+        durability=Durability.RELAXED,
+        errors_max=1000,
+    )
+    with bulk.ingest(job) as ingested:
+        assert not ingested.faults.count
+        if ingested.is_small:
+            incoming = Incoming(loader.graph.catalog, mode, ingested)
+            return judge(stores, manifest, incoming, errors_max=1000)
+        return ingested.check(manifest.pins)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=12,
+    deadline=None,
+    # An example takes seconds; a smaller one is not worth the minutes of finding it.
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+@given(records=INPUT, mode=st.sampled_from(LoadMode), is_empty=st.booleans())
+def test_joins_find_what_the_evaluator_finds(
+    colony: Loader,
+    desert: Loader,
+    records: list[Record],
+    mode: LoadMode,
+    is_empty: bool,  # noqa: FBT001 - drawn
+) -> None:
+    loader = desert if is_empty else colony
+    path = loader.write(*records)
+    assert summary(ask(loader, LARGE, mode, path)) == summary(ask(loader, SMALL, mode, path))

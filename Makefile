@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
+# Two processes for two cores; what shares Spark stays in one of them (tests/conftest.py).
+SIDE_BY_SIDE := -n 2 --dist loadgroup
 READY := .venv/.ready
 
 .PHONY: help setup demo check lint test bench soak format clean
@@ -26,10 +28,10 @@ lint: $(READY) ## formatting, lint, types and import rules
 	$(BIN)/lint-imports
 
 check: lint ## lint and the fast tests
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow"
 
 test: lint ## lint and every test
-	$(BIN)/pytest
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python "$$each"; done

@@ -11,6 +11,8 @@ import omnigraph
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.base import Bases
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.publish import Publication, publish
+from omnigraph.commit.updates import CommitIntent
 from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
 from omnigraph.engine.batch import Existing, read_rows
@@ -249,6 +251,19 @@ def test_a_commit_to_any_table_right_before_ours_is_noticed(graph: LocalGraph) -
             lambda: graph.insert("Other", [{"name": "x"}]),
             Order(if_commit=head),
         )
+    assert read_tables(graph._graph, stores_of(graph))["Knows"] == {}
+
+
+def test_a_commit_that_moves_no_table_is_noticed_too(graph: LocalGraph) -> None:
+    head = CommitId(graph.commits()[0].id)
+    bench = graph._graph._bench
+
+    def say_something() -> None:
+        intent = CommitIntent(id=CommitId(REAL.new_id()), created_at_us=REAL.now_ms() * 1000)
+        publish(bench.stores, bench.bases, Publication(MAIN, (intent,)))
+
+    with pytest.raises(HeadMoved):
+        interrupted(graph, knows(graph, "ann", "bob"), say_something, Order(if_commit=head))
     assert read_tables(graph._graph, stores_of(graph))["Knows"] == {}
 
 

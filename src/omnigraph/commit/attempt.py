@@ -237,6 +237,7 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
                     intents=(sidecar.intent,),
                     updates=(*updates, *change.updates),
                     expected={**reads, **expected},
+                    guard=change.guard,
                     fence=recovery_commit_id(hold.operation_id),
                 ),
                 hold.bench.leases.turn(manifest_place(change.branch)),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from omnigraph.commit.manifest import Manifest
+from omnigraph.commit.manifest import Manifest, accept
 from omnigraph.commit.records import Commit, Idempotency
 from omnigraph.commit.updates import Update
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
@@ -43,10 +43,6 @@ class TableWrite:
     """Can its transactions be named in advance? A compaction chooses its own."""
 
 
-def accept(manifest: Manifest) -> None:
-    """The re-check of a change that depends on nothing it does not write."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     kind: WriterKind
@@ -59,6 +55,8 @@ class Change:
     """Tables that were read to decide this and are not written, and the versions they were at."""
     recheck: Callable[[Manifest], None] = accept
     """Called when a table of `reads` moved: raises if the change may no longer be made."""
+    guard: Callable[[Manifest], None] = accept
+    """Called about every manifest the change is to be published on: raises if it must not be."""
     merged_parent: CommitId | None = None
     carried: tuple[Commit, ...] = ()
     idempotency: Idempotency | None = None

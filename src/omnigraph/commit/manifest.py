@@ -304,3 +304,7 @@ def _last_of_each_key(
     last[keys.indices.to_numpy()[ascending]] = ascending
     chosen = rows.select(columns).take(places[last])
     yield from zip(*(column.to_pylist() for column in chosen.columns), strict=True)
+
+
+def accept(manifest: Manifest) -> None:
+    """What a change asks of a manifest when it builds on any."""

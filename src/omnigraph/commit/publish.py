@@ -17,7 +17,7 @@
 6. What is acknowledged has reached the disk, and so has everything it stands on (D11).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from omnigraph.commit.base import Base, Bases, read_base, scan_manifest
 from omnigraph.commit.lines import Turn
+from omnigraph.commit.manifest import Manifest, accept
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.records import Commit
 from omnigraph.commit.updates import CommitIntent, Successor, Update, encode_commits, successor
@@ -48,6 +49,8 @@ class Publication:
     updates: tuple[Update, ...] = ()
     expected: Mapping[TableKey, Version] = field(default_factory=dict)
     """Every table that was read to decide this, and the version it was read at. 0: not there."""
+    guard: Callable[[Manifest], None] = accept
+    """Asked about the very manifest that is swapped: raises if it must not be built on."""
     fence: CommitId | None = None
     """If this commit is on the branch, somebody recovered our operation, and we must not go on."""
 
@@ -64,8 +67,9 @@ def publish(
 ) -> Published:
     """Carry a publication out, when its turn comes.
 
-    Raises ExpectedVersionMismatch, UpdateRefused, Contention, Fenced, BranchNotFound; and
-    OutcomeUnknown when the store failed and it cannot be told whether the swap will land.
+    Raises ExpectedVersionMismatch, UpdateRefused, Contention, Fenced, BranchNotFound, whatever the
+    guard raises; and OutcomeUnknown when the store failed and it cannot be told whether the swap
+    will land.
     """
     with turn or Turn(None) as line:
         base = bases.current(publication.branch)
@@ -113,6 +117,7 @@ def _attempt(
 ) -> Published | None:
     """One swap; None when somebody else was first."""
     base.manifest.check_expected(publication.expected)
+    publication.guard(base.manifest)
     there = {each.id for each in landed}
     missing = [each for each in publication.intents if each.id not in there]
     planned = successor(base.manifest, publication.updates, missing)

@@ -15,6 +15,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from omnigraph.catalog.model import Catalog, EdgeType
@@ -251,31 +252,27 @@ def _change(held: Hold, contract: Contract, pending: Pending, order: Order) -> C
     tables = held.bench.stores.tables
     writes = pending.writes(tables)
     written = {each.key for each in writes}
-    manifest = held.base.manifest
     reads: Mapping[TableKey, Version] = pending.committed.asked
-    if order.if_commit is not None:
-        # The whole branch was read: whatever moves on it, the head has moved.
-        reads = {key: pin.version for key, pin in manifest.pins.items()}
     return Change(
         kind=WriterKind.MUTATION,
         branch=order.branch,
         writes=writes,
         actor=order.actor,
         reads={key: version for key, version in reads.items() if key not in written},
-        recheck=_recheck(held.bench, contract.catalog, pending.deltas(), order),
+        recheck=_recheck(held.bench, contract.catalog, pending.deltas()),
+        guard=partial(_check_head, order),
         schema_hash=contract.schema_hash,
     )
 
 
 def _recheck(
-    bench: Workbench, catalog: Catalog, deltas: Collection[Delta], order: Order
+    bench: Workbench, catalog: Catalog, deltas: Collection[Delta]
 ) -> Callable[[Manifest], None]:
-    """(4) Whether the ends of written edges are still there, and the head where it has to be."""
+    """(4) Whether the ends of written edges are still there."""
     nodes = {each.type.name: each for each in deltas if not isinstance(each.type, EdgeType)}
     edges = [(each, each.type) for each in deltas if isinstance(each.type, EdgeType)]
 
     def recheck(manifest: Manifest) -> None:
-        _check_head(order, manifest)
         committed = Committed(
             bench.stores.tables, manifest, lambda pin: open_pin(bench.stores, pin)
         )

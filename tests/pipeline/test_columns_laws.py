@@ -29,6 +29,7 @@ CATALOG = compile_contract(
     }
     node Number { code: I64 @key  day: Date }
     node Pair { a: I32 @key  b: Bool  size: F32? }
+    node Place { town: String  day: Date  at: DateTime  open: Bool  @key(town, day, at, open) }
     edge Links: Thing -> Thing { weight: F64? }
     """,
     name="schema",
@@ -97,7 +98,7 @@ def lines(draw: st.DrawFn) -> str:
     odd = draw(st.integers(0, 9)) == 0
     names = draw(st.lists(st.sampled_from(sorted(VALUES)), unique=True, max_size=4))
     data = {name: draw(ODD if odd and draw(st.booleans()) else VALUES[name]) for name in names}
-    match draw(st.sampled_from(["Thing", "Thing", "Number", "Pair", "links", "Links"])):
+    match draw(st.sampled_from(["Thing", "Thing", "Number", "Pair", "Place", "links", "Links"])):
         case "Thing":
             record = {
                 "type": "Thing",
@@ -107,6 +108,9 @@ def lines(draw: st.DrawFn) -> str:
             record = {"type": "Number", "data": {"code": draw(WHOLE), "day": draw(DAYS)}}
         case "Pair":
             record = {"type": "Pair", "data": {"a": draw(WHOLE), "b": True}}
+        case "Place":
+            place = {"town": draw(TEXTS), "day": draw(DAYS), "at": draw(INSTANTS), "open": True}
+            record = {"type": "Place", "data": place}
         case name:
             extra = {} if draw(st.booleans()) else {"data": {"weight": draw(FRACTION | ODD)}}
             record = {"edge": name, "from": "a", "to": "b", **extra}
@@ -184,6 +188,13 @@ def test_reading_together_is_reading_one_by_one(records: list[str]) -> None:
             ),
         ),
         ("Number", '{"type": "Number", "data": {"code": 7, "day": "2024-05-01"}}'),
+        (
+            "Place",
+            (
+                '{"type":"Place","data":{"town":"Ulm","day":"2024-05-01","at":"2024-05-01T10:11:12Z",'
+                '"open":true}}'
+            ),
+        ),
         ("Links", '{"edge":"Links","from":"a","to":"b"}'),
     ],
 )

@@ -71,6 +71,8 @@
     ├── StorageFailure        the store failed; whether a write took effect must be looked up
     │   ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
     │   └── TableCorrupt          files a table names are missing or cannot be read
+    ├── AccessError           you may not; ask somebody who may
+    │   └── Forbidden             the policy does not let this actor do this
     └── OutcomeUnknown        work may still become visible; look before trying again
 
 The class says the remedy, `code` says the cause, and the facts are fields: nobody reads a message
@@ -148,6 +150,7 @@ class Code(StrEnum):
     JAVA_MISSING = "java_missing"
     SPARK_UNUSABLE = "spark_unusable"
     JOB_FAILED = "job_failed"
+    FORBIDDEN = "forbidden"
 
 
 class Finding(Protocol):
@@ -950,6 +953,23 @@ class TableCorrupt(StorageFailure):
     """Files that a table names are missing, cut short, or not what they should be."""
 
     code = Code.TABLE_CORRUPT
+
+
+class AccessError(OmnigraphError):
+    """You may not. Nothing was done; ask somebody who may, or to be allowed to."""
+
+
+class Forbidden(AccessError):
+    """The policy does not let this actor do this."""
+
+    code = Code.FORBIDDEN
+
+    def __init__(self, actor: str | None, *, action: str, branch: str | None) -> None:
+        self.actor = actor
+        self.action = action
+        self.branch = branch
+        where = "" if branch is None else f" on branch {branch!r}"
+        super().__init__(f"{actor or 'nobody'} may not {action}{where}")
 
 
 class OutcomeUnknown(OmnigraphError):

@@ -3,21 +3,34 @@
 Without policies everybody may. An embedded graph is as open as the files it is made of.
 """
 
-from collections.abc import Callable
-from enum import StrEnum
+from typing import Protocol
 
 from omnigraph.ids import BranchName
+from omnigraph.policy.actions import Action
+
+__all__ = ["Action", "Gate", "let_pass"]
 
 
-class Action(StrEnum):
-    """What is asked for, spelled as policies spell it."""
+class Gate(Protocol):
+    """Told who wants to do what where; raises Forbidden if they may not."""
 
-    CHANGE = "change"
+    def __call__(
+        self,
+        actor: str | None,
+        action: Action,
+        branch: BranchName | None,
+        target: BranchName | None = None,
+    ) -> None:
+        """`branch` is what is read or changed, `target` the branch that is made, merged into,
+        deleted, or given another schema.
+        """
+        ...
 
 
-Gate = Callable[[str | None, Action, BranchName], None]
-"""Told who wants to do what where; raises if they may not."""
-
-
-def let_pass(actor: str | None, action: Action, branch: BranchName) -> None:
+def let_pass(
+    actor: str | None,
+    action: Action,
+    branch: BranchName | None,
+    target: BranchName | None = None,
+) -> None:
     """The gate of a graph without policies."""

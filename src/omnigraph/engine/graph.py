@@ -207,7 +207,7 @@ class Graph:
         self._ask(order)
         branch_created = from_branch is not None and order.branch not in self.branches()
         if branch_created and from_branch is not None:
-            self.create_branch(order.branch, source=from_branch)
+            self.create_branch(order.branch, source=from_branch, actor=order.actor)
         loaded = load(self._bench, self._contract, bulk, order, self._settings)
         if self._upkeep is not None:
             self._upkeep.after(order.branch, tuple(loaded.counts))
@@ -261,14 +261,21 @@ class Graph:
         return refs.find_branches(self._stores)
 
     def create_branch(
-        self, name: str, *, source: BranchName = MAIN, commit_id: CommitId | None = None
+        self,
+        name: str,
+        *,
+        source: BranchName = MAIN,
+        commit_id: CommitId | None = None,
+        actor: str | None = None,
     ) -> BranchName:
         """A branch that starts as another one is now, or as a commit left the graph.
 
-        Raises BranchExists, BranchNameInvalid, BranchNotFound, CommitNotFound, SchemaLocked.
+        Raises BranchExists, BranchNameInvalid, BranchNotFound, CommitNotFound, SchemaLocked,
+        Forbidden.
         """
         self.check_writable()
         branch = parse_branch(name)
+        self._gate(actor, Action.BRANCH_CREATE, source, branch)
         refs.create_branch(self._stores, branch, self._fork_point(source, commit_id))
         return branch
 
@@ -279,10 +286,12 @@ class Graph:
         snapshot_at_commit(self._stores, commit)
         return self._stores.tables.open_at(manifest_ref(commit.branch), commit.manifest_version)
 
-    def delete_branch(self, name: str) -> Deleted:
-        """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked."""
+    def delete_branch(self, name: str, *, actor: str | None = None) -> Deleted:
+        """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, Forbidden."""
         self.check_writable()
-        return refs.delete_branch(self._stores, self._bases, parse_branch(name))
+        branch = parse_branch(name)
+        self._gate(actor, Action.BRANCH_DELETE, None, branch)
+        return refs.delete_branch(self._stores, self._bases, branch)
 
     def check_writable(self) -> None:
         """Raises OpenedReadOnly."""

@@ -16,6 +16,7 @@ from omnigraph.commit.migrate import migrate
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.schema_files import SchemaFiles, read_schema_files, write_rest
 from omnigraph.engine.contract import check_contract, compile_contract
+from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
@@ -67,13 +68,19 @@ def tables_of(catalog: Catalog) -> list[NewTable]:
     return nodes + edges
 
 
-def open_graph(uri: str, *, mode: Mode = Mode.READ_WRITE, settings: Settings = DEFAULTS) -> Graph:
-    """Open a graph.
+def open_graph(
+    uri: str,
+    *,
+    mode: Mode = Mode.READ_WRITE,
+    settings: Settings = DEFAULTS,
+    gate: Gate = let_pass,
+) -> Graph:
+    """Open a graph; every write of it asks the gate.
 
     Raises GraphNotFound, GraphIncomplete, FormatTooNew, FormatTooOld, SchemaFilesInvalid,
     GraphRelocated.
     """
-    return open_in(_open_stores(uri, settings), mode, settings)
+    return open_in(_open_stores(uri, settings), mode, settings, gate)
 
 
 def _open_stores(uri: str, settings: Settings) -> Stores:
@@ -85,7 +92,9 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
     )
 
 
-def open_in(stores: Stores, mode: Mode, settings: Settings = DEFAULTS) -> Graph:
+def open_in(
+    stores: Stores, mode: Mode, settings: Settings = DEFAULTS, gate: Gate = let_pass
+) -> Graph:
     """Open the graph of stores that are open already."""
     bases = Bases(stores)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
@@ -98,7 +107,7 @@ def open_in(stores: Stores, mode: Mode, settings: Settings = DEFAULTS) -> Graph:
         bases.remember(migrate(stores, base))
         if found.ir is None:
             _record_contract(stores, contract.files())
-    graph = Graph(stores, bases, contract, mode, settings=settings)
+    graph = Graph(stores, bases, contract, mode, settings=settings, gate=gate)
     if mode is Mode.READ_WRITE:
         graph.refresh()
     return graph

@@ -34,7 +34,14 @@ class Branches:
         """Main first, then the others by name."""
         return self._graph.branches()
 
-    def create(self, name: str, *, source: str = MAIN, commit: str | None = None) -> BranchName:
+    def create(
+        self,
+        name: str,
+        *,
+        source: str = MAIN,
+        commit: str | None = None,
+        actor: str | None = None,
+    ) -> BranchName:
         """A branch that starts as `source` is now, or as `commit` left the graph.
 
         It costs the same whatever the graph holds. Raises BranchExists, BranchNameInvalid,
@@ -44,11 +51,12 @@ class Branches:
             name,
             source=parse_branch(source),
             commit_id=None if commit is None else CommitId(commit),
+            actor=actor,
         )
 
-    def delete(self, name: str) -> Deleted:
+    def delete(self, name: str, *, actor: str | None = None) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, OpenedReadOnly."""
-        return self._graph.delete_branch(name)
+        return self._graph.delete_branch(name, actor=actor)
 
 
 class LocalGraph:

@@ -32,7 +32,9 @@ def create(
     """Create a branch. It costs the same whatever the graph holds."""
     graph = open_graph(uri or uri_option, context.obj)
     print_target("branch create", graph.uri, context.obj)
-    created = graph.branches.create(name, source=source, commit=commit)
+    created = graph.branches.create(
+        name, source=source, commit=commit, actor=find_actor(context.obj)
+    )
     if as_json:
         print_json(
             {
@@ -73,7 +75,7 @@ def delete(
     confirm_destructive(f"delete branch {name} of", store, context.obj, interactive=not as_json)
     graph = open_graph(uri or uri_option, context.obj)
     print_target("branch delete", graph.uri, context.obj)
-    deleted = graph.branches.delete(name)
+    deleted = graph.branches.delete(name, actor=find_actor(context.obj))
     for key in deleted.forks_left:
         print_note(f"note: the files of {key} on {name} could not be removed; cleanup will")
     if as_json:

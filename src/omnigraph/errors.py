@@ -21,6 +21,7 @@
     │   ├── TypeUnknown           the schema has no node or edge type of that name
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
+    │   ├── NotExportable         a row holds a number that a record cannot spell
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -151,6 +152,7 @@ class Code(StrEnum):
     SPARK_UNUSABLE = "spark_unusable"
     JOB_FAILED = "job_failed"
     FORBIDDEN = "forbidden"
+    NOT_EXPORTABLE = "not_exportable"
 
 
 class Finding(Protocol):
@@ -426,6 +428,22 @@ class LoadRejected(InputError):
         rest = count - len(shown)
         lines = ["nothing was loaded:", *shown, *([f"and {rest} more"] if rest > 0 else [])]
         super().__init__("\n".join(lines))
+
+
+class NotExportable(InputError):
+    """A row holds a number that a record cannot spell. No load and no mutation puts one there."""
+
+    code = Code.NOT_EXPORTABLE
+
+    def __init__(self, type_name: str, property_name: str, *, id: str, value: float) -> None:  # noqa: A002 - the word of the language
+        self.type_name = type_name
+        self.property_name = property_name
+        self.id = id
+        self.value = value
+        super().__init__(
+            f"{type_name} '{id}' cannot be exported: its {property_name} holds {value}, "
+            "which is no number of JSON"
+        )
 
 
 class NotFoundError(OmnigraphError):

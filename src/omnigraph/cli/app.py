@@ -11,6 +11,7 @@ from omnigraph.cli.commands import (
     branch,
     commit,
     explain,
+    export,
     init,
     lint,
     load,
@@ -35,6 +36,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("load")(load.load)
 app.command("ingest", hidden=True)(load.ingest)
+app.command("export")(export.export)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.add_typer(branch.app, name="branch")

@@ -42,8 +42,9 @@ from omnigraph.engine.upkeep import Upkeep
 from omnigraph.errors import OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
+from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Handle
+from omnigraph.storage.tables import Handle, Tables
 
 
 class Mode(Enum):
@@ -97,6 +98,19 @@ class Graph:
     @property
     def uri(self) -> str:
         return self._stores.root.uri
+
+    @property
+    def root(self) -> Root:
+        return self._stores.root
+
+    @property
+    def tables(self) -> Tables:
+        """For readers of snapshots; a writer names its tables in a `Change`."""
+        return self._stores.tables
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
 
     @property
     def mode(self) -> Mode:

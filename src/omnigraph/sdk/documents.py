@@ -9,6 +9,7 @@ from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
+from omnigraph.engine.export import ExportResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.mutate import MutationResult
@@ -105,6 +106,17 @@ def load_document(result: LoadResult) -> JsonObject:
         "total_entities": sum(result.counts.values()),
         "commit": None if result.commit is None else result.commit.id,
         "actor_id": result.actor,
+    }
+
+
+def export_document(result: ExportResult) -> JsonObject:
+    return {
+        "branch": result.branch,
+        "commit": None if result.commit is None else result.commit.id,
+        "format": result.format.value,
+        "output": result.output,
+        "tables": [{"table_key": key, "row_count": count} for key, count in result.counts.items()],
+        "total_entities": sum(result.counts.values()),
     }
 
 

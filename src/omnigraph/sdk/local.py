@@ -1,7 +1,8 @@
 """An embedded graph: a directory or a prefix, opened in this process."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.audit import Recovery
@@ -12,6 +13,7 @@ from omnigraph.compiler.parameters import Binding
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
@@ -21,6 +23,7 @@ from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
+from omnigraph.sdk import exporting
 from omnigraph.storage.durability import Durability
 
 
@@ -232,6 +235,43 @@ class LocalGraph:
         base = None if from_branch is None else parse_branch(from_branch)
         return self._graph.load(order, open_bulk(), from_branch=base)
 
+    # exporting
+
+    def export(
+        self,
+        output: str | Path | BinaryIO,
+        *,
+        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - what everybody calls it
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> ExportResult:
+        """Write what a snapshot shows: records to a file, or Parquet to a new folder.
+
+        All types, or those named by `types` and by table key in `tables`. What is written loads
+        back into an equal graph. Large graphs are exported on Spark. Raises TypeUnknown,
+        TableUnknown, BranchNotFound, CommitNotFound, VersionNotFound, FileUnreadable,
+        NotExportable, UsageError.
+        """
+        shown = self.snapshot(branch, commit=commit, version=version)
+        selection = Selection(tuple(types), tuple(tables))
+        return exporting.export(self._graph, shown, selection, output, _format(format))
+
+    def export_lines(
+        self,
+        *,
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> Iterator[bytes]:
+        """The same records as a stream, some whole lines at a time."""
+        shown = self.snapshot(branch, commit=commit, version=version)
+        return exporting.lines_of(self._graph, shown, Selection(tuple(types), tuple(tables)))
+
     # commits
 
     def commits(
@@ -312,6 +352,13 @@ def _mode(given: LoadMode | str) -> LoadMode:
         return LoadMode(given)
     except ValueError:
         raise UsageError(f"a load is append, merge or overwrite, not '{given}'") from None
+
+
+def _format(given: ExportFormat | str) -> ExportFormat:
+    try:
+        return ExportFormat(given)
+    except ValueError:
+        raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None
 
 
 def _order(branch: str, actor: str | None, if_commit: str | None) -> Order:

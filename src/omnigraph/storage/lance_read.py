@@ -1,6 +1,6 @@
 """Reading Lance tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,14 @@ def read(store: LanceStore, handle: LanceHandle, request: ScanRequest) -> pa.Tab
 def count(handle: LanceHandle, where: str) -> int:
     with translating(handle.ref, "count rows of", version=handle.version):
         return handle.dataset.count_rows(filter=where)
+
+
+def read_blobs(handle: LanceHandle, column: str, addresses: Sequence[int]) -> list[bytes | None]:
+    if not addresses:
+        return []
+    with translating(handle.ref, "read blobs of", version=handle.version):
+        found = handle.dataset.read_blobs(column, addresses=list(addresses), preserve_order=True)
+        return [data for _, data in found]
 
 
 def probe(store: LanceStore, handle: LanceHandle) -> int:

@@ -410,6 +410,12 @@ class Tables(Protocol):
 
     def count(self, handle: Handle, where: str) -> int: ...
 
+    def read_blobs(
+        self, handle: Handle, column: str, addresses: Sequence[int]
+    ) -> list[bytes | None]:
+        """The bytes of a blob column at these row addresses, in their order; None for a null."""
+        ...
+
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
         """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed."""
         ...

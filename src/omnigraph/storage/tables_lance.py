@@ -96,6 +96,11 @@ class LanceTables:
     def count(self, handle: Handle, where: str) -> int:
         return lance_read.count(_own(handle), where)
 
+    def read_blobs(
+        self, handle: Handle, column: str, addresses: Sequence[int]
+    ) -> list[bytes | None]:
+        return lance_read.read_blobs(_own(handle), column, addresses)
+
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
         return lance_stage.locate(_own(handle), column, values)
 

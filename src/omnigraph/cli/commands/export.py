@@ -1,0 +1,74 @@
+"""`omnigraph export`: what a snapshot shows, as records or as Parquet."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.exits import Exit
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_note
+from omnigraph.errors import UsageError
+
+
+def export(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    branch: Annotated[str | None, typer.Option(help="Which branch; main if none.")] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option("--snapshot", "--commit", help="As this commit left the graph."),
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only this type. Give it as often.")
+    ] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Only this table, such as node:Person. Give it as often."),
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A file, compressed if it ends in .gz or .zst; a new folder for parquet. "
+            "Standard output if none.",
+        ),
+    ] = None,
+    jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written, as JSON; needs --output.")
+    ] = False,
+) -> None:
+    """Write nodes and edges in the form that load reads, from a branch or a commit."""
+    from omnigraph.sdk.documents import export_document
+
+    if jsonl:
+        print_note("warning: --jsonl is what export does anyway")
+    if output is None and (as_json or output_format == "parquet"):
+        raise UsageError("name a place to write to: --output")
+    graph = open_graph(uri, context.obj, read_only=True)
+    try:
+        result = graph.export(
+            sys.stdout.buffer if output is None else output,
+            format=output_format,
+            types=types or (),
+            tables=tables or (),
+            branch=branch,
+            commit=commit,
+            version=version,
+        )
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us has seen enough. What is still buffered would raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.FAILED) from None
+    if as_json:
+        print_json(export_document(result))
+    elif output is not None:
+        print_note(f"exported {sum(result.counts.values())} rows of {result.branch} to {output}")

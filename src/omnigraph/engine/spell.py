@@ -1,0 +1,171 @@
+"""Rows as the text a load reads: what every export writes.
+
+Texts are made column by column, because one call for a thousand cells costs little more than one
+for a single cell. What is written follows from the columns a table has, not from the schema in
+force, so a snapshot of the past is exported with the properties it had.
+
+1. A Date is its number of days. A DateTime is ISO text without a zone, and with milliseconds only
+   if it has some; outside the years that can be read back it is its number.
+2. Floats are spelled with the fewest digits that give the same float of the same width back.
+3. A Blob is its bytes, or the address of those that are kept elsewhere; never what is there.
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.temporal import parse_datetime
+from omnigraph.engine.rows import INLINE
+from omnigraph.errors import NotExportable
+from omnigraph.ids import TableKey, split_table_key
+from omnigraph.storage.tables import ROW_ADDRESS
+
+FetchBlobs = Callable[[str, Sequence[int]], list[bytes | None]]
+"""The bytes of a column at row addresses."""
+
+_IMPLICIT: Final = ("id", "src", "dst", ROW_ADDRESS)
+_EARLIEST: Final = parse_datetime("0000-01-01")
+_LATEST: Final = parse_datetime("9999-12-31T23:59:59.999")
+_ELSEWHERE: Final = 3
+"""How the table format marks a blob that is kept outside of it."""
+
+
+def properties_of(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns of a table that are properties, by name."""
+    return tuple(sorted(name for name in schema.names if name not in _IMPLICIT))
+
+
+def is_blob(of: pa.DataType) -> bool:
+    """Blobs are scanned as descriptions of where the bytes are; nothing else is a struct."""
+    return pa.types.is_struct(of)
+
+
+@dataclass(frozen=True, slots=True)
+class Speller:
+    """Spells the rows of one table, which are scanned with their addresses if it has blobs."""
+
+    key: TableKey
+    fetch: FetchBlobs
+
+    def lines(self, rows: pa.Table) -> list[str]:
+        """One record for each row, without its newline. Raises NotExportable."""
+        kind, name = split_table_key(self.key)
+        properties = properties_of(rows.schema)
+        heads = ["id"] if kind == "node" else ["src", "dst", "id"]
+        texts = [self._spell(rows, each) for each in (*heads, *properties)]
+        members = ",".join(f"{_literal(each)}:%s" for each in ("id", *properties))
+        if kind == "node":
+            template = f'{{"type":{_literal(name)},"data":{{{members}}}}}'
+        else:
+            template = f'{{"edge":{_literal(name)},"from":%s,"to":%s,"data":{{{members}}}}}'
+        return [template % cells for cells in zip(*texts, strict=True)]
+
+    def blob_texts(self, rows: pa.Table, name: str) -> list[str | None]:
+        """(3) The blobs of a column, as a load takes them."""
+        found: list[Any] = rows[name].to_pylist()
+        addresses: list[Any] = rows[ROW_ADDRESS].to_pylist()
+        kept = [
+            at
+            for at, each in zip(addresses, found, strict=True)
+            if each is not None and each["kind"] != _ELSEWHERE
+        ]
+        data = iter(self.fetch(name, kept))
+        return [
+            None
+            if each is None
+            else each["blob_uri"]
+            if each["kind"] == _ELSEWHERE
+            else INLINE + base64.b64encode(next(data) or b"").decode()
+            for each in found
+        ]
+
+    def _spell(self, rows: pa.Table, name: str) -> list[str]:
+        column = rows[name]
+        if is_blob(column.type):
+            return [_text(each) for each in self.blob_texts(rows, name)]
+        if len(column) and not _is_finite(column):
+            raise self._unspeakable(rows, name)
+        return [text for chunk in column.chunks for text in _spell(chunk)]
+
+    def _unspeakable(self, rows: pa.Table, name: str) -> NotExportable:
+        _, type_name = split_table_key(self.key)
+        ids: list[Any] = rows["id"].to_pylist()
+        for identity, value in zip(ids, rows[name].to_pylist(), strict=True):
+            numbers = value if isinstance(value, list) else [value]
+            for number in numbers:
+                if number is not None and not np.isfinite(number):
+                    return NotExportable(type_name, name, id=identity, value=number)
+        raise AssertionError("one of the numbers is not finite")
+
+
+def _literal(name: str) -> str:
+    """A name inside a template of `%`."""
+    return encode_basestring(name).replace("%", "%%")
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else encode_basestring(value)
+
+
+def _is_finite(column: "pa.ChunkedArray[Any]") -> bool:
+    flat = pc.list_flatten(column) if _is_list(column.type) else column
+    if not pa.types.is_floating(flat.type):
+        return True
+    return pc.all(pc.is_finite(flat), min_count=0).as_py() is not False
+
+
+def _is_list(of: pa.DataType) -> bool:
+    return pa.types.is_list(of) or pa.types.is_fixed_size_list(of)
+
+
+def _spell(cells: "pa.Array[Any]") -> list[str]:
+    of = cells.type
+    if _is_list(of):
+        return _spell_lists(cells)
+    if pa.types.is_string(of):
+        return [_text(each) for each in cells.to_pylist()]
+    if pa.types.is_date64(of):
+        return _spell_instants(cells)
+    plain = cells.view(pa.int32()) if pa.types.is_date32(of) else cells
+    texts: list[str | None] = pc.cast(plain, pa.string()).to_pylist()
+    if pa.types.is_floating(of):
+        return ["null" if each is None else _pointed(each) for each in texts]
+    return ["null" if each is None else each for each in texts]
+
+
+def _spell_lists(cells: "pa.Array[Any]") -> list[str]:
+    items = iter(_spell(pc.list_flatten(cells)))
+    return [
+        "null" if length is None else f"[{','.join(islice(items, length))}]"
+        for length in pc.list_value_length(cells).to_pylist()
+    ]
+
+
+def _pointed(text: str) -> str:
+    """(2) Arrow leaves the `.0` out, and a reader would take `-0` for an integer without a sign."""
+    return text if "." in text or "e" in text else f"{text}.0"
+
+
+def _spell_instants(cells: "pa.Array[Any]") -> list[str]:
+    """(1)"""
+    is_null = cells.is_null().to_pylist()
+    values = cells.view(pa.int64()).fill_null(0).to_numpy()
+    is_readable = (values >= _EARLIEST) & (values <= _LATEST)
+    texts = np.datetime_as_string(np.where(is_readable, values, 0).astype("datetime64[ms]"))
+    return [
+        "null" if absent else _instant(text) if readable else str(value)
+        for absent, readable, value, text in zip(
+            is_null, is_readable.tolist(), values.tolist(), texts.tolist(), strict=True
+        )
+    ]
+
+
+def _instant(text: str) -> str:
+    return f'"{text.removesuffix(".000")}"'

@@ -1,0 +1,106 @@
+"""Exports of an embedded graph: which exporter does it, and how the output appears."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from omnigraph.commit.manifest import Pin
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.effects import REAL
+from omnigraph.engine.export import (
+    Exporter,
+    ExportFormat,
+    ExportResult,
+    Here,
+    Selection,
+    export_lines,
+    export_parquet,
+    select_pins,
+)
+from omnigraph.engine.graph import Graph
+from omnigraph.errors import FileUnreadable, UsageError
+
+SPARK_ROWS: Final = "OMNIGRAPH_EXPORT_SPARK_ROWS"
+SPARK_ROWS_DEFAULT: Final = 2_000_000
+"""Up to here one process is done before a session of Spark has begun."""
+
+
+def read_threshold(environment: Mapping[str, str] = os.environ) -> int:
+    """From how many rows on an export runs on Spark. Raises UsageError."""
+    given = environment.get(SPARK_ROWS)
+    if not given:
+        return SPARK_ROWS_DEFAULT
+    if not given.isdecimal():
+        raise UsageError(f"{SPARK_ROWS} is a number of rows, not '{given}'")
+    return int(given)
+
+
+def find_exporter(graph: Graph, pins: Sequence[Pin]) -> Exporter:
+    if sum(pin.row_count for pin in pins) < read_threshold():
+        return Here(graph.tables)
+    from omnigraph.pipeline.export import open_exporter  # noqa: PLC0415 - brings Spark along
+
+    return open_exporter(graph.root, graph.settings)
+
+
+def lines_of(graph: Graph, snapshot: Snapshot, selection: Selection) -> Iterator[bytes]:
+    """All records, some whole lines at a time. What is wrong with the question is raised here."""
+    pins = select_pins(snapshot, selection)
+    return export_lines(graph.tables, pins, find_exporter(graph, pins))
+
+
+def export(
+    graph: Graph,
+    snapshot: Snapshot,
+    selection: Selection,
+    output: str | Path | BinaryIO,
+    format_: ExportFormat,
+) -> ExportResult:
+    """Raises TypeUnknown, TableUnknown, UsageError, FileUnreadable, NotExportable."""
+    pins = select_pins(snapshot, selection)
+    exporter = find_exporter(graph, pins)
+    if format_ is ExportFormat.PARQUET:
+        if not isinstance(output, str | Path):
+            raise UsageError("an export to Parquet needs a folder to go to")
+        with _naming(output):
+            export_parquet(graph.tables, pins, exporter, Path(output))
+    else:
+        lines = export_lines(graph.tables, pins, exporter)
+        if isinstance(output, str | Path):
+            with _naming(output):
+                _write_file(Path(output), lines)
+        else:
+            for chunk in lines:
+                output.write(chunk)
+    return ExportResult(
+        branch=snapshot.branch,
+        commit=snapshot.commit,
+        format=format_,
+        output=str(output) if isinstance(output, str | Path) else "-",
+        counts={pin.key: pin.row_count for pin in pins},
+    )
+
+
+def _write_file(path: Path, lines: Iterator[bytes]) -> None:
+    """Whole or not at all; compressed if the name ends in `.gz` or `.zst`, which a load reads."""
+    hidden = path.with_name(f".{path.name}.{REAL.new_id()}{path.suffix}")
+    try:
+        with pa.output_stream(str(hidden), compression="detect") as file:
+            for chunk in lines:
+                file.write(chunk)
+        hidden.replace(path)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(output: str | Path) -> Iterator[None]:
+    """What the disk has against an output is the user's to know, without a traceback."""
+    try:
+        yield
+    except OSError as error:
+        raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error

@@ -61,6 +61,10 @@
     │   ├── JavaMissing           Spark needs Java, and there is none
     │   ├── SparkUnusable         Spark did not start, or cannot reach what it needs
     │   └── JobFailed             a bulk job was started and died
+    ├── EmbeddingError        a text could not become a vector; nothing was changed
+    │   ├── EmbedderMissing       no provider is set up, or it lacks its key
+    │   ├── EmbeddingModelMismatch  the property was embedded with another model
+    │   └── EmbeddingFailed       the provider did not answer, or not with a vector that fits
     ├── CorruptionError       what is stored contradicts itself; nothing was changed
     │   ├── ManifestCorrupt       the manifest holds rows that cannot be understood
     │   ├── SchemaFilesInvalid    the three schema files do not agree
@@ -153,6 +157,9 @@ class Code(StrEnum):
     JOB_FAILED = "job_failed"
     FORBIDDEN = "forbidden"
     NOT_EXPORTABLE = "not_exportable"
+    EMBEDDER_MISSING = "embedder_missing"
+    EMBEDDING_MODEL_MISMATCH = "embedding_model_mismatch"
+    EMBEDDING_FAILED = "embedding_failed"
 
 
 class Finding(Protocol):
@@ -862,6 +869,48 @@ class JobFailed(PipelineError):
         self.job = job
         self.reason = reason
         super().__init__(f"{job} failed: {reason}")
+
+
+class EmbeddingError(OmnigraphError):
+    """A text could not be turned into a vector. Nothing was changed."""
+
+
+class EmbedderMissing(EmbeddingError):
+    """No provider is set up, or it lacks what it needs."""
+
+    code = Code.EMBEDDER_MISSING
+
+    def __init__(self, provider: str, *, reason: str) -> None:
+        self.provider = provider
+        self.reason = reason
+        super().__init__(f"texts cannot be embedded with {provider}: {reason}")
+
+
+class EmbeddingModelMismatch(EmbeddingError):
+    """Vectors of two models cannot be compared."""
+
+    code = Code.EMBEDDING_MODEL_MISMATCH
+
+    def __init__(self, *, declared: str, configured: str) -> None:
+        self.declared = declared
+        self.configured = configured
+        super().__init__(
+            f"the vectors are of the model {declared!r}, and {configured!r} is set up: "
+            "set OMNIGRAPH_EMBED_MODEL, or give a vector"
+        )
+
+
+class EmbeddingFailed(EmbeddingError):
+    """The provider did not answer, or not with vectors that fit."""
+
+    code = Code.EMBEDDING_FAILED
+
+    def __init__(self, provider: str, *, reason: str, attempts: int) -> None:
+        self.provider = provider
+        self.reason = reason
+        self.attempts = attempts
+        tries = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(f"{provider}, asked {tries}, did not embed the text: {reason}")
 
 
 class CorruptionError(OmnigraphError):

@@ -6,12 +6,15 @@ segment must be finalised even when it is the only one: committed raw, it answer
 a missing file.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from lance import LanceDataset, LanceOperation
 from lance.bitmap import Bitmap
 from lance.dataset import Index as LanceIndex
+from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction
 
 from omnigraph.storage import lance_files
@@ -33,15 +36,28 @@ from omnigraph.storage.tables import (
 def inspect(handle: LanceHandle) -> Anatomy:
     dataset = handle.dataset
     with translating(handle.ref, "inspect"):
+        columns = sorted((field.id(), field.name()) for field in dataset.lance_schema.fields())
         fragments = tuple(
             Fragment(
                 fragment_id=each.fragment_id,
                 row_count=each.metadata.num_rows,
                 deleted_count=each.metadata.num_deletions,
+                identity=_identity(each.metadata, columns),
             )
             for each in dataset.get_fragments()
         )
         return Anatomy(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
+
+
+def _identity(fragment: FragmentMetadata, columns: list[tuple[int, str]]) -> str:
+    """Files never change and their names are never used again; columns may change their names."""
+    gone = fragment.deletion_file
+    told = (
+        [each.path for each in fragment.files],
+        None if gone is None else gone.path(fragment.id),
+        columns,
+    )
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def _find_indices(dataset: LanceDataset) -> list[Index]:

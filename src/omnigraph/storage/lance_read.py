@@ -69,6 +69,7 @@ def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> 
         nearest=_nearest(request.nearest) if request.nearest is not None else None,
         full_text_query=_text(request.text) if request.text is not None else None,
         # A search that filters afterwards returns fewer rows than there are.
+        fast_search=request.indexed_only,
         prefilter=request.where is not None and bool(request.nearest or request.text),
         blob_handling=request.blobs.value,
         with_row_id=request.with_row_id,
@@ -100,6 +101,8 @@ def _nearest(nearest: Nearest) -> dict[str, object]:
     }
     if nearest.refine_factor is not None:
         asked["refine_factor"] = nearest.refine_factor
+    if nearest.probes is not None:
+        asked["minimum_nprobes"] = nearest.probes
     return asked
 
 
@@ -107,4 +110,10 @@ def _text(query: TextQuery) -> MatchQuery | PhraseQuery:
     if query.match is TextMatch.PHRASE:
         return PhraseQuery(query.text, query.column)
     operator = FullTextOperator.AND if query.match is TextMatch.ALL else FullTextOperator.OR
-    return MatchQuery(query.text, query.column, operator=operator, fuzziness=query.fuzziness)
+    return MatchQuery(
+        query.text,
+        query.column,
+        operator=operator,
+        fuzziness=query.fuzziness,
+        max_expansions=query.expansions_max,
+    )

@@ -80,6 +80,8 @@ class Fragment:
     fragment_id: int
     row_count: int
     deleted_count: int
+    identity: str = ""
+    """The same for fragments that show the same rows with the same columns, and for no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Nearest:
     limit: int
     metric: Metric = Metric.L2
     refine_factor: int | None = None
+    probes: int | None = None
+    """How many partitions of an index are looked into."""
 
 
 class TextMatch(Enum):
@@ -136,6 +140,8 @@ class TextQuery:
     text: str
     match: TextMatch = TextMatch.ANY
     fuzziness: int = 0
+    expansions_max: int = 50
+    """How many words a fuzzy one may stand for."""
 
 
 class Blobs(Enum):
@@ -161,6 +167,8 @@ class ScanRequest:
     fragment_ids: tuple[int, ...] | None = None
     nearest: Nearest | None = None
     text: TextQuery | None = None
+    indexed_only: bool = False
+    """Leave out rows that the index of a search does not cover."""
     blobs: Blobs = Blobs.DESCRIPTIONS
     with_row_id: bool = False
     with_row_address: bool = False

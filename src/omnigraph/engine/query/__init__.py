@@ -1,0 +1,1 @@
+"""Reading: plans of the compiler, carried out on one snapshot."""

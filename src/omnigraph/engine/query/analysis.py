@@ -1,0 +1,121 @@
+"""Text to terms: what a full-text search compares.
+
+Words are runs of letters and digits. Each is put in lower case and stemmed; words that say nothing
+are dropped, accents are taken off last. This is what the index does by default, step by step, so
+that rows which are scanned and rows which the index knows are judged alike; the order of the steps
+is part of it. `tests/guards/test_lance_text.py` would notice a difference.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.query.stemming import stem
+
+WORD_BYTES_MAX: Final = 39
+"""A longer word is not one."""
+
+_BETWEEN_WORDS: Final = r"[^\pL\pN]+"
+
+_SILENT_WORDS: Final = """
+    a about after again against all am an and are as at be been below between both but by can
+    did do down each few for from further had has have he her here herself him himself his how i
+    if in into is it itself just me more most my myself now of off on or other our out over own
+    re same she should so some such than that the their theirs them then there these they this
+    those through to too under until up was we were what when where which while who whom will
+    with you your yourself
+"""
+
+_SILENT: Final = frozenset(_SILENT_WORDS.split())
+"""Stems that say nothing."""
+
+_FOLDED: Final = {
+    "ß": "ss",
+    "æ": "ae",
+    "œ": "oe",
+    "ø": "o",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "ł": "l",
+    "ı": "i",
+    "ħ": "h",
+    "ŋ": "n",
+    "ŧ": "t",
+}
+"""Letters without an accent to take off."""
+
+_TERMS_KEPT_MAX: Final = 1 << 17
+
+
+@lru_cache(maxsize=_TERMS_KEPT_MAX)
+def term_of(word: str) -> str | None:
+    """What a word is compared by; None if by nothing."""
+    if not word or len(word.encode()) > WORD_BYTES_MAX:
+        return None
+    stemmed = stem(word.lower())
+    if stemmed in _SILENT:
+        return None
+    return stemmed if stemmed.isascii() else "".join(map(_fold, stemmed))
+
+
+def _fold(letter: str) -> str:
+    if letter.isascii() or letter in _FOLDED:
+        return _FOLDED.get(letter, letter)
+    apart = unicodedata.normalize("NFKD", letter)
+    plain = "".join(each for each in apart if not unicodedata.combining(each))
+    return plain.lower() if plain and plain.isascii() else letter
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Every term of every text: the text it is in, and its place in `vocabulary`."""
+
+    vocabulary: tuple[str, ...]
+    texts: npt.NDArray[np.int64]
+    terms: npt.NDArray[np.int64]
+
+
+def analyse(texts: "pa.Array[Any]") -> Occurrences:
+    """The terms of texts, none of which is null. Each distinct word is looked at once."""
+    words = pc.split_pattern_regex(texts.cast(pa.large_string()), _BETWEEN_WORDS)
+    encoded = words.flatten().dictionary_encode()
+    spelled = [term_of(each) for each in encoded.dictionary.to_pylist()]
+    places = {term: place for place, term in enumerate(dict.fromkeys(filter(None, spelled)))}
+    by_word = np.array([-1 if each is None else places[each] for each in spelled], dtype=np.int64)
+    terms = by_word[encoded.indices.to_numpy()] if spelled else np.empty(0, np.int64)
+    owners = np.repeat(np.arange(len(texts)), np.diff(words.offsets.to_numpy()))
+    is_term = terms >= 0
+    return Occurrences(tuple(places), owners[is_term], terms[is_term])
+
+
+def terms_of(text: str) -> tuple[str, ...]:
+    """The distinct terms of one text, sorted."""
+    return tuple(sorted(analyse(pa.array([text])).vocabulary))
+
+
+def edit_distances(vocabulary: tuple[str, ...], term: str) -> npt.NDArray[np.int64]:
+    """How many letters to insert, drop or exchange to make `term` of each of these."""
+    if not vocabulary:
+        return np.empty(0, np.int64)
+    spelled = np.array(vocabulary, dtype=np.str_)
+    letters = spelled.view(np.uint32).reshape(len(vocabulary), -1)
+    width = letters.shape[1]
+    # One row of the usual table, for all words at once: the distance to each of their beginnings.
+    row = np.broadcast_to(np.arange(width + 1), (len(vocabulary), width + 1)).copy()
+    for letter in term:
+        above = row
+        row = np.empty_like(above)
+        row[:, 0] = above[:, 0] + 1
+        cheapest = np.minimum(above[:, 1:] + 1, above[:, :-1] + (letters != ord(letter)))
+        for place in range(width):
+            row[:, place + 1] = np.minimum(cheapest[:, place], row[:, place] + 1)
+    lengths = np.char.str_len(spelled)
+    distances: npt.NDArray[np.int64] = row[np.arange(len(vocabulary)), lengths]
+    return distances

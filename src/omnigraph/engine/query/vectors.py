@@ -1,0 +1,125 @@
+"""The rows whose vectors lie closest to one.
+
+Distances are squared L2, which order as L2 does. The storage names candidates, by looking at every
+vector or with the help of an index; distances are then computed anew in double precision, so that
+the order and the scores do not depend on how a row was found. Equal distances go by id.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine import filters
+from omnigraph.storage.tables import Handle, Nearest, ScanRequest, Tables
+
+IDS_PER_FILTER_MAX: Final = 500
+"""A filter with more is split: the time to parse it grows faster than its length."""
+
+IDS_LOOKED_UP_MAX: Final = 5_000
+"""More rows than these are found faster by reading all."""
+
+EXTRA: Final = 8
+"""How many more rows are asked for than are wanted, for those at equal distance."""
+
+ROUNDING: Final = 1e-4
+"""How far a distance in single precision may be off, relatively."""
+
+ROWS_PER_PARTITION: Final = 4_096
+"""How many vectors share a partition of an index."""
+
+PROBED_SHARE: Final = 0.2
+"""The share of partitions that is looked into; benchmarks/search.py measures what that finds."""
+
+PROBES_MIN: Final = 20
+
+Found: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.float64]]"
+
+
+def partition_count(row_count: int) -> int:
+    """How many partitions an index over so many vectors has. One is as exact as none."""
+    return max(1, row_count // ROWS_PER_PARTITION)
+
+
+def probe_count(row_count: int) -> int:
+    return max(PROBES_MIN, math.ceil(partition_count(row_count) * PROBED_SHARE))
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of one column of a table."""
+
+    tables: Tables
+    handle: Handle
+    column: str
+
+    def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
+        """Ask the storage. More is asked for until none is left at the distance of the last."""
+        if keep <= 0 or not self.handle.row_count:
+            return _nothing()
+        wanted = keep + EXTRA
+        while True:
+            rows = self.tables.read(self.handle, self._request(vector, where, wanted))
+            ids, distances = self._measure(rows, vector)
+            if len(rows) < wanted:
+                return ids, distances
+            last = np.partition(distances, keep - 1)[keep - 1]
+            if distances.max() > last * (1 + ROUNDING):
+                return ids, distances
+            wanted *= 4
+
+    def among(self, vector: Sequence[float], where: str | None, ids: "pa.Array[Any]") -> Found:
+        """Measure these rows only."""
+        parts = [self._measure(rows, vector) for rows in self._read_ids(where, ids.unique())]
+        found = [_nothing(), *parts]
+        return (
+            pa.concat_arrays([each for each, _ in found]),
+            np.concatenate([each for _, each in found]),
+        )
+
+    def all(self, vector: Sequence[float], where: str | None) -> Found:
+        rows = self.tables.read(self.handle, ScanRequest(("id", self.column), where))
+        return self._measure(rows, vector)
+
+    def _request(self, vector: Sequence[float], where: str | None, limit: int) -> ScanRequest:
+        near = Nearest(self.column, tuple(vector), limit, probes=probe_count(self.handle.row_count))
+        return ScanRequest(columns=("id", self.column), where=where, nearest=near)
+
+    def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
+        columns = ("id", self.column)
+        if len(ids) > IDS_LOOKED_UP_MAX:
+            with self.tables.scan(self.handle, ScanRequest(columns, where)) as batches:
+                for batch in batches:
+                    rows = pa.Table.from_batches([batch])
+                    yield rows.filter(pc.is_in(rows["id"], value_set=ids))
+            return
+        for start in range(0, len(ids), IDS_PER_FILTER_MAX):
+            some = id_in(ids.slice(start, IDS_PER_FILTER_MAX))
+            yield self.tables.read(self.handle, ScanRequest(columns, both(where, some)))
+
+    def _measure(self, rows: pa.Table, vector: Sequence[float]) -> Found:
+        present = rows.filter(rows[self.column].is_valid())
+        held = pc.list_flatten(present[self.column]).to_numpy().astype(np.float64)
+        wanted = np.asarray(vector, dtype=np.float32).astype(np.float64)
+        apart = held.reshape(len(present), len(vector)) - wanted
+        # Summed exactly: vectors that differ in the order of their numbers are equally far.
+        distances = np.array([math.fsum(each) for each in (apart * apart).tolist()])
+        return present["id"].combine_chunks().cast(pa.string()), distances
+
+
+def _nothing() -> Found:
+    return pa.array([], pa.string()), np.empty(0)
+
+
+def id_in(ids: "pa.Array[Any]") -> str:
+    return filters.one_of("id", STRING, ids.to_pylist())
+
+
+def both(left: str | None, right: str) -> str:
+    return right if left is None else f"({left}) AND ({right})"

@@ -1,0 +1,86 @@
+"""What we believe of Lance's full-text index: how it cuts, stems and folds. We scan as it does."""
+
+from collections import defaultdict
+from itertools import product
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset
+from lance.query import MatchQuery
+
+from omnigraph.engine.query.analysis import term_of, terms_of
+from omnigraph.engine.query.stemming import stem
+
+ROOTS = (
+    *("gener", "commun", "arsen", "past", "univers", "later", "emerg", "organ", "inter", "hop"),
+    *("nation", "happy", "relat", "agree", "plaster", "siz", "fall", "hiss", "add", "err", "sky"),
+    *("technolog", "even", "d", "t", "sens", "electric", "proceed", "news", "boy", "cry", "ad"),
+)
+SUFFIXES = (
+    *("", "s", "es", "ies", "ied", "ed", "edly", "ing", "ingly", "eed", "eedly", "y", "ying", "ly"),
+    *("tional", "ization", "ator", "alism", "fulness", "ousness", "iveness", "biliti", "ogi"),
+    *("ogist", "lessly", "alize", "icate", "ical", "ful", "ness", "ative", "ement", "ment", "ion"),
+    *("ance", "ible", "ism", "ate", "ous", "ize", "er", "ic", "e", "ll", "l", "al"),
+)
+ODD = (
+    *("straße", "Strasse", "naïve", "NAIVE", "Ærø", "aero", "foo_bar", "don't", "x" * 40, "é" * 20),
+    *("x" * 39, "й", "и", "①", "1", "²", "ﬁne", "fine", "İstanbul", "istanbul", "½", "日本語"),
+    *(
+        "Łódź",
+        "lodz",
+        "café",
+        "cafe",
+        "cafe\u0301",
+        "a1b2",
+        "Ⅳ",
+        "iv",
+        "the",
+        "The",
+        "this",
+        "their",
+    ),
+    *("not", "no", "very", "being", "having", "ours", "theirs", "because", "re", "doing", "does"),
+)
+
+
+def indexed(texts: list[str], place: Path) -> LanceDataset:
+    rows = pa.table({"place": list(range(len(texts))), "text": texts})
+    dataset = lance.write_dataset(rows, place)
+    dataset.create_scalar_index("text", "INVERTED")
+    return dataset
+
+
+def found(dataset: LanceDataset, query: str) -> set[object]:
+    scanner = dataset.scanner(
+        columns=["place"],
+        full_text_query=MatchQuery(query, "text"),
+        disable_scoring_autoprojection=True,
+    )
+    return set(scanner.to_table()["place"].to_pylist())
+
+
+def test_words_have_the_same_stem_for_lance_as_for_us(tmp_path: Path) -> None:
+    words = sorted({root + suffix for root, suffix in product(ROOTS, SUFFIXES)})
+    dataset = indexed(words, tmp_path)
+    classes: dict[str, set[object]] = defaultdict(set)
+    for place, word in enumerate(words):
+        classes[stem(word)].add(place)
+    statistics = dataset.stats.index_stats("text_idx")["indices"][0]
+    assert statistics["num_tokens"] == len(classes)
+    several = [each for each in classes.values() if len(each) > 2][::3]
+    assert len(several) > 30
+    for places in several:
+        assert found(dataset, words[min(map(int, map(str, places)))]) == places
+
+
+def test_texts_are_cut_and_folded_by_lance_as_by_us(tmp_path: Path) -> None:
+    dataset = indexed(list(ODD), tmp_path)
+    for query in ODD:
+        terms = set(terms_of(query))
+        ours = {place for place, text in enumerate(ODD) if terms & set(terms_of(text))}
+        assert found(dataset, query) == ours, query
+
+
+def test_a_word_without_meaning_is_no_term() -> None:
+    assert [each for each in ("the", "Theirs", "fox", "", "x" * 40) if term_of(each)] == ["fox"]

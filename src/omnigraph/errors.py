@@ -15,6 +15,9 @@
     │   ├── BranchNameInvalid     no branch can have that name
     │   ├── KeyInvalid            a value cannot be (part of) the identity of a node
     │   ├── ConfigInvalid         the operator's configuration cannot be used
+    │   ├── PolicyInvalid         a policy cannot be used as it stands
+    │   ├── RequestInvalid        a request to the server makes no sense
+    │   ├── KeyReused             an idempotency key came back with another request
     │   ├── NotConfirmed          something would be destroyed, and nobody said yes
     │   ├── OpenedReadOnly        a write was asked of a graph opened for reading
     │   ├── NotAMutation          a query that only reads was asked to change the graph
@@ -32,6 +35,9 @@
     │   ├── BranchNotFound        the graph has no branch of that name
     │   ├── TableUnknown          the snapshot shows no table of that key
     │   ├── OperationNotFound     no pending write and no recovery has that id
+    │   ├── GraphNotServed        the server has no graph of that name
+    │   ├── StoredQueryNotFound   the server has no stored query of that name, or hides it
+    │   ├── JobNotFound           the graph has no job of that id
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
@@ -39,6 +45,7 @@
     │   ├── KeyConflict           rows that were to be new exist already
     │   ├── UpdateRefused         the manifest already says something that excludes the change
     │   ├── Contention            other writers kept winning; nothing of ours took effect
+    │   ├── AlreadyDone           a write with the same idempotency key was there first
     │   ├── Fenced                somebody recovered our operation; it must not go on
     │   ├── DriftFound            a table moved by something other than us
     │   ├── LeaseHeld             another process writes that table
@@ -77,7 +84,12 @@
     │   ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
     │   └── TableCorrupt          files a table names are missing or cannot be read
     ├── AccessError           you may not; ask somebody who may
-    │   └── Forbidden             the policy does not let this actor do this
+    │   ├── Unauthorized          no token, or one the server does not know
+    │   ├── Forbidden             the policy does not let this actor do this
+    │   └── TooManyRequests       this actor has too much under way; try again later
+    ├── ServerFailure         the server did not answer as it should; ask again
+    │   ├── ServerUnreachable     no answer came
+    │   └── ServerAnswerInvalid   an answer came that cannot be understood
     └── OutcomeUnknown        work may still become visible; look before trying again
 
 The class says the remedy, `code` says the cause, and the facts are fields: nobody reads a message
@@ -160,6 +172,17 @@ class Code(StrEnum):
     EMBEDDER_MISSING = "embedder_missing"
     EMBEDDING_MODEL_MISMATCH = "embedding_model_mismatch"
     EMBEDDING_FAILED = "embedding_failed"
+    POLICY_INVALID = "policy_invalid"
+    REQUEST_INVALID = "request_invalid"
+    KEY_REUSED = "key_reused"
+    GRAPH_NOT_SERVED = "graph_not_served"
+    STORED_QUERY_NOT_FOUND = "stored_query_not_found"
+    JOB_NOT_FOUND = "job_not_found"
+    ALREADY_DONE = "already_done"
+    UNAUTHORIZED = "unauthorized"
+    TOO_MANY_REQUESTS = "too_many_requests"
+    SERVER_UNREACHABLE = "server_unreachable"
+    SERVER_ANSWER_INVALID = "server_answer_invalid"
 
 
 class Finding(Protocol):
@@ -320,6 +343,33 @@ class ConfigInvalid(InputError):
         self.path = path
         self.reason = reason
         super().__init__(f"{path}: {reason}")
+
+
+class PolicyInvalid(InputError):
+    """A policy, or a file of cases for one, cannot be used as it stands."""
+
+    code = Code.POLICY_INVALID
+
+    def __init__(self, name: str, *, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(f"policy {name}: {reason}")
+
+
+class RequestInvalid(InputError):
+    """A request was understood, and makes no sense."""
+
+    code = Code.REQUEST_INVALID
+
+
+class KeyReused(InputError):
+    """The idempotency key was used for another request before. Choose a new one."""
+
+    code = Code.KEY_REUSED
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"the idempotency key {key!r} was used for another request before")
 
 
 class NotConfirmed(InputError):
@@ -541,6 +591,36 @@ class OperationNotFound(NotFoundError):
         super().__init__(f"no unfinished write {operation_id!r} is known")
 
 
+class GraphNotServed(NotFoundError):
+    """The server has no graph of that name, or keeps it back because it is broken."""
+
+    code = Code.GRAPH_NOT_SERVED
+
+    def __init__(self, graph_id: str) -> None:
+        self.graph_id = graph_id
+        super().__init__(f"graph '{graph_id}' not found")
+
+
+class StoredQueryNotFound(NotFoundError):
+    """The server has no stored query of that name, or does not let this actor know."""
+
+    code = Code.STORED_QUERY_NOT_FOUND
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"stored query '{name}' not found")
+
+
+class JobNotFound(NotFoundError):
+    """The graph has no job of that id."""
+
+    code = Code.JOB_NOT_FOUND
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"job '{job_id}' not found")
+
+
 class CommitNotFound(NotFoundError):
     """No branch's history holds that commit."""
 
@@ -589,6 +669,17 @@ class Contention(ConflictError):
         super().__init__(
             f"branch {branch!r} is busy: {attempts} attempts to publish were overtaken"
         )
+
+
+class AlreadyDone(ConflictError):
+    """A write with the same idempotency key is on the branch; its result is the answer."""
+
+    code = Code.ALREADY_DONE
+
+    def __init__(self, key: str, *, commit_id: str) -> None:
+        self.key = key
+        self.commit_id = commit_id
+        super().__init__(f"the write with key {key!r} was done already, as commit {commit_id}")
 
 
 class HeadMoved(ConflictError):
@@ -1026,6 +1117,16 @@ class AccessError(OmnigraphError):
     """You may not. Nothing was done; ask somebody who may, or to be allowed to."""
 
 
+class Unauthorized(AccessError):
+    """There was no token, or one the server does not know."""
+
+    code = Code.UNAUTHORIZED
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class Forbidden(AccessError):
     """The policy does not let this actor do this."""
 
@@ -1037,6 +1138,45 @@ class Forbidden(AccessError):
         self.branch = branch
         where = "" if branch is None else f" on branch {branch!r}"
         super().__init__(f"{actor or 'nobody'} may not {action}{where}")
+
+
+class TooManyRequests(AccessError):
+    """The actor has too much under way. Nothing was done; try again later."""
+
+    code = Code.TOO_MANY_REQUESTS
+
+    def __init__(self, actor: str, *, limit: str, retry_after_s: int) -> None:
+        self.actor = actor
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+        super().__init__(f"{actor} has more than {limit} under way; try again in {retry_after_s} s")
+
+
+class ServerFailure(OmnigraphError):
+    """The server did not answer as it should. Asking again with the same key does nothing twice."""
+
+
+class ServerUnreachable(ServerFailure):
+    """No answer came."""
+
+    code = Code.SERVER_UNREACHABLE
+
+    def __init__(self, url: str, *, reason: str) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(f"no answer from {url}: {reason}")
+
+
+class ServerAnswerInvalid(ServerFailure):
+    """An answer came, and it is not one of ours."""
+
+    code = Code.SERVER_ANSWER_INVALID
+
+    def __init__(self, url: str, *, status: int, reason: str) -> None:
+        self.url = url
+        self.status = status
+        self.reason = reason
+        super().__init__(f"{url} answered {status}: {reason}")
 
 
 class OutcomeUnknown(OmnigraphError):

@@ -46,7 +46,7 @@ def test_the_document_has_both_generations_of_names(capsys: pytest.CaptureFixtur
     document = json.loads(capsys.readouterr().out)
     graph = omnigraph.open("g.omni")
     assert document.pop("uri") == graph.uri
-    assert document.pop("commit") == graph.commits("rev")[0].id
+    assert document.pop("commit")["graph_commit_id"] == graph.commits("rev")[0].id
     assert document == {
         "branch": "rev",
         "base_branch": "main",

@@ -18,10 +18,11 @@ from omnigraph.cli.commands import (
     mutate,
     recovery,
     schema,
+    serve,
     snapshot,
 )
 from omnigraph.cli.exits import Exit, exit_for
-from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
+from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.render import print_error, print_line, print_note
 from omnigraph.errors import OmnigraphError
 
@@ -45,6 +46,7 @@ app.add_typer(recovery.app, name="recovery")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")
+app.command("serve")(serve.serve)
 
 DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("query", "lint"), ("lint",)),
@@ -84,7 +86,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
     error_format = ErrorFormat.TEXT
     try:
-        settings, rest = split_globals(arguments)
+        # To whoever serves graphs, --graph is another flag: it names each of them and its place.
+        is_serve = list(arguments[:1]) == ["serve"]
+        settings, rest = (Globals(), list(arguments)) if is_serve else split_globals(arguments)
         error_format = settings.errors
         app(_modernise(rest), prog_name="omnigraph", obj=settings)
     except OmnigraphError as error:

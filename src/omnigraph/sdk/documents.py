@@ -75,7 +75,7 @@ def mutation_document(result: MutationResult) -> JsonObject:
         "affected_nodes": result.affected_nodes,
         "affected_edges": result.affected_edges,
         "actor_id": result.actor,
-        "commit": None if result.commit is None else result.commit.id,
+        "commit": None if result.commit is None else commit_document(result.commit),
     }
 
 
@@ -104,7 +104,7 @@ def load_document(result: LoadResult) -> JsonObject:
         "nodes": nodes,
         "edges": edges,
         "total_entities": sum(result.counts.values()),
-        "commit": None if result.commit is None else result.commit.id,
+        "commit": None if result.commit is None else commit_document(result.commit),
         "actor_id": result.actor,
     }
 

@@ -1,0 +1,56 @@
+"""`omnigraph serve`, and `omnigraph-server`: graphs over HTTP."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    *,
+    graph: Annotated[
+        list[str] | None,
+        typer.Option(help="ID=URI: a graph to serve. Give it as often."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A server.yaml.")] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="ID=FILE: the policy of a graph.")
+    ] = None,
+    queries: Annotated[
+        list[str] | None, typer.Option(help="ID=DIR: the stored queries of a graph.")
+    ] = None,
+    bind: Annotated[str | None, typer.Option(help="ADDRESS:PORT; 127.0.0.1:8080 if none.")] = None,
+    unauthenticated: Annotated[
+        bool, typer.Option("--unauthenticated", help="Serve everybody, when there are no tokens.")
+    ] = False,
+    require_all_graphs: Annotated[
+        bool, typer.Option("--require-all-graphs", help="Refuse to start without one of them.")
+    ] = False,
+) -> None:
+    """Serve graphs over HTTP, until told to stop.
+
+    Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its siblings. SIGHUP reads tokens,
+    policies, stored queries and graphs again.
+    """
+    from omnigraph.server.run import serve as run_server
+    from omnigraph.server.settings import Flags
+
+    run_server(
+        Flags(
+            config=config,
+            graphs=tuple(graph or ()),
+            policies=tuple(policy or ()),
+            queries=tuple(queries or ()),
+            bind=bind,
+            unauthenticated=unauthenticated,
+            require_all_graphs=require_all_graphs,
+        )
+    )
+
+
+def main() -> None:
+    """The command `omnigraph-server`."""
+    from omnigraph.cli.app import run
+
+    sys.exit(run(["serve", *sys.argv[1:]]))

@@ -1,0 +1,97 @@
+"""The application: routes, the one table of errors, and what every answer carries."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Path, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response
+
+import omnigraph
+from omnigraph.errors import OmnigraphError
+from omnigraph.server.guard import State
+from omnigraph.server.observing import Observer
+from omnigraph.server.problems import problem
+from omnigraph.server.routes import branches, flat, reading, writing
+from omnigraph.server.serving import Host
+
+ROUTERS = (reading.router, writing.router, branches.router)
+
+
+def build_app(host: Host) -> FastAPI:
+    app = FastAPI(
+        title="Omnigraph API",
+        version=omnigraph.__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.host = host
+    app.include_router(flat.router)
+    for router in ROUTERS:
+        app.include_router(
+            router, prefix="/graphs/{graph_id}", dependencies=[Depends(_declare_graph_id)]
+        )
+        # A server of one graph answers to the short addresses of old, too.
+        app.include_router(router, include_in_schema=False)
+    app.add_exception_handler(OmnigraphError, _answer_error)
+    app.add_exception_handler(RequestValidationError, _answer_unreadable)
+    app.add_exception_handler(HTTPException, _answer_refusal)
+    app.add_middleware(Observer)
+    _describe(app, host)
+    return app
+
+
+def _declare_graph_id(
+    graph_id: Annotated[str, Path(description="Which graph.", pattern="^[A-Za-z0-9-]{1,64}$")],
+) -> None:
+    """Only so that the document mentions it."""
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    assert isinstance(error, OmnigraphError)
+    return problem(error)
+
+
+async def _answer_unreadable(request: Request, error: Exception) -> Response:
+    """400 for what is not JSON, 415 for what does not claim to be, 422 for another shape."""
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return PlainTextResponse("the body is not JSON", 400)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    about_body = any(each["loc"][:1] == ("body",) for each in found)
+    if about_body and not (kind.endswith(("/json", "+json"))):
+        return PlainTextResponse("the body must be application/json", 415)
+    lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
+    return PlainTextResponse("\n".join(lines), 422)
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    """Unknown routes and methods get no body; what was refused half read gets a line of text."""
+    assert isinstance(error, HTTPException)
+    if error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        return Response(status_code=error.status_code, headers=error.headers)
+    return PlainTextResponse(error.detail, error.status_code, error.headers)
+
+
+def _describe(app: FastAPI, host: Host) -> None:
+    """The security scheme has a fixed name, and is left out where nobody is asked for a token."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generate()
+        if host.current.state is State.OPEN:
+            document.get("components", {}).pop("securitySchemes", None)
+            document.pop("security", None)
+        else:
+            schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["bearer_token"] = {"type": "http", "scheme": "bearer"}
+            document["security"] = [{"bearer_token": []}]
+            document["paths"]["/healthz"]["get"]["security"] = []
+        return document
+
+    # FastAPI's own way to change the document.
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,181 @@
+"""One request: who asks, of which graph, with how large a body.
+
+The order is fixed: the token, then the graph, then the policy, then admission, then the engine.
+Nothing of the body is read for somebody the server does not know.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final
+
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from omnigraph.ids import BranchName
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.serving import Host, Served, Serving
+from omnigraph.server.settings import Limits
+
+IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
+KEY: Final = "Idempotency-Key"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request whose sender is known, and what it is about."""
+
+    host: Host
+    serving: Serving
+    served: Served
+    actor: str | None
+    request: Request
+
+    @property
+    def graph(self) -> LocalGraph:
+        return self.served.graph
+
+    def check(
+        self, action: Action, branch: str | None = None, *, target: str | None = None
+    ) -> None:
+        """Ask the policy at the boundary. Raises Forbidden."""
+        self.served.guard(
+            self.actor,
+            action,
+            None if branch is None else BranchName(branch),
+            None if target is None else BranchName(target),
+        )
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Raises TooManyRequests."""
+        size = getattr(self.request.state, "body_bytes", 0)
+        with self.host.admission.admitted(self.actor, size):
+            yield
+
+
+def _find_asked(request: Request) -> Asked:
+    asked = request.state.asked
+    assert isinstance(asked, Asked)
+    return asked
+
+
+Ask = Annotated[Asked, Depends(_find_asked)]
+
+
+def find_host(request: Request) -> Host:
+    host = request.app.state.host
+    assert isinstance(host, Host)
+    return host
+
+
+Hosted = Annotated[Host, Depends(find_host)]
+
+
+class LimitedRequest(Request):
+    """Reads its body in pieces, counts them, and does not wait for ever."""
+
+    def __init__(self, request: Request, limits: Limits, bytes_max: int) -> None:
+        super().__init__(request.scope, request.receive)
+        self._limits = limits
+        self._bytes_max = bytes_max
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            self._body = b"".join([piece async for piece in self.pieces(self._bytes_max)])
+        return self._body
+
+    async def pieces(self, bytes_max: int) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises HTTPException for too much of it, or too little."""
+        declared = self.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > bytes_max:
+            raise HTTPException(413, f"the body is larger than {bytes_max} bytes")
+        count = 0
+        stream = self.stream()
+        while True:
+            try:
+                async with asyncio.timeout(self._limits.body_timeout_s):
+                    piece = await anext(stream)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise HTTPException(408, "the body did not arrive in time") from None
+            count += len(piece)
+            self.state.body_bytes = count
+            if count > bytes_max:
+                raise HTTPException(413, f"the body is larger than {bytes_max} bytes")
+            yield piece
+
+    async def json(self) -> Any:
+        """Raises JSONDecodeError; HTTPException for text that is no text."""
+        if not hasattr(self, "_json"):
+            self._json = parse_json(await self.body())
+        return self._json
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises JSONDecodeError, HTTPException."""
+    try:
+        text = body.decode("utf-8")
+        found = json.loads(text)
+        # Half of a surrogate pair can be spelled in JSON, and cannot be stored.
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError:
+        raise
+    except UnicodeError:
+        raise HTTPException(400, "the body is not UTF-8 text") from None
+    except (RecursionError, ValueError):
+        raise HTTPException(
+            400, "the body is nested too deeply or holds a number too long"
+        ) from None
+    return found
+
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ServerRoute(APIRoute):
+    """A route about the server itself; it sees to tokens on its own."""
+
+    def get_route_handler(self) -> Handler:
+        original = super().get_route_handler()
+
+        async def limited(request: Request) -> Response:
+            limits = find_host(request).current.settings.limits
+            return await original(LimitedRequest(request, limits, limits.body_bytes))
+
+        return limited
+
+
+class GraphRoute(APIRoute):
+    """A route of one graph: somebody known asks, with a body that is not too large."""
+
+    is_load: ClassVar[bool] = False
+
+    def get_route_handler(self) -> Handler:
+        original = super().get_route_handler()
+        is_load = self.is_load
+
+        async def asked(request: Request) -> Response:
+            host = find_host(request)
+            serving = host.current
+            actor = serving.authenticate(request.headers.get("authorization"))
+            graph_id = request.path_params.get("graph_id")
+            if graph_id is None and len(serving.graphs) != 1:
+                raise HTTPException(404)  # short addresses are for a server of one graph
+            served = serving.find_graph(graph_id)
+            limits = serving.settings.limits
+            bytes_max = limits.load_body_bytes if is_load else limits.body_bytes
+            limited = LimitedRequest(request, limits, bytes_max)
+            request.state.asked = Asked(host, serving, served, actor, limited)
+            return await original(limited)
+
+        return asked
+
+
+class LoadRoute(GraphRoute):
+    is_load = True

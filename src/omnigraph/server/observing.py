@@ -1,0 +1,76 @@
+"""What every request leaves behind: an id, a line in the log, a count.
+
+A request's id is the caller's, if it looks like one, and is on every answer. An error that nobody
+foresaw is told in the log, with its trace; the caller learns the id and no more.
+"""
+
+import json
+import logging
+import re
+from contextvars import ContextVar
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from omnigraph.effects import REAL
+
+REQUEST_ID: Final = "X-Request-Id"
+_ACCEPTED: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+logger = logging.getLogger("omnigraph.server.requests")
+
+
+class Observer:
+    """Stands around the application, outside everything else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        identity = given if _ACCEPTED.fullmatch(given) else REAL.new_id()
+        request_id.set(identity)
+        started_ms = REAL.monotonic_ms()
+        status: list[int] = []
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status.append(message["status"])
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (REQUEST_ID.lower().encode(), identity.encode()),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except Exception:
+            logger.exception("request failed", extra={"facts": {"request_id": identity}})
+            if status:
+                raise  # half an answer is out; closing the connection is all that is left
+            await _answer_failure(tell, identity)
+        finally:
+            self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
+
+    def _record(self, scope: Scope, status: list[int], took_ms: int, identity: str) -> None:
+        route = scope.get("route")
+        facts: dict[str, Any] = {
+            "request_id": identity,
+            "method": scope["method"],
+            "route": getattr(route, "path", None),
+            "status": status[0] if status else None,
+            "took_ms": took_ms,
+        }
+        logger.info("request", extra={"facts": facts})
+
+
+async def _answer_failure(send: Send, identity: str) -> None:
+    body = {"error": "internal error", "code": "internal", "request_id": identity}
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

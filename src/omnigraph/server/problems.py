@@ -1,0 +1,139 @@
+"""Every error as an answer, in one table.
+
+The first line that fits wins, so what is special stands before what is general. A line without a
+code is a status that the closed set of codes has no word for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+
+from omnigraph import errors
+from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.errors import OmnigraphError
+from omnigraph.ids import TableKey, split_table_key
+from omnigraph.server.answers import JsonResponse
+from omnigraph.wire.causes import cause_document
+from omnigraph.wire.problems import WireCode
+
+Details = Callable[[OmnigraphError], JsonObject]
+
+
+def _nothing(error: OmnigraphError) -> JsonObject:  # noqa: ARG001 - a table entry
+    return {}
+
+
+def _fact(error: OmnigraphError, name: str) -> JsonValue:
+    facts = cause_document(error)["facts"]
+    assert isinstance(facts, dict)
+    return facts.get(name)
+
+
+def _manifest_conflict(error: OmnigraphError) -> JsonObject:
+    assert isinstance(error, errors.ExpectedVersionMismatch)
+    kind, name = split_table_key(TableKey(error.table_key))
+    return {
+        "manifest_conflict": {
+            "table_key": error.table_key,
+            "expected": error.expected,
+            "actual": error.actual,
+        },
+        "published_dataset_version_conflict": {
+            "entity_kind": kind,
+            "type_name": name,
+            "expected_published_dataset_version": error.expected,
+            "actual_published_dataset_version": error.actual,
+        },
+    }
+
+
+def _precondition(error: OmnigraphError) -> JsonObject:
+    expected, actual = _fact(error, "expected"), _fact(error, "actual")
+    return {"precondition_failure": {"expected": expected, "actual": actual}}
+
+
+def _key_conflict(error: OmnigraphError) -> JsonObject:
+    ids = _fact(error, "ids")
+    first = ids[0] if isinstance(ids, list) and ids else None
+    return {"key_conflict": {"type_name": _fact(error, "type_name"), "entity_id": first}}
+
+
+def _schema_locked(error: OmnigraphError) -> JsonObject:
+    return {"schema_locked": {"owner": _fact(error, "owner"), "age_ms": _fact(error, "age_ms")}}
+
+
+def _recovery_required(error: OmnigraphError) -> JsonObject:
+    return {"recovery_required": {"operation_id": _fact(error, "operation_id"), "action": "repair"}}
+
+
+def _outcome_unknown(error: OmnigraphError) -> JsonObject:
+    return {
+        "outcome_unknown": {
+            "operation_id": _fact(error, "operation_id"),
+            "commit_id": _fact(error, "commit_id"),
+        }
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    error: type[OmnigraphError]
+    status: int
+    code: WireCode | None
+    details: Details = _nothing
+    retryable: bool | None = None
+    """May the very same request succeed later?"""
+
+
+TABLE: Final = (
+    Line(errors.Unauthorized, 401, "unauthorized"),
+    Line(errors.Forbidden, 403, "forbidden"),
+    Line(errors.TooManyRequests, 429, "too_many_requests", retryable=True),
+    Line(errors.KeyReused, 409, "conflict", retryable=False),
+    Line(errors.InputError, 400, "bad_request"),
+    Line(errors.NotFoundError, 404, "not_found"),
+    Line(errors.HeadMoved, 412, None, _precondition),
+    Line(errors.ExpectedVersionMismatch, 409, "conflict", _manifest_conflict, retryable=True),
+    Line(errors.KeyConflict, 409, "conflict", _key_conflict, retryable=False),
+    Line(errors.SchemaLocked, 409, "conflict", _schema_locked, retryable=True),
+    Line(errors.DriftFound, 503, None, _recovery_required, retryable=False),
+    Line(errors.Contention, 409, "conflict", retryable=True),
+    Line(errors.LeaseHeld, 409, "conflict", retryable=True),
+    Line(errors.LeaseLost, 409, "conflict", retryable=True),
+    Line(errors.Fenced, 409, "conflict", retryable=True),
+    Line(errors.ConflictError, 409, "conflict", retryable=False),
+    Line(errors.OutcomeUnknown, 503, None, _outcome_unknown, retryable=True),
+    Line(errors.SidecarCorrupt, 503, None, _recovery_required, retryable=False),
+    Line(errors.SidecarTooNew, 503, None, _recovery_required, retryable=False),
+    Line(errors.InvariantViolated, 503, None, _recovery_required, retryable=False),
+    Line(OmnigraphError, 500, "internal"),
+)
+
+
+def line_for(error: OmnigraphError) -> Line:
+    return next(line for line in TABLE if isinstance(error, line.error))
+
+
+def problem_document(error: OmnigraphError) -> JsonObject:
+    """The body that tells of an error."""
+    line = line_for(error)
+    document: JsonObject = {"error": str(error)}
+    if line.code is not None:
+        document["code"] = line.code
+    document |= line.details(error)
+    if line.retryable is not None:
+        document["retryable"] = line.retryable
+    document["cause"] = cause_document(error)
+    return document
+
+
+def problem(error: OmnigraphError) -> Response:
+    line = line_for(error)
+    headers = {}
+    if isinstance(error, errors.TooManyRequests):
+        headers["Retry-After"] = str(error.retry_after_s)
+    if line.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JsonResponse(problem_document(error), status_code=line.status, headers=headers)

@@ -1,0 +1,1 @@
+"""The routes: parse, call, render. No route catches anything; `problems` has the one table."""

@@ -1,0 +1,39 @@
+"""What concerns the server and no graph in particular."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from omnigraph.errors import Forbidden
+from omnigraph.policy.actions import Action
+from omnigraph.policy.cedar import Question
+from omnigraph.server.answers import answer
+from omnigraph.server.asking import Hosted, ServerRoute
+from omnigraph.server.describe import READING
+from omnigraph.server.health import health_document
+from omnigraph.wire.replies import GraphsReply, HealthReply
+
+router = APIRouter(route_class=ServerRoute)
+
+
+@router.get("/healthz", operation_id="health", response_model=HealthReply)
+def health() -> Response:
+    """Is anybody there?"""
+    return answer(health_document())
+
+
+@router.get("/graphs", operation_id="listGraphs", response_model=GraphsReply, responses=READING)
+def list_graphs(host: Hosted, request: Request) -> Response:
+    """The graphs that are served. Needs a policy for the server that allows it."""
+    serving = host.current
+    actor = serving.authenticate(request.headers.get("authorization"))
+    question = Question(actor, Action.GRAPH_LIST)
+    if not serving.has_server_policy or not serving.guard.allows(question):
+        raise Forbidden(actor, action=Action.GRAPH_LIST, branch=None)
+    return answer(
+        {
+            "graphs": [
+                {"graph_id": each.id, "uri": each.graph.uri}
+                for each in sorted(serving.graphs.values(), key=lambda served: served.id)
+            ]
+        }
+    )

@@ -1,0 +1,81 @@
+"""What a graph is and was: snapshots, commits, its schema."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from omnigraph.errors import RequestInvalid
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.documents import commit_document, snapshot_document
+from omnigraph.server.answers import answer
+from omnigraph.server.asking import Ask, GraphRoute
+from omnigraph.server.describe import READING
+from omnigraph.server.health import health_document
+from omnigraph.wire.replies import (
+    CommitReply,
+    CommitsReply,
+    HealthReply,
+    SchemaReply,
+    SnapshotReply,
+)
+
+router = APIRouter(route_class=GraphRoute, responses=READING)
+
+Branch = Annotated[str | None, Query(description="Which branch; main if none.")]
+
+
+@router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
+def graph_health(asked: Ask) -> Response:
+    """Is this graph served, and by which version?"""
+    asked.check(Action.READ)
+    return answer(health_document())
+
+
+@router.get("/snapshot", operation_id="cluster_getSnapshot", response_model=SnapshotReply)
+def snapshot(
+    asked: Ask,
+    branch: Branch = None,
+    commit: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
+    version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+) -> Response:
+    """The version and row count of every table, on a branch, at a commit or at a version."""
+    if commit is None:
+        asked.check(Action.READ, parse_branch(branch or MAIN))
+    else:
+        asked.check(Action.READ, asked.graph.commit(commit).branch)
+    if commit is not None and (branch is not None or version is not None):
+        raise RequestInvalid("a commit says which branch and version it is on; name it alone")
+    return answer(snapshot_document(asked.graph.snapshot(branch, commit=commit, version=version)))
+
+
+@router.get("/commits", operation_id="cluster_listCommits", response_model=CommitsReply)
+def list_commits(
+    asked: Ask,
+    branch: Branch = None,
+    actor: Annotated[str | None, Query(description="Only theirs; nobody's if empty.")] = None,
+    since: Annotated[
+        int | None, Query(description="Microseconds since the epoch.", ge=0, le=2**63 - 1)
+    ] = None,
+    limit: Annotated[int | None, Query(ge=0, le=2**31)] = None,
+) -> Response:
+    """The history of a branch, newest first."""
+    name = parse_branch(branch or MAIN)
+    asked.check(Action.READ, name)
+    found = asked.graph.commits(name, actor=actor, since_us=since, limit=limit)
+    return answer({"commits": [commit_document(each) for each in found]})
+
+
+@router.get("/commits/{commit_id}", operation_id="cluster_getCommit", response_model=CommitReply)
+def show_commit(asked: Ask, commit_id: str) -> Response:
+    """One commit, whatever branch it is on."""
+    asked.check(Action.READ)
+    return answer(commit_document(asked.graph.commit(commit_id)))
+
+
+@router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)
+def show_schema(asked: Ask) -> Response:
+    """The schema in force, as it was written."""
+    asked.check(Action.READ)
+    return answer({"schema_source": asked.graph.schema_source})

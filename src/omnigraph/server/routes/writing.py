@@ -1,0 +1,100 @@
+"""Small writes: mutations, and rows of one type."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from starlette.responses import Response
+
+from omnigraph.engine.mutate import MutationResult
+from omnigraph.errors import RequestInvalid
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.documents import mutation_document
+from omnigraph.server.answers import answer, deprecate
+from omnigraph.server.asking import IF_COMMIT, Ask, Asked, GraphRoute
+from omnigraph.server.describe import WRITING
+from omnigraph.wire.replies import MutationReply
+from omnigraph.wire.requests import MutateRequest, RowsDeleteRequest, RowsRequest
+
+router = APIRouter(route_class=GraphRoute, responses=WRITING)
+
+IfCommit = Annotated[
+    str, Header(alias=IF_COMMIT, description="The commit that must be the head of the branch.")
+]
+
+
+def check_unconditional(asked: Asked) -> None:
+    """A condition on a route that does not look at it would be silently ignored."""
+    if asked.request.headers.get(IF_COMMIT) is not None:
+        raise RequestInvalid(f"{IF_COMMIT} is for the routes that end in /if-graph-commit")
+
+
+@router.post("/mutate", operation_id="cluster_mutate", response_model=MutationReply)
+def mutate(asked: Ask, body: MutateRequest) -> Response:
+    """Run the inserts, updates or deletes of a query, as one commit or not at all."""
+    check_unconditional(asked)
+    return answer(mutation_document(run_mutation(asked, body)))
+
+
+@router.post(
+    "/mutate/if-graph-commit",
+    operation_id="cluster_mutateIfGraphCommit",
+    response_model=MutationReply,
+)
+def mutate_if_commit(asked: Ask, body: MutateRequest, if_commit: IfCommit) -> Response:
+    """The same, if a certain commit is still the head of the branch."""
+    return answer(mutation_document(run_mutation(asked, body, if_commit)))
+
+
+@router.post(
+    "/change", operation_id="cluster_change", response_model=MutationReply, deprecated=True
+)
+def change(asked: Ask, body: MutateRequest) -> Response:
+    """The old name of mutate."""
+    check_unconditional(asked)
+    return deprecate(answer(mutation_document(run_mutation(asked, body))), "/change")
+
+
+def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None) -> MutationResult:
+    branch = parse_branch(body.branch or MAIN)
+    asked.check(Action.CHANGE, branch)
+    with asked.admitted():
+        return asked.graph.mutate(
+            body.query,
+            name=body.name,
+            params=body.params,
+            branch=branch,
+            actor=asked.actor,
+            if_commit=if_commit,
+        )
+
+
+@router.post("/rows", operation_id="cluster_writeRows", response_model=MutationReply)
+def write_rows(
+    asked: Ask,
+    body: RowsRequest,
+    if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
+) -> Response:
+    """Write rows of one node or edge type, all or none."""
+    branch = parse_branch(body.branch or MAIN)
+    asked.check(Action.CHANGE, branch)
+    write = asked.graph.insert if body.existing == "refuse" else asked.graph.upsert
+    with asked.admitted():
+        result = write(body.type, body.rows, branch=branch, actor=asked.actor, if_commit=if_commit)
+    return answer(mutation_document(result))
+
+
+@router.post("/rows/delete", operation_id="cluster_deleteRows", response_model=MutationReply)
+def delete_rows(
+    asked: Ask,
+    body: RowsDeleteRequest,
+    if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
+) -> Response:
+    """Delete rows by id, nodes together with their edges."""
+    branch = parse_branch(body.branch or MAIN)
+    asked.check(Action.CHANGE, branch)
+    with asked.admitted():
+        result = asked.graph.delete(
+            body.type, body.ids, branch=branch, actor=asked.actor, if_commit=if_commit
+        )
+    return answer(mutation_document(result))

@@ -1,0 +1,173 @@
+"""The graphs a server has open, and the rules it serves them by.
+
+A `Serving` is a value: a request takes the current one and keeps it. A reload makes another one and
+puts it in place; whatever cannot be read leaves the old one where it is. Graphs stay open across
+reloads, and their gates follow the new policy at once.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from omnigraph.engine.opening import open_graph
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
+from omnigraph.policy.bundle import parse_bundle
+from omnigraph.policy.cedar import Policy
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.admission import Admission
+from omnigraph.server.guard import Guard, State, find_state
+from omnigraph.server.settings import (
+    GRAPH_ID,
+    RESERVED,
+    Flags,
+    GraphSettings,
+    ServerSettings,
+    read_settings,
+)
+from omnigraph.server.tokens import Tokens, read_tokens
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One graph that answers."""
+
+    id: str
+    graph: LocalGraph
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    generation: int
+    settings: ServerSettings
+    state: State
+    tokens: Tokens
+    guard: Guard
+    """For what concerns the server itself."""
+    has_server_policy: bool
+    graphs: Mapping[str, Served]
+    quarantined: Mapping[str, str]
+    """Graphs that could not be opened, and why."""
+
+    def authenticate(self, header: str | None) -> str | None:
+        """Who asks. Raises Unauthorized."""
+        # Where nobody is known a token says nothing.
+        return None if self.state is State.OPEN else self.tokens.resolve(header)
+
+    def find_graph(self, graph_id: str | None) -> Served:
+        """A graph by its id; the only one if none is given. Raises GraphNotServed."""
+        if graph_id is None:
+            return next(iter(self.graphs.values()))
+        if not GRAPH_ID.fullmatch(graph_id) or graph_id in RESERVED:
+            raise RequestInvalid(f"{graph_id!r} cannot be the id of a graph")
+        found = self.graphs.get(graph_id)
+        if found is None:
+            raise GraphNotServed(graph_id)
+        return found
+
+
+class Host:
+    """Holds what is served now, and makes what is served next."""
+
+    def __init__(self, flags: Flags, environment: Mapping[str, str]) -> None:
+        """Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if
+        every graph is required.
+        """
+        self._flags = flags
+        self._environment = environment
+        self._open: dict[tuple[str, frozenset[tuple[str, str]]], tuple[LocalGraph, Guard]] = {}
+        self._lock = Lock()
+        self.current = self._build(generation=1)
+        self.admission = Admission(self.current.settings.limits)
+
+    def reload(self) -> Serving:
+        """Read the whole configuration again. Raises as the constructor; then nothing changes."""
+        with self._lock:
+            serving = self._build(generation=self.current.generation + 1)
+            self.current = serving
+            self.admission.limits = serving.settings.limits
+            return serving
+
+    def try_reload(self) -> None:
+        """The same, for a caller that nobody listens to: a refusal is told in the log."""
+        try:
+            serving = self.reload()
+        except OmnigraphError as error:
+            logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
+        else:
+            logger.info("configuration %d is in force", serving.generation)
+
+    def _build(self, generation: int) -> Serving:
+        settings = read_settings(self._flags, self._environment)
+        tokens = read_tokens(self._environment)
+        policies = {
+            name: _read_policy(each.policy, graph_id=name)
+            for name, each in settings.graphs.items()
+            if each.policy is not None
+        }
+        server_policy = None
+        if settings.server_policy is not None:
+            server_policy = _read_policy(settings.server_policy, graph_id=None)
+        state = find_state(
+            has_tokens=bool(tokens),
+            has_policy=bool(policies) or server_policy is not None,
+            unauthenticated=settings.unauthenticated,
+        )
+        graphs: dict[str, Served] = {}
+        quarantined: dict[str, str] = {}
+        for name, each in settings.graphs.items():
+            try:
+                graph, guard = self._graph(each, state, policies.get(name))
+            except OmnigraphError as error:
+                if settings.require_all_graphs:
+                    raise
+                logger.warning("graph %s is kept back: %s", name, error)
+                quarantined[name] = str(error)
+            else:
+                graphs[name] = Served(name, graph, guard)
+        if not graphs:
+            reasons = "; ".join(quarantined.values())
+            raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")
+        # Everything could be read: from here on the new rules hold, for requests under way too.
+        for name, served in graphs.items():
+            served.guard.replace(state, policies.get(name))
+        return Serving(
+            generation,
+            settings,
+            state,
+            tokens,
+            Guard(state, server_policy),
+            server_policy is not None,
+            graphs,
+            quarantined,
+        )
+
+    def _graph(
+        self, settings: GraphSettings, state: State, policy: Policy | None
+    ) -> tuple[LocalGraph, Guard]:
+        key = (settings.uri, frozenset(settings.storage_options.items()))
+        found = self._open.get(key)
+        if found is None:
+            guard = Guard(state, policy)
+            options = Settings(storage_options=dict(settings.storage_options))
+            found = (LocalGraph(open_graph(settings.uri, settings=options, gate=guard)), guard)
+            self._open[key] = found
+        return found
+
+
+def _read_policy(path: Path, *, graph_id: str | None) -> Policy:
+    """The policy of a graph, or of the server. Raises ConfigInvalid, PolicyInvalid."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(str(path), reason=str(error)) from error
+    bundle = parse_bundle(text, name=str(path))
+    if bundle.rules and bundle.is_for_server is not (graph_id is None):
+        wanted = "the server" if graph_id is None else f"graph '{graph_id}'"
+        raise ConfigInvalid(str(path), reason=f"its rules are not about {wanted}")
+    return Policy(bundle, name=str(path), graph_id=graph_id or "graph")

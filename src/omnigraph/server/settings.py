@@ -1,0 +1,242 @@
+"""What a server was told: flags, `server.yaml`, the environment.
+
+Read anew at every reload. Unknown keys are errors: a misspelt policy would otherwise be no policy.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from omnigraph.errors import ConfigInvalid, UsageError
+
+UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
+REQUIRE_ALL: Final = "OMNIGRAPH_REQUIRE_ALL_GRAPHS"
+INFLIGHT: Final = "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX"
+BYTES: Final = "OMNIGRAPH_PER_ACTOR_BYTES_MAX"
+
+GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+RESERVED: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
+
+MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one request, and one actor, may take. Every worker counts for itself."""
+
+    inflight_per_actor: int = 16
+    bytes_per_actor: int = 4096 * MIB
+    body_bytes: int = MIB
+    load_body_bytes: int = 32 * MIB
+    """A load whose records stand in a JSON string."""
+    load_stream_bytes: int = 64 * 1024 * MIB
+    """A load that is streamed to disk."""
+    body_timeout_s: int = 30
+    """How long a client may send nothing while it owes us its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    uri: str
+    policy: Path | None = None
+    queries: Path | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line said; it wins over the file."""
+
+    config: Path | None = None
+    graphs: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    bind: str | None = None
+    unauthenticated: bool = False
+    require_all_graphs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    graphs: Mapping[str, GraphSettings]
+    server_policy: Path | None = None
+    bind: str = "127.0.0.1:8080"
+    unauthenticated: bool = False
+    require_all_graphs: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> ServerSettings:
+    """Raises ConfigInvalid, UsageError."""
+    file = _File(flags.config).read() if flags.config is not None else ServerSettings({})
+    graphs = dict(file.graphs) | {
+        name: GraphSettings(uri) for name, uri in _pairs("--graph", "URI", flags.graphs)
+    }
+    for name, path in _pairs("--policy", "FILE", flags.policies):
+        graphs[name] = _with(graphs, name, "--policy", policy=Path(path))
+    for name, path in _pairs("--queries", "DIR", flags.queries):
+        graphs[name] = _with(graphs, name, "--queries", queries=Path(path))
+    if not graphs:
+        raise UsageError("no graph to serve; give --graph ID=URI, or --config FILE")
+    for name in graphs:
+        check_graph_id(name)
+    return ServerSettings(
+        graphs=graphs,
+        server_policy=file.server_policy,
+        bind=flags.bind or file.bind,
+        unauthenticated=flags.unauthenticated
+        or file.unauthenticated
+        or _is_set(environment, UNAUTHENTICATED),
+        require_all_graphs=flags.require_all_graphs
+        or file.require_all_graphs
+        or _is_set(environment, REQUIRE_ALL),
+        limits=_limits(file.limits, environment),
+    )
+
+
+def check_graph_id(name: str) -> None:
+    """Raises ConfigInvalid for an id that cannot stand in an address."""
+    if not GRAPH_ID.fullmatch(name) or name in RESERVED:
+        raise ConfigInvalid(
+            f"graph '{name}'", reason="an id is 1 to 64 letters, digits and dashes, not reserved"
+        )
+
+
+def _with(
+    graphs: Mapping[str, GraphSettings],
+    name: str,
+    flag: str,
+    *,
+    policy: Path | None = None,
+    queries: Path | None = None,
+) -> GraphSettings:
+    found = graphs.get(name)
+    if found is None:
+        raise UsageError(f"{flag} names the graph '{name}', which is not served")
+    return GraphSettings(
+        found.uri, policy or found.policy, queries or found.queries, found.storage_options
+    )
+
+
+def _pairs(flag: str, what: str, given: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"{flag} takes ID={what}, not '{each}'")
+        pairs.append((name, value))
+    return pairs
+
+
+def _is_set(environment: Mapping[str, str], name: str) -> bool:
+    return environment.get(name, "").lower() not in ("", "0", "false")
+
+
+def _limits(limits: Limits, environment: Mapping[str, str]) -> Limits:
+    def number(name: str, default: int) -> int:
+        text = environment.get(name)
+        if text is None:
+            return default
+        if not text.isdecimal() or int(text) == 0:
+            raise ConfigInvalid(name, reason=f"it must be a number above 0, not '{text}'")
+        return int(text)
+
+    return Limits(
+        number(INFLIGHT, limits.inflight_per_actor),
+        number(BYTES, limits.bytes_per_actor),
+        limits.body_bytes,
+        limits.load_body_bytes,
+        limits.load_stream_bytes,
+        limits.body_timeout_s,
+    )
+
+
+# ── server.yaml ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A `server.yaml`. Relative paths are meant from where it lies."""
+
+    path: Path
+
+    def read(self) -> ServerSettings:
+        try:
+            document = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigInvalid(str(self.path), reason=str(error)) from error
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
+        known = {"version", "graphs", "policy", "bind", "unauthenticated", "limits"}
+        top = self._section(document, "the file", known | {"require_all_graphs"})
+        if top.get("version") != 1:
+            raise self._invalid(f"version must be 1, not {top.get('version')!r}")
+        found = top.get("graphs") or {}
+        if not isinstance(found, dict):
+            raise self._invalid("graphs must be a mapping")
+        return ServerSettings(
+            graphs={str(name): self._graph(each, f"graphs.{name}") for name, each in found.items()},
+            server_policy=self._file(top, "policy", "the file"),
+            bind=self._text(top, "bind", "the file") or "127.0.0.1:8080",
+            unauthenticated=self._flag(top, "unauthenticated"),
+            require_all_graphs=self._flag(top, "require_all_graphs"),
+            limits=self._limits(top.get("limits") or {}),
+        )
+
+    def _graph(self, found: object, where: str) -> GraphSettings:
+        section = self._section(found, where, {"uri", "policy", "queries", "storage_options"})
+        uri = self._text(section, "uri", where)
+        if uri is None:
+            raise self._invalid(f"{where} needs a uri")
+        options = section.get("storage_options") or {}
+        if not isinstance(options, dict):
+            raise self._invalid(f"{where}.storage_options must be a mapping")
+        return GraphSettings(
+            uri=uri if "://" in uri else str(self.path.parent / uri),
+            policy=self._file(section, "policy", where),
+            queries=self._file(section, "queries", where),
+            storage_options={
+                str(key): os.path.expandvars(str(value)) for key, value in options.items()
+            },
+        )
+
+    def _limits(self, found: object) -> Limits:
+        known = set(Limits.__dataclass_fields__)
+        section = self._section(found, "limits", known)
+        for key, value in section.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+                raise self._invalid(f"limits.{key} must be a number above 0, not {value!r}")
+        numbers = {key: value for key, value in section.items() if isinstance(value, int)}
+        return Limits(**numbers)
+
+    def _section(self, found: object, where: str, known: set[str]) -> Mapping[str, object]:
+        if not isinstance(found, dict):
+            raise self._invalid(f"{where} must be a mapping")
+        unknown = [key for key in found if key not in known]
+        if unknown:
+            raise self._invalid(f"{where} has the unknown key '{unknown[0]}'")
+        return found
+
+    def _text(self, section: Mapping[str, object], key: str, where: str) -> str | None:
+        found = section.get(key)
+        if found is None or isinstance(found, str):
+            return found
+        raise self._invalid(f"{where}: {key} must be text, not {found!r}")
+
+    def _file(self, section: Mapping[str, object], key: str, where: str) -> Path | None:
+        text = self._text(section, key, where)
+        return None if text is None else self.path.parent / text
+
+    def _flag(self, section: Mapping[str, object], key: str) -> bool:
+        found = section.get(key, False)
+        if not isinstance(found, bool):
+            raise self._invalid(f"{key} is true or false, not {found!r}")
+        return found
+
+    def _invalid(self, reason: str) -> ConfigInvalid:
+        return ConfigInvalid(str(self.path), reason=reason)

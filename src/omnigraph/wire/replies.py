@@ -1,0 +1,202 @@
+"""Bodies of answers. Each field has both of its names; clients of either generation exist."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class HealthReply(_Reply):
+    status: str
+    version: str
+    internal_schema_version: int
+
+
+class GraphEntry(_Reply):
+    graph_id: str
+    uri: str
+
+
+class GraphsReply(_Reply):
+    graphs: list[GraphEntry]
+
+
+class TableEntry(_Reply):
+    table_key: str
+    table_path: str
+    table_version: int
+    table_branch: str | None
+    row_count: int
+
+
+class DatasetEntry(_Reply):
+    entity_kind: str
+    type_name: str
+    dataset_path: str
+    published_dataset_version: int
+    native_dataset_branch: str | None
+    entity_count: int
+
+
+class CommitReply(_Reply):
+    graph_commit_id: str
+    manifest_branch: str | None
+    manifest_version: int
+    graph_branch: str | None
+    graph_manifest_version: int
+    parent_commit_id: str | None
+    merged_parent_commit_id: str | None
+    actor_id: str | None
+    created_at: int
+
+
+class CommitsReply(_Reply):
+    commits: list[CommitReply]
+
+
+class SnapshotReply(_Reply):
+    branch: str
+    manifest_version: int
+    tables: list[TableEntry]
+    graph_branch: str
+    graph_manifest_version: int
+    internal_schema_version: int
+    graph_commit_id: str | None
+    datasets: list[DatasetEntry]
+
+
+class MutationReply(_Reply):
+    branch: str
+    query_name: str | None
+    affected_nodes: int
+    affected_edges: int
+    actor_id: str | None
+    commit: CommitReply | None
+
+
+class ReadTarget(_Reply):
+    branch: str | None
+    snapshot: str | None
+
+
+class ReadReply(_Reply):
+    query_name: str
+    target: ReadTarget
+    row_count: int
+    columns: list[str] | None = None
+    rows: list[dict[str, Any]]
+    graph_commit_id: str | None = None
+
+
+class LoadedTable(_Reply):
+    table_key: str
+    rows_loaded: int
+
+
+class LoadedType(_Reply):
+    name: str
+    entities_loaded: int
+
+
+class LoadReply(_Reply):
+    uri: str
+    branch: str
+    base_branch: str | None
+    branch_created: bool
+    mode: str
+    tables: list[LoadedTable]
+    nodes: list[LoadedType]
+    edges: list[LoadedType]
+    total_entities: int
+    actor_id: str | None
+    commit: CommitReply | None
+
+
+class SchemaReply(_Reply):
+    schema_source: str
+
+
+class SchemaApplyReply(_Reply):
+    uri: str
+    supported: bool
+    applied: bool
+    step_count: int
+    steps: list[dict[str, Any]]
+    manifest_version: int
+    graph_manifest_version: int
+
+
+class BranchesReply(_Reply):
+    branches: list[str]
+
+
+class BranchCreateReply(_Reply):
+    uri: str
+    name: str
+    actor_id: str | None
+
+
+class BranchDeleteReply(_Reply):
+    uri: str
+    name: str
+    actor_id: str | None
+
+
+class MergeReply(_Reply):
+    source: str
+    target: str
+    outcome: str
+    actor_id: str | None
+
+
+class QueryParameter(_Reply):
+    name: str
+    kind: str
+    nullable: bool
+    item_kind: str | None = None
+    vector_dim: int | None = None
+
+
+class StoredQueryEntry(_Reply):
+    name: str
+    tool_name: str
+    mutation: bool
+    params: list[QueryParameter]
+    description: str | None = None
+    instruction: str | None = None
+
+
+class QuarantinedQuery(_Reply):
+    source: str
+    reason: str
+
+
+class StoredQueriesReply(_Reply):
+    queries: list[StoredQueryEntry]
+    quarantined: list[QuarantinedQuery] | None = None
+
+
+class JobReply(_Reply):
+    job_id: str
+    kind: str
+    state: str
+    actor_id: str | None
+    created_at: int
+    updated_at: int
+    phase: str | None
+    idempotency_key: str
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+class JobsReply(_Reply):
+    jobs: list[JobReply]
+
+
+class ReloadReply(_Reply):
+    generation: int
+    graphs: list[str]
+    quarantined: dict[str, str]

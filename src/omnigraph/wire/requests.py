@@ -1,0 +1,107 @@
+"""Bodies of requests. Fields nobody knows are ignored; a field of null is one that was left out."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+Mode = Literal["append", "merge", "overwrite"]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(strict=True, populate_by_name=True)
+
+
+class QueryRequest(_Request):
+    query: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("query", "query_source"), description="A .gq program."),
+    ]
+    name: Annotated[
+        str | None,
+        Field(
+            validation_alias=AliasChoices("name", "query_name"),
+            description="Which query, when the program holds several.",
+        ),
+    ] = None
+    params: Annotated[dict[str, Any] | None, Field(description="Values by name.")] = None
+    branch: Annotated[str | None, Field(description="Which branch; main if none.")] = None
+    snapshot: Annotated[str | None, Field(description="Read the graph as this commit left it.")] = (
+        None
+    )
+
+
+class MutateRequest(_Request):
+    query: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("query", "query_source"), description="A .gq program."),
+    ]
+    name: Annotated[str | None, Field(validation_alias=AliasChoices("name", "query_name"))] = None
+    params: dict[str, Any] | None = None
+    branch: str | None = None
+
+
+class InvokeRequest(_Request):
+    params: dict[str, Any] | None = None
+    branch: str | None = None
+    snapshot: str | None = None
+    expect_mutation: Annotated[
+        bool | None, Field(description="Refuse if the query is of the other kind.")
+    ] = None
+
+
+class RowsRequest(_Request):
+    type: Annotated[str, Field(description="A node or edge type.")]
+    rows: Annotated[
+        list[dict[str, Any]], Field(description="Edges name their ends `from` and `to`.")
+    ]
+    existing: Annotated[
+        Literal["refuse", "replace"], Field(description="What becomes of rows that are there.")
+    ] = "refuse"
+    branch: str | None = None
+
+
+class RowsDeleteRequest(_Request):
+    type: str
+    ids: list[str]
+    branch: str | None = None
+
+
+class LoadRequest(_Request):
+    data: Annotated[str, Field(description="Records, one JSON object after the other.")]
+    branch: str | None = None
+    from_: Annotated[
+        str | None,
+        Field(
+            validation_alias=AliasChoices("from", "from_"),
+            description="Make the branch from this one, if it is not there.",
+        ),
+    ] = None
+    mode: Mode | None = None
+
+
+class ExportRequest(_Request):
+    branch: str | None = None
+    type_names: list[str] | None = None
+    table_keys: list[str] | None = None
+
+
+class SchemaApplyRequest(_Request):
+    schema_source: str
+    allow_data_loss: bool = False
+
+
+class BranchCreateRequest(_Request):
+    name: str
+    from_: Annotated[str | None, Field(validation_alias=AliasChoices("from", "from_"))] = None
+    commit: Annotated[
+        str | None, Field(description="Start as this commit left the graph instead.")
+    ] = None
+
+
+class MergeRequest(_Request):
+    source: str
+    target: str | None = None
+    delete_branch: bool = False
+    base: Annotated[
+        str | None, Field(description="The commit to compare both with, instead of the found one.")
+    ] = None

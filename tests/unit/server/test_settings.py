@@ -1,0 +1,94 @@
+"""What a server can be told, and what it refuses to be told."""
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.server.guard import State, find_state
+from omnigraph.server.settings import Flags, GraphSettings, read_settings
+
+GOOD = """
+version: 1
+bind: 0.0.0.0:9000
+graphs:
+  research: { uri: graphs/research.omni, policy: team.yaml, queries: queries }
+  far: { uri: "s3://bucket/far" }
+limits: { body_bytes: 2048 }
+"""
+
+
+def written(tmp_path: Path, text: str) -> Flags:
+    (tmp_path / "server.yaml").write_text(text)
+    return Flags(config=tmp_path / "server.yaml")
+
+
+def test_paths_of_the_file_are_meant_from_where_it_lies(tmp_path: Path) -> None:
+    settings = read_settings(written(tmp_path, GOOD), {})
+    assert settings.graphs["research"] == GraphSettings(
+        str(tmp_path / "graphs/research.omni"), tmp_path / "team.yaml", tmp_path / "queries"
+    )
+    assert settings.graphs["far"].uri == "s3://bucket/far"
+    assert settings.bind == "0.0.0.0:9000"
+    assert settings.limits.body_bytes == 2048
+
+
+def test_flags_win_over_the_file_and_add_to_it(tmp_path: Path) -> None:
+    flags = written(tmp_path, GOOD)
+    settings = read_settings(
+        Flags(flags.config, ("new=n.omni",), ("new=p.yaml",), bind="127.0.0.1:0"),
+        {"OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": "3", "OMNIGRAPH_UNAUTHENTICATED": "false"},
+    )
+    assert set(settings.graphs) == {"research", "far", "new"}
+    assert settings.graphs["new"].policy == Path("p.yaml")
+    assert settings.bind == "127.0.0.1:0"
+    assert settings.limits.inflight_per_actor == 3
+    assert not settings.unauthenticated
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("version: 1\ngraphs: { a_b: { uri: x } }", "letters, digits and dashes"),
+        ("version: 1\ngraphs: { healthz: { uri: x } }", "reserved"),
+        ("version: 1\ngraphs: { g: { url: x } }", "unknown key 'url'"),
+        ("version: 1\ngraphs: { g: { policy: x } }", "needs a uri"),
+        ("version: 1\npolicies: x", "unknown key 'policies'"),
+        ("version: 1\ngraphs: { g: { uri: x } }\nlimits: { body_bytes: -1 }", "above 0"),
+        ("version: 3", "version must be 1"),
+        ("- x", "mapping"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(ConfigInvalid, match=reason):
+        read_settings(written(tmp_path, text), {})
+
+
+@pytest.mark.parametrize("graphs", [(), ("x",), ("=x",), ("x=",)])
+def test_a_server_without_a_graph_does_not_start(graphs: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        read_settings(Flags(graphs=graphs), {})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "policy", "unauthenticated", "state"),
+    [
+        (False, False, False, None),
+        (False, False, True, State.OPEN),
+        (True, False, False, State.DEFAULT_DENY),
+        (True, False, True, State.DEFAULT_DENY),
+        (False, True, True, None),
+        (True, True, False, State.POLICY),
+    ],
+)
+def test_the_state_follows_from_what_there_is(
+    *, tokens: bool, policy: bool, unauthenticated: bool, state: State | None
+) -> None:
+    def found() -> State:
+        return find_state(has_tokens=tokens, has_policy=policy, unauthenticated=unauthenticated)
+
+    if state is None:
+        with pytest.raises(ConfigInvalid):
+            found()
+    else:
+        assert found() is state

@@ -27,6 +27,8 @@ from omnigraph.storage import layout
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
     Blobs,
     Elsewhere,
     Handle,
@@ -409,6 +411,52 @@ def test_receipts_of_an_append_may_be_staged_again_on_a_later_version(tables: Ta
     assert isinstance(tables.commit_exact(staged), Refused)
     again = commit(tables, tables.stage_receipts(theirs, staged.receipts, mark()))
     assert content(tables, again) == {"a": 0, "theirs": 0, "mine": 0}
+
+
+def test_pieces_written_apart_become_one_transaction_that_keeps_row_ids(tables: Tables) -> None:
+    handle = commit(tables, tables.stage_append(create(tables, "a", "b"), people("c"), mark()))
+    places = tables.locate(handle, "id", ["b", "c"])
+    ids = dict(zip(texts(places, "id"), numbers(places, ROW_ID), strict=True))
+    written = tables.stage_rows(
+        handle,
+        RowChanges(
+            inserts=people("new"),
+            updates=Replacement(people("c", "b", age=7), [ids["c"], ids["b"]], ()),
+        ),
+        mark(),
+    )
+    dropped = [
+        tables.stage_rows(handle, RowChanges(deletes=[address]), mark())
+        for address in numbers(places, ROW_ADDRESS)
+    ]
+    pieces = [tables.hand_over(each) for each in (written, *dropped)]
+    staged = tables.stage_pieces(handle, pieces, mark())
+    assert (staged.inserted, staged.updated, staged.deleted) == (1, 2, 0)
+    after = commit(tables, staged)
+    assert content(tables, after) == {"a": 0, "b": 7, "c": 7, "new": 0}
+    again = tables.locate(after, "id", ["b", "c"])
+    assert dict(zip(texts(again, "id"), numbers(again, ROW_ID), strict=True)) == ids
+
+
+def test_pieces_of_a_version_that_is_not_the_newest_are_refused(tables: Tables) -> None:
+    handle = create(tables, "a")
+    pieces = tables.hand_over(tables.stage_append(handle, people("mine"), mark()))
+    append(tables, handle, "theirs")
+    assert isinstance(tables.commit_exact(tables.stage_pieces(handle, [pieces], mark())), Refused)
+
+
+def test_discarded_files_are_gone_and_the_table_is_as_it_was(local: Stores) -> None:
+    tables = local.tables
+    handle = create(tables, "a", "b")
+    before = sorted(each.key for each in local.objects.list(PERSON.path))
+    address = numbers(tables.locate(handle, "id", ["a"]), ROW_ADDRESS)
+    changes = RowChanges(inserts=people("c"), deletes=address)
+    pieces = tables.hand_over(tables.stage_rows(handle, changes, mark()))
+    assert len(local.objects.list(PERSON.path)) == len(before) + 2
+    for _ in range(2):
+        tables.discard(PERSON, pieces)
+        assert sorted(each.key for each in local.objects.list(PERSON.path)) == before
+    assert content(tables, tables.open_at(PERSON)) == {"a": 0, "b": 0}
 
 
 BLOB = pa.field(

@@ -40,6 +40,8 @@ from omnigraph.storage.tables import (
 STORAGE_VERSION: Final = "2.2"
 _KEYS_PER_FILTER_MAX: Final = 1_000
 """Above this many keys one pass over the key column beats a filter that spells them all out."""
+_ROWS_PER_PROBE: Final = 250_000
+"""Every batch is held against a hash table of all keys, which is made anew for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,12 @@ class LancePayload:
     operation: LanceOperation.BaseOperation
     files: tuple[str, ...]
     """Created while staging, relative to the branch folder."""
+
+    fresh: tuple[FragmentMetadata, ...] = ()
+    shrunk: tuple[FragmentMetadata, ...] = ()
+    removed: tuple[int, ...] = ()
+    dropped: int = 0
+    """What a change of rows consists of, without what guards it."""
 
 
 # --- rows -----------------------------------------------------------------------------------
@@ -66,7 +74,7 @@ def stage_rows(store: LanceStore, handle: LanceHandle, changes: RowChanges, mark
     with translating(handle.ref, "stage rows of"):
         fresh = _write_changed(store, dataset, changes.inserts, updates)
         shrunk, removed = _drop_rows(dataset, dropped)
-        operation = _guarded(dataset, fresh, shrunk, removed)
+        operation = guarded(dataset, fresh, shrunk, removed)
     files = lance_files.written_data(fresh) + lance_files.written_deletions(shrunk)
     return Staged(
         ref=handle.ref,
@@ -75,27 +83,37 @@ def stage_rows(store: LanceStore, handle: LanceHandle, changes: RowChanges, mark
         inserted=inserted,
         updated=updated,
         deleted=len(changes.deletes),
-        payload=LancePayload(handle, operation, tuple(files)),
+        payload=LancePayload(
+            handle,
+            operation,
+            tuple(files),
+            tuple(fresh),
+            tuple(shrunk),
+            tuple(removed),
+            dropped=len(dropped),
+        ),
     )
 
 
 def stage_append(handle: LanceHandle, rows: Rows, mark: Mark) -> Staged:
     with translating(handle.ref, "stage an append to"):
         fragments = write_rows(handle.dataset, rows, mode="append")
-    return stage_receipts(handle, [_receipt(each) for each in fragments], mark)
+    return stage_receipts(handle, [receipt_of(each) for each in fragments], mark)
 
 
 def stage_receipts(handle: LanceHandle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
     fragments = [FragmentMetadata.from_json(receipt.fragment) for receipt in receipts]
     with translating(handle.ref, "stage an append to"):
-        operation = _guarded(handle.dataset, fragments, [], [])
+        operation = guarded(handle.dataset, fragments, [], [])
     return Staged(
         ref=handle.ref,
         read_version=handle.version,
         mark=mark,
         inserted=sum(receipt.row_count for receipt in receipts),
         receipts=tuple(receipts),
-        payload=LancePayload(handle, operation, tuple(lance_files.written_data(fragments))),
+        payload=LancePayload(
+            handle, operation, tuple(lance_files.written_data(fragments)), tuple(fragments)
+        ),
     )
 
 
@@ -106,7 +124,7 @@ def stage_upsert(
     assert len(pc.unique(keys)) == rows.num_rows, (
         "one row per key, or the winner is a matter of luck"
     )
-    found = locate(handle, key, [str(each) for each in keys.to_pylist()])
+    found = locate(handle, key, keys.combine_chunks())
     at = pc.index_in(keys, value_set=found[key].combine_chunks())
     is_known = pc.is_valid(at)
     places = found.take(at.filter(is_known))
@@ -145,11 +163,12 @@ def stage_overwrite(
         mark=mark,
         inserted=sum(each.num_rows for each in fragments),
         deleted=handle.row_count,
-        receipts=tuple(_receipt(each) for each in fragments),
+        receipts=tuple(receipt_of(each) for each in fragments),
         payload=LancePayload(
             handle,
             LanceOperation.Overwrite(schema, fragments),
             tuple(lance_files.written_data(fragments)),
+            tuple(fragments),
         ),
     )
 
@@ -196,17 +215,27 @@ def stage_settings(handle: LanceHandle, settings: Settings, mark: Mark) -> Stage
 # --- finding rows ---------------------------------------------------------------------------
 
 
-def locate(handle: LanceHandle, column: str, values: Sequence[str]) -> pa.Table:
+def locate(
+    handle: LanceHandle, column: str, values: "Sequence[str] | pa.StringArray"
+) -> pa.Table:
+    wanted = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
     with translating(handle.ref, "look rows up in"):
-        wanted = pa.array(values, pa.string())
         spelled_out = len(wanted) <= _KEYS_PER_FILTER_MAX
-        found = handle.dataset.scanner(
+        scanner = handle.dataset.scanner(
             columns=[column],
-            filter=_one_of(column, values) if spelled_out else None,
+            filter=_one_of(column, wanted.to_pylist()) if spelled_out else None,
             with_row_id=True,
             with_row_address=True,
-        ).to_table()
-        return found if spelled_out else found.filter(pc.is_in(found[column], value_set=wanted))
+            batch_size=None if spelled_out else _ROWS_PER_PROBE,
+        )
+        if spelled_out:
+            return scanner.to_table()
+        # Of a table that may be many times larger than what is looked for, only that is kept.
+        found = [
+            batch.filter(pc.is_in(batch[column], value_set=wanted))
+            for batch in scanner.to_batches()
+        ]
+        return pa.Table.from_batches(found, scanner.projected_schema)
 
 
 def _one_of(column: str, values: Iterable[str]) -> str:
@@ -256,10 +285,12 @@ def _write_changed(
     fragments = write_rows(dataset, rows, mode="append")
     store.contents.remember(dataset, fragments, rows)
     row_ids = list(updates.row_ids) if updates is not None else []
+    begin = 0
     for fragment in fragments:
-        if not row_ids:
+        kept = row_ids[begin : begin + fragment.physical_rows]
+        begin += fragment.physical_rows
+        if not kept:
             break
-        kept, row_ids = row_ids[: fragment.physical_rows], row_ids[fragment.physical_rows :]
         fragment.row_id_meta = RowIdSequence(kept).to_inline_metadata()
     return fragments
 
@@ -286,7 +317,7 @@ def _drop_rows(
     return shrunk, removed
 
 
-def _guarded(
+def guarded(
     dataset: LanceDataset,
     fresh: list[FragmentMetadata],
     shrunk: list[FragmentMetadata],
@@ -307,7 +338,7 @@ def _guarded(
     )
 
 
-def _receipt(fragment: FragmentMetadata) -> Receipt:
+def receipt_of(fragment: FragmentMetadata) -> Receipt:
     return Receipt(json.dumps(fragment.to_json()), row_count=fragment.num_rows)
 
 

@@ -191,7 +191,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """New content for rows that exist: row i of `rows` replaces the row at place i."""
+    """New content for rows that exist: row i of `rows` replaces the row at place i.
+
+    The addresses are left out where other pieces of the same change drop the old rows.
+    """
 
     rows: pa.Table
     row_ids: Sequence[int]
@@ -213,6 +216,27 @@ class Receipt:
 
     fragment: str
     row_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A fragment that lost rows: its number, and the description of what it lost."""
+
+    fragment_id: int
+    deletions: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Files that make up a change of rows, or a part of one, once somebody else commits them."""
+
+    fresh: tuple[Receipt, ...] = ()
+    shrunk: tuple[Shrunk, ...] = ()
+    removed: tuple[int, ...] = ()
+    """Fragments that lost all their rows."""
+    updated: int = 0
+    dropped: int = 0
+    """Rows that are no longer where they were: deleted, or updated and in a new place."""
 
 
 class IndexKind(Enum):
@@ -454,6 +478,21 @@ class Tables(Protocol):
 
     def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
         """Append fragments that were written elsewhere, or staged before on an older version."""
+        ...
+
+    def hand_over(self, staged: Staged) -> Pieces:
+        """What somebody else needs to commit this. Its files are flushed first (D11)."""
+        ...
+
+    def stage_pieces(self, handle: Handle, pieces: Sequence[Pieces], mark: Mark) -> Staged:
+        """One transaction of all pieces, which were written on the handle's version.
+
+        No two of them may have dropped rows of one fragment.
+        """
+        ...
+
+    def discard(self, ref: TableRef, pieces: Pieces) -> None:
+        """Delete files that nothing will ever name. Those that are gone already do not matter."""
         ...
 
     def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:

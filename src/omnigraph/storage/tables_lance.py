@@ -1,8 +1,9 @@
 """`Tables` on Lance: the protocol, method by method, in the order it is declared.
 
 The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
-`lance_stage` and `lance_index` write files, `lance_commit` moves HEAD, `lance_branches` forks and
-clears, `lance_history` tells what happened, `lance_files` names what must reach the disk.
+`lance_stage` and `lance_index` write files, `lance_pieces` lets others commit them, `lance_commit`
+moves HEAD, `lance_branches` forks and clears, `lance_history` tells what happened, `lance_files`
+names what must reach the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from omnigraph.storage import (
     lance_commit,
     lance_history,
     lance_index,
+    lance_pieces,
     lance_read,
     lance_stage,
 )
@@ -30,6 +32,7 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Mark,
     Outcome,
+    Pieces,
     Receipt,
     RowChanges,
     Rows,
@@ -131,6 +134,15 @@ class LanceTables:
 
     def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
         return lance_stage.stage_receipts(_own(handle), receipts, mark)
+
+    def hand_over(self, staged: Staged) -> Pieces:
+        return lance_pieces.hand_over(self.store, staged)
+
+    def stage_pieces(self, handle: Handle, pieces: Sequence[Pieces], mark: Mark) -> Staged:
+        return lance_pieces.stage_pieces(_own(handle), pieces, mark)
+
+    def discard(self, ref: TableRef, pieces: Pieces) -> None:
+        lance_pieces.discard(self.store, ref, pieces)
 
     def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
         return lance_stage.stage_upsert(self.store, _own(handle), rows, mark, key=key)

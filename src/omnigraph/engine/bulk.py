@@ -24,7 +24,7 @@ from omnigraph.engine.violations import Violation
 from omnigraph.ids import BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
-from omnigraph.storage.tables import Receipt, TableRef
+from omnigraph.storage.tables import Pieces, Receipt, TableRef
 
 ORDINAL: Final = "__ordinal"
 """A column of rows put aside: where in the input a row came from. Later input has higher ones."""
@@ -187,8 +187,16 @@ class Ingested(Protocol):
         """The same rows as a stream, with these columns in this order."""
         ...
 
-    def size_aside(self, key: TableKey) -> int:
-        """How many bytes they take in memory."""
+    def fits(self, key: TableKey) -> bool:
+        """May the rows put aside be taken into the memory of this process?"""
+        ...
+
+    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+        """Have the rows put aside written where nothing refers to them, as the mode says.
+
+        They go to `ref`, which shows what `pin` shows, and are of use on that version alone.
+        Raises JobFailed.
+        """
         ...
 
     def place_of(self, ordinal: int) -> RecordPlace: ...

@@ -10,6 +10,7 @@
 4. Nothing is loaded unless all of it is valid.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -39,9 +40,11 @@ from omnigraph.engine.contract import Contract
 from omnigraph.engine.incoming import Incoming, judge
 from omnigraph.engine.mutate import check_unmoved, is_tidied
 from omnigraph.engine.settings import Settings
-from omnigraph.errors import KeyConflict, LoadRejected
+from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch
-from omnigraph.storage.tables import Handle, Mark, Staged, TableRef
+from omnigraph.storage.tables import Handle, Mark, Pieces, Staged, TableRef
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +110,7 @@ def load(
         staging(bench.stores.objects, operation_id, order.branch, versions, settings.timing),
         bulk.ingest(job) as ingested,
     ):
-        if ingested.faults.count:
-            raise LoadRejected(ingested.faults.listed, count=ingested.faults.count)
-        if not ingested.counts:
+        if not ingested.counts and not ingested.faults.count:
             return Loaded()
         return _Load(bench, contract, order, ingested, base).commit()
 
@@ -121,9 +122,17 @@ def _target(pin: Pin, order: LoadOrder) -> Target:
     return Target(ref, pin.version, Placement.IN_PLACE if is_decided else Placement.ASIDE)
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Files of one table, on the version of it that they are of use on."""
+
+    pin: Pin
+    pieces: tuple[Pieces, ...]
+
+
 @dataclass
 class _Load:
-    """Input that was read and whose records are right, each by itself."""
+    """Input that was read."""
 
     bench: Workbench
     contract: Contract
@@ -131,15 +140,35 @@ class _Load:
     ingested: Ingested
     base: Manifest
     """The branch when the load began."""
+    written: dict[TableKey, Written] = field(default_factory=dict)
+    has_begun: bool = False
+    """Did the attempt begin? From then on its note speaks for the files."""
 
     def commit(self) -> Loaded:
+        """All of it, or nothing and as little left on disk as possible."""
+        try:
+            self._check_records()
+            return self._commit()
+        except (Exception, KeyboardInterrupt):
+            if not self.has_begun:
+                self.discard()
+            raise
+
+    def _check_records(self) -> None:
+        faults = self.ingested.faults
+        if faults.count:
+            raise LoadRejected(faults.listed, count=faults.count)
+
+    def _commit(self) -> Loaded:
         keys = tuple(self.ingested.counts)
         asked = None if self.ingested.is_small else self._check(self.base)
+        self._write_early()
         with hold(self.bench, self.order.branch, keys) as held:
             if self.order.mode is LoadMode.OVERWRITE:
                 check_unmoved(held, {key: self.base.pins.get(key) for key in keys})
             if asked is None or self._has_moved(held, asked | set(keys)):
                 asked = self._check(held.base.manifest)
+            self.has_begun = True
             published = run(held, self._change(held.base.manifest, asked))
         return Loaded(self.ingested.counts, published.commits[-1])
 
@@ -174,7 +203,8 @@ class _Load:
             kind=WriterKind.LOAD,
             branch=self.order.branch,
             writes=tuple(
-                TableWrite(key, manifest.pins[key].version, (self._stage(key),)) for key in keys
+                TableWrite(key, manifest.pins[key].version, (self._stage(key, manifest.pins[key]),))
+                for key in keys
             ),
             actor=self.order.actor,
             reads={key: manifest.pins[key].version for key in asked if key not in keys},
@@ -182,27 +212,33 @@ class _Load:
             schema_hash=self.contract.schema_hash,
         )
 
-    def _stage(self, key: TableKey) -> Stage:
+    def _stage(self, key: TableKey, pin: Pin) -> Stage:
         tables, ingested = self.bench.stores.tables, self.ingested
         receipts = ingested.receipts.get(key, ())
 
         def append(handle: Handle, mark: Mark) -> Staged:
             if receipts:
                 return tables.stage_receipts(handle, receipts, mark)
-            rows = ingested.open_aside(key, handle.schema.names)
-            return tables.stage_append(handle, rows, mark)
+            if ingested.fits(key):
+                rows = ingested.open_aside(key, handle.schema.names)
+                return tables.stage_append(handle, rows, mark)
+            return tables.stage_pieces(handle, self._write(pin, handle), mark)
 
         def merge(handle: Handle, mark: Mark) -> Staged:
-            return tables.stage_upsert(
-                handle, last_of_each(ingested.read_aside(key)), mark, key="id"
-            )
+            if ingested.fits(key):
+                rows = last_of_each(ingested.read_aside(key))
+                return tables.stage_upsert(handle, rows, mark, key="id")
+            return tables.stage_pieces(handle, self._write(pin, handle), mark)
 
         def overwrite(handle: Handle, mark: Mark) -> Staged:
-            schema = handle.schema
-            if receipts:
-                return tables.stage_overwrite(handle, schema, mark, receipts=receipts)
-            rows = ingested.open_aside(key, schema.names)
-            return tables.stage_overwrite(handle, schema, mark, rows)
+            schema, written = handle.schema, receipts
+            if not written and ingested.fits(key):
+                rows = ingested.open_aside(key, schema.names)
+                return tables.stage_overwrite(handle, schema, mark, rows)
+            if not written:
+                pieces = self._write(pin, handle)
+                written = tuple(each for part in pieces for each in part.fresh)
+            return tables.stage_overwrite(handle, schema, mark, receipts=written)
 
         match self.order.mode:
             case LoadMode.APPEND:
@@ -213,6 +249,43 @@ class _Load:
                 return overwrite
             case _:
                 assert_never(self.order.mode)
+
+    # (1) files that are written before anything is held
+
+    def _write_early(self) -> None:
+        """Write what will be too much for this process, where the branch has a place for it."""
+        for key in self.ingested.counts:
+            pin = self.base.pins[key]
+            is_aside = not self.ingested.receipts.get(key)
+            if is_aside and pin.owner == self.order.branch and not self.ingested.fits(key):
+                ref = TableRef(pin.path, lance_branch(pin.owner))
+                self.written[key] = Written(pin, self.ingested.write_aside(key, pin, ref))
+
+    def _write(self, pin: Pin, handle: Handle) -> tuple[Pieces, ...]:
+        """The rows put aside, on the version that is held: as they were written early, unless the
+        table moved since, or had no place yet.
+        """
+        early = self.written.get(pin.key)
+        if early is not None and early.pin == pin:
+            return early.pieces
+        if early is not None:
+            self._discard(self.written.pop(pin.key))
+        return self.ingested.write_aside(pin.key, pin, handle.ref)
+
+    def discard(self) -> None:
+        """Delete the files that nothing will ever refer to, as far as they are known here."""
+        for key, receipts in self.ingested.receipts.items():
+            self._discard(Written(self.base.pins[key], (Pieces(fresh=receipts),)))
+        for written in self.written.values():
+            self._discard(written)
+
+    def _discard(self, written: Written) -> None:
+        ref = TableRef(written.pin.path, lance_branch(written.pin.owner))
+        try:
+            for pieces in written.pieces:
+                self.bench.stores.tables.discard(ref, pieces)
+        except StorageFailure as failure:
+            logger.info("left files of %s for cleaning up: %s", written.pin.key, failure)
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:

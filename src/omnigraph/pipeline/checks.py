@@ -10,9 +10,8 @@ the keys of faulty rows come back to the driver, and no more of them than will b
 3. Tables that are overwritten begin empty, and must not leave edges behind that lead nowhere.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,31 +19,19 @@ from pyspark.sql import functions as f
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest import Pin
-from omnigraph.engine.bulk import Fault, Faults, LoadMode, RecordPlace, Verdict, type_of
+from omnigraph.engine.bulk import Fault, Faults, LoadMode, Verdict, type_of
 from omnigraph.engine.committed import Type, uniques_of
-from omnigraph.engine.incoming import is_keyed, located, repeated
+from omnigraph.engine.incoming import located, repeated
 from omnigraph.engine.validate import judge_count, missing_end, shared_value
 from omnigraph.engine.violations import Violation
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.jobs import failing_as
 from omnigraph.pipeline.keys import ORDINAL_KEY, cells_of, unique_name
+from omnigraph.pipeline.keysets import KeySets, Question, union
 
 HOLDERS_MAX: Final = 10_000
 """How many rows that share values are looked at; more than anybody will read about."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """All there is to know about a load whose rows are not at hand."""
-
-    catalog: Catalog
-    mode: LoadMode
-    key_files: Mapping[TableKey, Sequence[str]]
-    """The keys of the input, for each table that has rows in it."""
-    given_ids: Mapping[TableKey, int]
-    errors_max: int
-    place_of: Callable[[int], RecordPlace]
 
 
 def find_verdict(
@@ -56,7 +43,7 @@ def find_verdict(
     """Raises JobFailed."""
     asked = find_asked(question)
     files = committed.find_files([pins[key] for key in sorted(asked)])
-    checks = _Checks(spark, question, files)
+    checks = _Checks(question, KeySets(spark, question, files))
     with failing_as("checking the rows"):
         return replace(checks.verdict(), asked=asked)
 
@@ -92,9 +79,8 @@ def _node_key(catalog: Catalog, name: str) -> TableKey:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    spark: SparkSession
     question: Question
-    committed_files: Mapping[TableKey, Sequence[str]]
+    keys: KeySets
 
     def verdict(self) -> Verdict:
         given_twice = [fault for each in self._touched() for fault in self.find_repeated(each)]
@@ -116,70 +102,15 @@ class _Checks:
     def _touched_edges(self) -> list[EdgeType]:
         return [each for each in self._touched() if isinstance(each, EdgeType)]
 
-    # keys
-
-    def _read(self, type_: Type, files: Sequence[str]) -> DataFrame | None:
-        """Keys as they were written; None where there are none."""
-        if not files:
-            return None
-        ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
-        uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
-        texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))
-        return self.spark.read.schema(f"{texts}, {ORDINAL_KEY} bigint").parquet(*files)
-
-    def incoming(self, type_: Type) -> DataFrame:
-        rows = self._read(type_, self.question.key_files[type_.table_key])
-        assert rows is not None, "a table that is touched has rows"
-        return rows
-
-    def winners(self, type_: Type) -> DataFrame:
-        """(1) The rows that count."""
-        rows = self.incoming(type_)
-        if not self._is_last_wins(type_) or not self._has_given_ids(type_):
-            return rows
-        whole = f.struct(*(f.col(name) for name in rows.columns))
-        last = rows.groupBy("id").agg(f.max_by(whole, f.col(ORDINAL_KEY)).alias("row"))
-        return last.select("row.*")
-
-    def committed(self, type_: Type) -> DataFrame | None:
-        """(3) What is there before the load, and stays unless it is replaced."""
-        if self._is_replaced(type_):
-            return None
-        return self._read(type_, self.committed_files.get(type_.table_key, ()))
-
-    def kept(self, type_: Type) -> DataFrame | None:
-        """(2) Committed rows that the load does not replace."""
-        rows = self.committed(type_)
-        if rows is None or not self._has_given_ids(type_):
-            return rows
-        return rows.join(self.incoming(type_).select("id"), "id", "left_anti")
-
-    def known_ids(self, node: NodeType) -> DataFrame | None:
-        """Every node there will be; None if there will be none."""
-        is_touched = node.table_key in self.question.key_files
-        found = [self.incoming(node) if is_touched else None, self.committed(node)]
-        return _union(each.select("id") for each in found if each is not None)
-
-    def _is_replaced(self, type_: Type) -> bool:
-        is_touched = type_.table_key in self.question.key_files
-        return is_touched and self.question.mode is LoadMode.OVERWRITE
-
-    def _is_last_wins(self, type_: Type) -> bool:
-        return self.question.mode is LoadMode.MERGE and not is_keyed(type_)
-
-    def _has_given_ids(self, type_: Type) -> bool:
-        """Ids that were made up are new, and all different."""
-        return bool(self.question.given_ids.get(type_.table_key))
-
     # questions
 
     def find_repeated(self, type_: Type) -> Iterator[Fault]:
         """Ids that come in twice where they may not."""
-        if self._is_last_wins(type_) or not self._has_given_ids(type_):
+        if self.keys.is_last_wins(type_) or not self.keys.has_given_ids(type_):
             return
         at = f.col(ORDINAL_KEY)
         counted = (
-            self.incoming(type_)
+            self.keys.incoming(type_)
             .groupBy("id")
             .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
         )
@@ -203,8 +134,8 @@ class _Checks:
     def _find_holders(self, type_: Type, name: str) -> DataFrame:
         """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
         wanted = ["id", name, ORDINAL_KEY]
-        incoming = self.winners(type_).select(*wanted).where(f.col(name).isNotNull())
-        kept = self.kept(type_)
+        incoming = self.keys.winners(type_).select(*wanted).where(f.col(name).isNotNull())
+        kept = self.keys.kept(type_)
         if kept is None:
             return incoming
         rivals = kept.join(incoming.select(name), name, "left_semi").select(*wanted)
@@ -242,15 +173,15 @@ class _Checks:
         ]
         for node in sorted({node.name: node for _, _, node in ends}.values(), key=_name):
             mine = [(edge, column) for edge, column, of in ends if of.name == node.name]
-            known = self.known_ids(node)
-            wanted = _union(
-                self.winners(edge).select(f.col(column).alias("id")) for edge, column in mine
+            known = self.keys.known_ids(node)
+            wanted = union(
+                self.keys.winners(edge).select(f.col(column).alias("id")) for edge, column in mine
             )
             assert wanted is not None, "a type that is asked about has edges"
             if known is not None and wanted.join(known, "id", "left_anti").isEmpty():
                 continue
             for edge, column in mine:
-                yield from self._describe_lost(edge, column, self.winners(edge), known)
+                yield from self._describe_lost(edge, column, self.keys.winners(edge), known)
 
     def _describe_lost(
         self, edge: EdgeType, column: str, edges: DataFrame, known: DataFrame | None
@@ -277,18 +208,18 @@ class _Checks:
 
     def _count_edges(self, edge: EdgeType) -> DataFrame:
         """How many edges leave each source, and whether the load has to do with it."""
-        incoming = self.winners(edge)
+        incoming = self.keys.winners(edge)
         parts = [_weighed(incoming, n=1, touched=1)]
-        kept = self.kept(edge)
+        kept = self.keys.kept(edge)
         if kept is not None:
             parts.append(_weighed(kept, n=1, touched=0))
-        committed = self.committed(edge)
-        if committed is not None and self._has_given_ids(edge):
+        committed = self.keys.committed(edge)
+        if committed is not None and self.keys.has_given_ids(edge):
             # The source that a replaced edge used to leave has one edge less.
             now = incoming.select("id", f.col("src").alias("now"))
             left = committed.join(now, "id").where("src != now")
             parts.append(_weighed(left, n=0, touched=1))
-        rows = _union(parts)
+        rows = union(parts)
         assert rows is not None
         return rows.groupBy("src").agg(
             f.sum("n").alias("n"),
@@ -299,23 +230,23 @@ class _Checks:
     def find_orphans(self) -> Iterator[Fault]:
         """(3) Edges that stay, and lose a node at one end."""
         for edge in self.question.catalog.edges:
-            rows = self.committed(edge)
+            rows = self.keys.committed(edge)
             if rows is None or self.question.mode is not LoadMode.OVERWRITE:
                 continue
             for column, name in (("src", edge.source), ("dst", edge.target)):
                 node = self._node(name)
-                if self._is_replaced(node):
-                    yield from self._describe_lost(edge, column, rows, self.known_ids(node))
+                if self.keys.is_replaced(node):
+                    yield from self._describe_lost(edge, column, rows, self.keys.known_ids(node))
 
     def find_taken(self) -> dict[str, tuple[str, ...]]:
         """Ids that were to be new, of the first type that has any."""
         if self.question.mode is not LoadMode.APPEND:
             return {}
         for type_ in self._touched():
-            committed = self.committed(type_)
-            if committed is None or not self._has_given_ids(type_):
+            committed = self.keys.committed(type_)
+            if committed is None or not self.keys.has_given_ids(type_):
                 continue
-            ids = self.incoming(type_).select("id")
+            ids = self.keys.incoming(type_).select("id")
             found = self._first(ids.join(committed.select("id"), "id", "left_semi"), "id")
             if found:
                 return {type_.name: tuple(str(row["id"]) for row in found)}
@@ -335,12 +266,6 @@ class _Checks:
         node = self.question.catalog.node(name)
         assert node is not None, "the ends of an edge are node types"
         return node
-
-
-def _union(parts: Iterable[DataFrame]) -> DataFrame | None:
-    """All of them, one under the other; None for none."""
-    listed = list(parts)
-    return reduce(DataFrame.unionByName, listed) if listed else None
 
 
 def _weighed(edges: DataFrame, *, n: int, touched: int) -> DataFrame:

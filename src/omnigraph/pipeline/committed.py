@@ -20,11 +20,13 @@ from omnigraph.engine.bulk import type_of
 from omnigraph.engine.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
 from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.keys import keys_of
+from omnigraph.pipeline.keys import keys_of, places_of
 from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.tables import ScanRequest, TableRef
 
 ROWS_PER_TASK: Final = 1_000_000
+ROWS_PER_BATCH: Final = 65_536
+"""Each batch is a row group of its file; the small ones that scans like cost too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class ReadKeys:
     catalog: Catalog
     storage: Storage
     scratch: str
+    with_places: bool
 
     def __call__(self, number: int) -> dict[str, Any]:
         piece = self.pieces[number]
@@ -52,11 +55,21 @@ class ReadKeys:
         path = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}.parquet"
         tables = self.storage.open().tables
         handle = tables.open_at(piece.ref, piece.version)
-        request = ScanRequest(columns=key_columns(type_), fragment_ids=piece.fragment_ids)
+        request = ScanRequest(
+            columns=key_columns(type_),
+            fragment_ids=piece.fragment_ids,
+            with_row_id=self.with_places,
+            with_row_address=self.with_places,
+            batch_rows_max=ROWS_PER_BATCH,
+        )
         writer: pq.ParquetWriter | None = None
         with tables.scan(handle, request) as batches:
             for batch in batches:
-                keys = keys_of(type_, pa.Table.from_batches([batch]), None)
+                rows = pa.Table.from_batches([batch])
+                keys = keys_of(type_, rows, None)
+                if self.with_places:
+                    for column in (places := places_of(rows)).column_names:
+                        keys = keys.append_column(column, places[column])
                 if writer is None:
                     writer = pq.ParquetWriter(str(path), keys.schema, compression="lz4")
                 writer.write_table(keys)
@@ -74,6 +87,8 @@ class CommittedKeys:
     catalog: Catalog
     storage: Storage
     scratch: Path
+    with_places: bool
+    """Are rows to be replaced? Then it matters where they are."""
     _files: dict[Pin, tuple[str, ...]] = field(default_factory=dict)
 
     def find_files(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
@@ -81,7 +96,9 @@ class CommittedKeys:
         wanted = [pin for pin in pins if pin.row_count and pin not in self._files]
         pieces = [piece for pin in wanted for piece in self._cut(pin)]
         if pieces:
-            work = ReadKeys(tuple(pieces), self.catalog, self.storage, str(self.scratch))
+            work = ReadKeys(
+                tuple(pieces), self.catalog, self.storage, str(self.scratch), self.with_places
+            )
             answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
             for pin in wanted:
                 self._files[pin] = tuple(

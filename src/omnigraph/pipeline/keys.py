@@ -18,8 +18,11 @@ from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.engine.columns import column_type
 from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.rows import Cell
+from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID
 
 ORDINAL_KEY: Final = "ordinal"
+ROW_ID_KEY: Final = "row_id"
+ADDRESS_KEY: Final = "address"
 
 _STORED: Final[dict[Scalar, Any]] = {Scalar.DATE: pa.int32(), Scalar.DATETIME: pa.int64()}
 
@@ -38,6 +41,16 @@ def keys_of(type_: Type, rows: pa.Table, ordinals: "pa.ChunkedArray[Any] | None"
         made[unique_name(number)] = _texts_of(type_, rows, group)
     made[ORDINAL_KEY] = pa.nulls(rows.num_rows, pa.int64()) if ordinals is None else ordinals
     return pa.table(made)
+
+
+def places_of(rows: pa.Table) -> pa.Table:
+    """Where committed rows are; Spark knows no numbers without a sign."""
+    return pa.table(
+        {
+            ROW_ID_KEY: rows[ROW_ID].cast(pa.int64()),
+            ADDRESS_KEY: rows[ROW_ADDRESS].cast(pa.int64()),
+        }
+    )
 
 
 def _texts_of(type_: Type, rows: pa.Table, group: tuple[str, ...]) -> Any:

@@ -1,5 +1,6 @@
 """A load on Spark: one job that reads everything, and jobs that ask what spans rows."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,16 +18,19 @@ from omnigraph.engine.bulk import (
     Faults,
     Ingested,
     LoadJob,
+    LoadMode,
     RecordPlace,
     Verdict,
     type_of,
 )
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.checks import Question, find_verdict
+from omnigraph.pipeline.checks import find_verdict
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.jobs import run_tasks
+from omnigraph.pipeline.keysets import KeySets, Question
+from omnigraph.pipeline.merge import Destination, write_merged, write_new
 from omnigraph.pipeline.session import SCRATCH, SparkSettings, find_session, read_settings
 from omnigraph.pipeline.sources import (
     SPLIT_BYTES,
@@ -36,12 +40,19 @@ from omnigraph.pipeline.sources import (
     ordinal_of,
     plan_splits,
 )
-from omnigraph.pipeline.stage import Storage, aside_schema
+from omnigraph.pipeline.stage import AsideFile, Storage, aside_schema
 from omnigraph.storage.layout import STAGING
-from omnigraph.storage.tables import Receipt
+from omnigraph.storage.tables import Pieces, Receipt, TableRef
 
 SMALL_BYTES: Final = 2**20
 """Input below this is read by one task, and the engine checks it without further jobs."""
+
+MEMORY: Final = "OMNIGRAPH_LOAD_MEMORY_MB"
+MEMORY_BYTES: Final = 256 * 2**20
+"""Rows of one table that were put aside are staged by the driver up to this size, which is fast;
+beyond it by workers, which takes no memory here."""
+
+MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class SparkBulk:
     settings: SparkSettings
     split_bytes: int = SPLIT_BYTES
     small_bytes: int = SMALL_BYTES
+    memory_bytes: int = MEMORY_BYTES
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
@@ -79,7 +91,7 @@ class SparkBulk:
                     job="reading the input",
                     concurrency=1 if is_small else self.settings.concurrency,
                 )
-            yield SparkIngested(job, work, answers, spark, scratch)
+            yield SparkIngested(self, job, work, answers, spark)
 
     @contextmanager
     def _scratch(self, job: LoadJob) -> Iterator[Path]:
@@ -124,9 +136,12 @@ class Looking:
         return {"found": Path(self.path).exists()}
 
 
-def open_bulk() -> SparkBulk:
+def open_bulk(environment: Mapping[str, str] = os.environ) -> SparkBulk:
     """As the environment says. Raises SparkUnusable."""
-    return SparkBulk(read_settings())
+    memory_mb = environment.get(MEMORY) or str(MEMORY_BYTES // 2**20)
+    if not memory_mb.isdecimal():
+        raise SparkUnusable(f"{MEMORY} is a number of megabytes, not '{memory_mb}'")
+    return SparkBulk(read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
 
 
 class SparkIngested:
@@ -134,16 +149,24 @@ class SparkIngested:
 
     def __init__(
         self,
+        bulk: SparkBulk,
         job: LoadJob,
         work: Ingest,
         answers: Sequence[Mapping[str, Any]],
         spark: SparkSession,
-        scratch: Path,
     ) -> None:
+        self._bulk = bulk
         self._job = job
+        self._storage = work.storage
         self._answers = answers
         self._spark = spark
-        self._committed = CommittedKeys(spark, job.catalog, work.storage, scratch)
+        self._committed = CommittedKeys(
+            spark,
+            job.catalog,
+            work.storage,
+            Path(work.scratch),
+            with_places=job.mode is LoadMode.MERGE,
+        )
         self._lines = LineNumbers(work.splits, [each["lines"] for each in answers])
         self.is_small = work.is_small
         self.faults = self._gather_faults(work.splits)
@@ -187,26 +210,43 @@ class SparkIngested:
     # rows put aside
 
     def read_aside(self, key: TableKey) -> pa.Table:
-        tables = [pa.ipc.open_file(each).read_all() for each in self._aside(key)]
-        return pa.concat_tables(tables) if tables else self._aside_schema(key).empty_table()
+        batches = [batch for file in self._aside(key) for batch in file.read()]
+        return pa.Table.from_batches(batches, self._aside_schema(key))
 
     def open_aside(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
         schema = self._aside_schema(key)
         plain = pa.schema([schema.field(name) for name in columns])
+        batches = (batch.select(plain.names) for file in self._aside(key) for batch in file.read())
+        return pa.RecordBatchReader.from_batches(plain, batches)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for path in self._aside(key):
-                with pa.ipc.open_file(path) as file:
-                    for number in range(file.num_record_batches):
-                        yield file.get_batch(number).select(plain.names)
+    def fits(self, key: TableKey) -> bool:
+        size = sum(each.get("size_bytes", 0) for each in self._said_of(key))
+        return self.is_small or size <= self._bulk.memory_bytes
 
-        return pa.RecordBatchReader.from_batches(plain, batches())
+    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+        files = self._aside(key)
+        destination = Destination(self._storage, ref, pin.version)
+        concurrency = self._bulk.settings.concurrency
+        if self._job.mode is not LoadMode.MERGE:
+            return write_new(
+                self._spark, files, destination, self._job.mode, concurrency=concurrency
+            )
+        type_ = type_of(self._job.catalog, key)
+        keys = KeySets(self._spark, self._question, self._committed.find_files([pin]))
+        return write_merged(
+            keys.winners(type_),
+            keys.places(type_),
+            files,
+            destination,
+            slots=concurrency or MERGE_TASKS,
+        )
 
-    def size_aside(self, key: TableKey) -> int:
-        return sum(each.get("size_bytes", 0) for each in self._said_of(key))
-
-    def _aside(self, key: TableKey) -> list[str]:
-        return [str(each["aside"]) for each in self._said_of(key) if "aside" in each]
+    def _aside(self, key: TableKey) -> list[AsideFile]:
+        return [
+            AsideFile(str(each["aside"]), tuple(each["firsts"]))
+            for each in self._said_of(key)
+            if each.get("firsts")
+        ]
 
     def _aside_schema(self, key: TableKey) -> pa.Schema:
         return aside_schema(type_of(self._job.catalog, key))
@@ -214,7 +254,11 @@ class SparkIngested:
     # what spans rows
 
     def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
-        question = Question(
+        return find_verdict(self._spark, self._question, self._committed, pins)
+
+    @property
+    def _question(self) -> Question:
+        return Question(
             catalog=self._job.catalog,
             mode=self._job.mode,
             key_files={
@@ -224,4 +268,3 @@ class SparkIngested:
             errors_max=self._job.errors_max,
             place_of=self.place_of,
         )
-        return find_verdict(self._spark, question, self._committed, pins)

@@ -5,14 +5,15 @@
 1. Which row of an id counts, and which committed row it replaces, is decided by one join over keys.
    Its answer is cut into parts: one for each range of lines that was put aside, one for each
    fragment of the table that loses rows. A worker takes a part, and no part is large.
-2. A worker that has a range of lines writes its rows as new fragments; those that replace a row take
-   over its row id. A worker that has a fragment marks the rows that were replaced. Nobody reads a
-   row of the table for it, and nothing but the description of files comes back.
+2. A worker that has a range of lines writes its rows as new fragments; those that replace a row
+   take over its row id. A worker that has a fragment marks the rows that were replaced. Nobody
+   reads a row of the table for it, and nothing but the description of files comes back.
 3. All pieces are written on one version of the table, and are of use on that version alone.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,7 +25,14 @@ from pyspark.sql import functions as f
 from omnigraph.engine.bulk import ORDINAL, LoadMode
 from omnigraph.pipeline.jobs import failing_as, run_tasks
 from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY
-from omnigraph.pipeline.stage import FRAGMENT_BYTES, UNNAMED, Storage, pieces_document, read_pieces
+from omnigraph.pipeline.stage import (
+    FRAGMENT_BYTES,
+    UNNAMED,
+    AsideFile,
+    Storage,
+    pieces_document,
+    read_pieces,
+)
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import (
     ROWS_PER_FILE,
@@ -40,26 +48,6 @@ PART: Final = "part"
 LINES_PER_PART_BITS: Final = 18
 _FRAGMENT_BITS: Final = 32
 _JOB: Final = "writing the rows"
-
-
-@dataclass(frozen=True, slots=True)
-class AsideFile:
-    """Rows of one table and one split, in the order of their lines."""
-
-    path: str
-    firsts: tuple[int, ...]
-    """The ordinal that each of its batches begins with."""
-
-    def read(self, *, begin: int | None = None, end: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Its batches; only those that may have ordinals from `begin` to before `end`."""
-        with pa.ipc.open_file(self.path) as file:
-            for number in range(file.num_record_batches):
-                later = self.firsts[number + 1 : number + 2]
-                if begin is not None and later and later[0] <= begin:
-                    continue
-                if end is not None and self.firsts[number] >= end:
-                    return
-                yield file.get_batch(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +102,30 @@ def write_new(
 def write_merged(
     incoming: DataFrame,
     committed: DataFrame | None,
-    files: Mapping[int, AsideFile],
+    files: Sequence[AsideFile],
     destination: Destination,
     *,
     slots: int,
 ) -> tuple[Pieces, ...]:
     """Have rows added to a table or put in the place of others. Raises JobFailed.
 
-    `incoming` are the keys of the rows that count, `committed` those of the table with places.
-    Files are given by the first part that reads from them, as `parts_of` counts.
+    `incoming` are the keys of the rows that count, `committed` those of the table, with places.
     """
     parts = find_parts(incoming, committed).repartition(slots, PART)
-    work = WritePart(files, destination)
+    work = WritePart(tuple(files), destination)
+
+    def write(rows: pa.Table) -> pa.Table:  # Spark counts arguments, and would count `self`
+        return work(rows)
+
     with failing_as(_JOB):
-        answers = parts.groupBy(PART).applyInArrow(work, "answer string").collect()
+        answers = parts.groupBy(PART).applyInArrow(write, "answer string").collect()
     return tuple(read_pieces(json.loads(row["answer"])) for row in answers)
 
 
 def find_parts(incoming: DataFrame, committed: DataFrame | None) -> DataFrame:
     """(1) Of each row the part it belongs to, its ordinal and the row id it takes over; and of each
-    row that is replaced the part of its fragment, and its address."""
+    row that is replaced the part of its fragment, and its address.
+    """
     nothing = f.lit(None).cast("bigint")
     if committed is None:
         matched = incoming.select(ORDINAL_KEY, nothing.alias(ROW_ID_KEY))
@@ -141,7 +133,10 @@ def find_parts(incoming: DataFrame, committed: DataFrame | None) -> DataFrame:
     places = committed.select("id", ROW_ID_KEY, ADDRESS_KEY)
     matched = incoming.select("id", ORDINAL_KEY).join(places, "id", "left")
     row = f.struct(
-        _part_of(f.col(ORDINAL_KEY)), f.col(ORDINAL_KEY), f.col(ROW_ID_KEY), nothing.alias(ADDRESS_KEY)
+        _part_of(f.col(ORDINAL_KEY)),
+        f.col(ORDINAL_KEY),
+        f.col(ROW_ID_KEY),
+        nothing.alias(ADDRESS_KEY),
     )
     fragment = -1 - f.shiftright(f.col(ADDRESS_KEY), _FRAGMENT_BITS)
     replaced = f.struct(
@@ -162,8 +157,8 @@ def _part_of(ordinal: Column) -> Column:
 class WritePart:
     """(2) The work of merging. A part below zero is a fragment of the table."""
 
-    files: Mapping[int, AsideFile]
-    """By the number of their split."""
+    files: tuple[AsideFile, ...]
+    """In the order of the input."""
     destination: Destination
 
     def __call__(self, rows: pa.Table) -> pa.Table:
@@ -177,9 +172,7 @@ class WritePart:
             pieces = self._write(stores.tables, handle, part, rows)
         return pa.table({"answer": [json.dumps(pieces_document(pieces))]})
 
-    def _drop(
-        self, tables: Tables, handle: Handle, addresses: "pa.ChunkedArray[Any]"
-    ) -> Pieces:
+    def _drop(self, tables: Tables, handle: Handle, addresses: "pa.ChunkedArray[Any]") -> Pieces:
         changes = RowChanges(deletes=addresses.to_numpy().tolist())
         return tables.hand_over(tables.stage_rows(handle, changes, UNNAMED))
 
@@ -189,8 +182,7 @@ class WritePart:
         ordinals = rows[ORDINAL_KEY].combine_chunks()
         row_ids = rows[ROW_ID_KEY].combine_chunks()
         pieces = _Pieces(tables, handle, LoadMode.MERGE)
-        file = self.files[split_of(begin)]
-        for batch in file.read(begin=begin, end=end):
+        for batch in self._read(begin, end):
             at = pc.index_in(batch[ORDINAL], value_set=ordinals)
             counts = pc.is_valid(at)
             winners = pa.Table.from_batches([batch.filter(counts)]).drop_columns(ORDINAL)
@@ -199,6 +191,14 @@ class WritePart:
             pieces.insert(winners.filter(pc.invert(is_known)))
             pieces.update(winners.filter(is_known), taken_over.filter(is_known))
         return pieces.close()
+
+    def _read(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The batches that may have these ordinals. Rows of several tables share the lines."""
+        first = bisect_right(self.files, begin, key=lambda file: file.firsts[0])
+        for file in self.files[max(0, first - 1) :]:
+            if file.firsts[0] >= end:
+                return
+            yield from file.read(begin=begin, end=end)
 
 
 # ── pieces in the making ─────────────────────────────────────────────────────────────────────────

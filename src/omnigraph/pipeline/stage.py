@@ -5,8 +5,9 @@ written through `storage`, on the version of the table that was pinned when the 
 commit names them on whatever version it finds, which has the same columns.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,13 @@ from omnigraph.pipeline.keys import keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import ROWS_PER_FILE, Mark, Receipt
+from omnigraph.storage.tables import ROWS_PER_FILE, Mark, Pieces, Receipt, Shrunk
 
-_UNNAMED: Final = Mark("staged by a worker")
+UNNAMED: Final = Mark("staged by a worker")
 """What is staged here is committed by somebody else, under a name of his."""
+
+FRAGMENT_BYTES: Final = 128 * 2**20
+"""Rows of this size make a fragment, be they few: a worker has to hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +54,26 @@ class InPlace:
     mode: LoadMode
     _waiting: list[pa.Table] = field(default_factory=list)
     _waiting_rows: int = 0
+    _waiting_bytes: int = 0
     _receipts: list[Receipt] = field(default_factory=list)
 
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:  # noqa: ARG002 - as Aside
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
-        if self._waiting_rows >= ROWS_PER_FILE:
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= FRAGMENT_BYTES:
+            self._stage(pa.concat_tables(self._waiting))
+            self._keep([])
+        elif self._waiting_rows >= ROWS_PER_FILE:
             gathered = pa.concat_tables(self._waiting)
             whole = gathered.num_rows - gathered.num_rows % ROWS_PER_FILE
             self._stage(gathered.slice(0, whole))
-            self._waiting = [gathered.slice(whole)]
-            self._waiting_rows = gathered.num_rows - whole
+            self._keep([gathered.slice(whole)])
+
+    def _keep(self, waiting: list[pa.Table]) -> None:
+        self._waiting = waiting
+        self._waiting_rows = sum(each.num_rows for each in waiting)
+        self._waiting_bytes = sum(each.nbytes for each in waiting)
 
     def close(self) -> dict[str, Any]:
         if self._waiting_rows:
@@ -72,10 +85,10 @@ class InPlace:
         handle = tables.open_at(self.target.ref, self.target.version)
         if self.mode is LoadMode.OVERWRITE:
             ordered = rows.select(handle.schema.names)
-            staged = tables.stage_overwrite(handle, handle.schema, _UNNAMED, ordered)
+            staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, ordered)
         else:
-            staged = tables.stage_append(handle, rows, _UNNAMED)
-        self._receipts += staged.receipts
+            staged = tables.stage_append(handle, rows, UNNAMED)
+        self._receipts += tables.hand_over(staged).fresh
 
 
 class Aside:
@@ -85,17 +98,38 @@ class Aside:
         self._path = path
         self._schema = aside_schema(type_)
         self._size_bytes = 0
+        self._firsts: list[int] = []
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._writer = pa.ipc.new_file(str(path), self._schema, options=options)
 
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
         whole = rows.append_column(ORDINAL, ordinals).cast(self._schema)
         self._size_bytes += whole.nbytes
-        self._writer.write_table(whole)
+        for batch in whole.combine_chunks().to_batches():
+            self._firsts.append(int(batch[ORDINAL][0].as_py() or 0))
+            self._writer.write_batch(batch)
 
     def close(self) -> dict[str, Any]:
         self._writer.close()
-        return {"aside": str(self._path), "size_bytes": self._size_bytes}
+        return {"aside": str(self._path), "firsts": self._firsts, "size_bytes": self._size_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class AsideFile:
+    """Rows that were put aside, in the order of their lines."""
+
+    path: str
+    firsts: tuple[int, ...]
+    """The ordinal that each of its batches begins with."""
+
+    def read(self, *, begin: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Its batches; only those that may have ordinals from `begin` to before `end`."""
+        first = max(0, bisect_right(self.firsts, begin) - 1)
+        last = len(self.firsts) if end is None else bisect_left(self.firsts, end)
+        with pa.ipc.open_file(self.path) as file:
+            assert file.num_record_batches == len(self.firsts)
+            for number in range(first, last):
+                yield file.get_batch(number)
 
 
 def aside_schema(type_: Type) -> pa.Schema:
@@ -142,3 +176,21 @@ class Sink:
         if self.keys is not None:
             answer |= self.keys.close()
         return answer
+
+
+# ── what is said of files ────────────────────────────────────────────────────────────────────────
+
+
+def pieces_document(pieces: Pieces) -> dict[str, Any]:
+    """Pieces as a task answers them."""
+    return asdict(pieces)
+
+
+def read_pieces(document: Mapping[str, Any]) -> Pieces:
+    return Pieces(
+        fresh=tuple(Receipt(**each) for each in document["fresh"]),
+        shrunk=tuple(Shrunk(**each) for each in document["shrunk"]),
+        removed=tuple(document["removed"]),
+        updated=document["updated"],
+        dropped=document["dropped"],
+    )

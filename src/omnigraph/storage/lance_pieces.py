@@ -31,10 +31,10 @@ def hand_over(store: LanceStore, staged: Staged) -> Pieces:
 def stage_pieces(handle: LanceHandle, pieces: Sequence[Pieces], mark: Mark) -> Staged:
     fresh = [FragmentMetadata.from_json(each.fragment) for part in pieces for each in part.fresh]
     removed = [number for part in pieces for number in part.removed]
-    lost = {each.fragment_id: each.deletions for part in pieces for each in part.shrunk}
+    lost = {each.fragment_id: each for part in pieces for each in part.shrunk}
     assert len(lost) == sum(len(part.shrunk) for part in pieces), "one piece shrinks a fragment"
     with translating(handle.ref, "stage rows of"):
-        shrunk = [_shrink(handle, number, deletions) for number, deletions in sorted(lost.items())]
+        shrunk = [_shrink(handle, lost[number]) for number in sorted(lost)]
         operation = guarded(handle.dataset, fresh, shrunk, removed)
     updated = sum(part.updated for part in pieces)
     dropped = sum(part.dropped for part in pieces)
@@ -80,12 +80,12 @@ def _shrunk(fragment: FragmentMetadata) -> Shrunk:
 
 
 def _deletions(shrunk: Shrunk) -> DeletionFile:
-    return DeletionFile.from_json(shrunk.deletions)
+    return DeletionFile.from_json(shrunk.deletions)  # type: ignore[misc, call-arg] # it is static
 
 
-def _shrink(handle: LanceHandle, number: int, deletions: str) -> FragmentMetadata:
-    fragment = handle.dataset.get_fragment(number)
-    assert fragment is not None, f"no fragment {number} in version {handle.version}"
+def _shrink(handle: LanceHandle, lost: Shrunk) -> FragmentMetadata:
+    fragment = handle.dataset.get_fragment(lost.fragment_id)
+    assert fragment is not None, f"no fragment {lost.fragment_id} in version {handle.version}"
     shrunk = fragment.metadata
-    shrunk.deletion_file = DeletionFile.from_json(deletions)
+    shrunk.deletion_file = _deletions(lost)
     return shrunk

@@ -13,7 +13,7 @@ the new fragment as covered and then misses every row in it.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -215,15 +215,13 @@ def stage_settings(handle: LanceHandle, settings: Settings, mark: Mark) -> Stage
 # --- finding rows ---------------------------------------------------------------------------
 
 
-def locate(
-    handle: LanceHandle, column: str, values: "Sequence[str] | pa.StringArray"
-) -> pa.Table:
+def locate(handle: LanceHandle, column: str, values: "Sequence[str] | pa.Array[Any]") -> pa.Table:
     wanted = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
     with translating(handle.ref, "look rows up in"):
         spelled_out = len(wanted) <= _KEYS_PER_FILTER_MAX
         scanner = handle.dataset.scanner(
             columns=[column],
-            filter=_one_of(column, wanted.to_pylist()) if spelled_out else None,
+            filter=_one_of(column, map(str, wanted.to_pylist())) if spelled_out else None,
             with_row_id=True,
             with_row_address=True,
             batch_size=None if spelled_out else _ROWS_PER_PROBE,

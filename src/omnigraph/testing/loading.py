@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ SETTINGS: Final = SparkSettings(
 SMALL: Final = SparkBulk(SETTINGS)
 LARGE: Final = SparkBulk(SETTINGS, split_bytes=150, small_bytes=0)
 """Every input is cut to pieces, and everything that spans rows is asked as joins."""
+HUGE: Final = replace(LARGE, memory_bytes=0)
+"""Rows that were put aside are too many for the driver, too."""
 
 SCHEMA: Final = """
 node Person { name: String @key  age: I32?  mail: String? @unique }

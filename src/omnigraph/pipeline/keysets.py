@@ -1,0 +1,107 @@
+"""The keys that a load has to do with, as Spark sees them: what comes in, and what is there.
+
+1. Where an id may be given twice, only the last row that has it takes part.
+2. A committed row whose id comes in is replaced.
+3. Tables that are overwritten begin empty.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.engine.bulk import LoadMode, RecordPlace
+from omnigraph.engine.committed import Type, uniques_of
+from omnigraph.engine.incoming import is_keyed
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, unique_name
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All there is to know about a load whose rows are not at hand."""
+
+    catalog: Catalog
+    mode: LoadMode
+    key_files: Mapping[TableKey, Sequence[str]]
+    """The keys of the input, for each table that has rows in it."""
+    given_ids: Mapping[TableKey, int]
+    errors_max: int
+    place_of: Callable[[int], RecordPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class KeySets:
+    spark: SparkSession
+    question: Question
+    committed_files: Mapping[TableKey, Sequence[str]]
+
+    def _read(
+        self, type_: Type, files: Sequence[str], places: Sequence[str] = ()
+    ) -> DataFrame | None:
+        """Keys as they were written; None where there are none."""
+        if not files:
+            return None
+        ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+        uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
+        texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))
+        numbers = ", ".join(f"{name} bigint" for name in (ORDINAL_KEY, *places))
+        return self.spark.read.schema(f"{texts}, {numbers}").parquet(*files)
+
+    def incoming(self, type_: Type) -> DataFrame:
+        rows = self._read(type_, self.question.key_files[type_.table_key])
+        assert rows is not None, "a table that is touched has rows"
+        return rows
+
+    def winners(self, type_: Type) -> DataFrame:
+        """(1) The rows that count."""
+        rows = self.incoming(type_)
+        if not self.is_last_wins(type_) or not self.has_given_ids(type_):
+            return rows
+        whole = f.struct(*(f.col(name) for name in rows.columns))
+        last = rows.groupBy("id").agg(f.max_by(whole, f.col(ORDINAL_KEY)).alias("row"))
+        return last.select("row.*")
+
+    def committed(self, type_: Type) -> DataFrame | None:
+        """(3) What is there before the load, and stays unless it is replaced."""
+        if self.is_replaced(type_):
+            return None
+        return self._read(type_, self.committed_files.get(type_.table_key, ()))
+
+    def places(self, type_: Type) -> DataFrame | None:
+        """Where the rows are that are there before a merge."""
+        files = self.committed_files.get(type_.table_key, ())
+        return self._read(type_, files, (ROW_ID_KEY, ADDRESS_KEY))
+
+    def kept(self, type_: Type) -> DataFrame | None:
+        """(2) Committed rows that the load does not replace."""
+        rows = self.committed(type_)
+        if rows is None or not self.has_given_ids(type_):
+            return rows
+        return rows.join(self.incoming(type_).select("id"), "id", "left_anti")
+
+    def known_ids(self, node: NodeType) -> DataFrame | None:
+        """Every node there will be; None if there will be none."""
+        is_touched = node.table_key in self.question.key_files
+        found = [self.incoming(node) if is_touched else None, self.committed(node)]
+        return union(each.select("id") for each in found if each is not None)
+
+    def is_replaced(self, type_: Type) -> bool:
+        is_touched = type_.table_key in self.question.key_files
+        return is_touched and self.question.mode is LoadMode.OVERWRITE
+
+    def is_last_wins(self, type_: Type) -> bool:
+        return self.question.mode is LoadMode.MERGE and not is_keyed(type_)
+
+    def has_given_ids(self, type_: Type) -> bool:
+        """Ids that were made up are new, and all different."""
+        return bool(self.question.given_ids.get(type_.table_key))
+
+
+def union(parts: Iterable[DataFrame]) -> DataFrame | None:
+    """All of them, one under the other; None for none."""
+    listed = list(parts)
+    return reduce(DataFrame.unionByName, listed) if listed else None

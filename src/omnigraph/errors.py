@@ -25,6 +25,9 @@
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
     │   ├── NotExportable         a row holds a number that a record cannot spell
+    │   ├── ResolutionsInvalid    a file of resolutions cannot be used
+    │   ├── CursorInvalid         a cursor or page token is not one of ours, or not for this
+    │   ├── ChangesRefused        what changed cannot be told for this commit
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -38,11 +41,14 @@
     │   ├── GraphNotServed        the server has no graph of that name
     │   ├── StoredQueryNotFound   the server has no stored query of that name, or hides it
     │   ├── JobNotFound           the graph has no job of that id
+    │   ├── ChangeFeedGap         commits a cursor has not seen yet were cleaned up
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
     │   ├── HeadMoved             the branch is not at the commit the caller built on
     │   ├── KeyConflict           rows that were to be new exist already
+    │   ├── MergeConflicts        two branches changed the same, or do not go together
+    │   ├── MergeBaseUnavailable  where two branches last agreed can no longer be read
     │   ├── UpdateRefused         the manifest already says something that excludes the change
     │   ├── Contention            other writers kept winning; nothing of ours took effect
     │   ├── AlreadyDone           a write with the same idempotency key was there first
@@ -183,6 +189,12 @@ class Code(StrEnum):
     TOO_MANY_REQUESTS = "too_many_requests"
     SERVER_UNREACHABLE = "server_unreachable"
     SERVER_ANSWER_INVALID = "server_answer_invalid"
+    MERGE_CONFLICTS = "merge_conflicts"
+    MERGE_BASE_UNAVAILABLE = "merge_base_unavailable"
+    RESOLUTIONS_INVALID = "resolutions_invalid"
+    CURSOR_INVALID = "cursor_invalid"
+    CHANGES_REFUSED = "changes_refused"
+    CHANGE_FEED_GAP = "change_feed_gap"
 
 
 class Finding(Protocol):
@@ -503,6 +515,44 @@ class NotExportable(InputError):
         )
 
 
+class ResolutionsInvalid(InputError):
+    """A file of resolutions does not say, for this merge, what it should."""
+
+    code = Code.RESOLUTIONS_INVALID
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"these resolutions cannot be used: {reason}")
+
+
+class CursorInvalid(InputError):
+    """A cursor or a page token is not one of ours, or was made for something else."""
+
+    code = Code.CURSOR_INVALID
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this cursor cannot be used: {reason}")
+
+
+class ChangesRefused(InputError):
+    """What a commit changed cannot be told: it has no parent, or the schema changed with it."""
+
+    code = Code.CHANGES_REFUSED
+
+    def __init__(self, reason: str, *, commit_id: str, type_name: str | None = None) -> None:
+        self.reason = reason
+        """`parentless_commit` or `schema_boundary`."""
+        self.commit_id = commit_id
+        self.type_name = type_name
+        of = "" if type_name is None else f" of {type_name}"
+        why = {
+            "parentless_commit": "it has no parent to compare it with",
+            "schema_boundary": f"the schema{of} was another one before it",
+        }
+        super().__init__(f"what commit {commit_id} changed cannot be told: {why[reason]}")
+
+
 class NotFoundError(OmnigraphError):
     """What was named is not there. Look again, or name something else."""
 
@@ -631,6 +681,20 @@ class CommitNotFound(NotFoundError):
         super().__init__(f"commit {commit_id!r} not found")
 
 
+class ChangeFeedGap(NotFoundError):
+    """Commits that a cursor has not seen yet can no longer be read. Start anew from a baseline."""
+
+    code = Code.CHANGE_FEED_GAP
+
+    def __init__(self, first_unreadable: str, *, cursor: str | None) -> None:
+        self.first_unreadable = first_unreadable
+        self.cursor = cursor
+        super().__init__(
+            f"commit {first_unreadable} can no longer be read, and what it changed is lost to "
+            "this feed; start anew from a baseline"
+        )
+
+
 class ConflictError(OmnigraphError):
     """Somebody else was first. Nothing of ours took effect; read again, then decide again."""
 
@@ -709,6 +773,59 @@ class KeyConflict(ConflictError):
         rest = len(self.ids) - self._SHOWN_MAX
         more = f" and {rest} more" if rest > 0 else ""
         super().__init__(f"{type_name} exists already: {listed}{more}")
+
+
+class Clash(Protocol):
+    """One reason two branches do not go together. `engine.merge.conflicts.Conflict` is one."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def row_id(self) -> str | None: ...
+    @property
+    def property_name(self) -> str | None: ...
+    @property
+    def message(self) -> str: ...
+
+
+class MergeConflicts(ConflictError):
+    """Two branches do not go together, for every reason in `conflicts`. Nothing was changed."""
+
+    code = Code.MERGE_CONFLICTS
+    _SHOWN_MAX: ClassVar[int] = 3
+
+    def __init__(self, source: str, target: str, conflicts: Sequence[Clash]) -> None:
+        assert conflicts, "a refusal needs a reason"
+        self.source = source
+        self.target = target
+        self.conflicts = tuple(conflicts)
+        shown = "; ".join(each.message for each in self.conflicts[: self._SHOWN_MAX])
+        rest = len(self.conflicts) - self._SHOWN_MAX
+        more = f"; and {rest} more" if rest > 0 else ""
+        super().__init__(f"merge conflicts between '{source}' and '{target}': {shown}{more}")
+
+
+class MergeBaseUnavailable(ConflictError):
+    """The state in which two branches last agreed can no longer be read. Name another base."""
+
+    code = Code.MERGE_BASE_UNAVAILABLE
+
+    def __init__(
+        self, source: str, target: str, *, bases: Sequence[str], candidates: Sequence[str]
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.bases = tuple(bases)
+        """The commits that would be the right base, and cannot be read."""
+        self.candidates = tuple(candidates)
+        """Older common commits that can; one of them may be named as the base."""
+        older = ", ".join(self.candidates) or "none"
+        super().__init__(
+            f"'{source}' and '{target}' last agreed at {', '.join(self.bases)}, which can no "
+            f"longer be read; older common commits: {older}"
+        )
 
 
 class Fenced(ConflictError):

@@ -159,8 +159,12 @@ def _has_landed(base: Base, sidecar: AnySidecar, found: Sequence[Found]) -> bool
 
 
 def _may_go_forward(sidecar: AnySidecar) -> bool:
-    """An old schema change goes forward with its schema files or not at all."""
-    return not (isinstance(sidecar, OldSidecar) and sidecar.kind is WriterKind.SCHEMA_APPLY)
+    """An old schema change goes forward with its schema files or not at all. A merge that had no
+    table to move had not begun: whoever wanted it can ask again.
+    """
+    if isinstance(sidecar, OldSidecar):
+        return sidecar.kind is not WriterKind.SCHEMA_APPLY
+    return bool(sidecar.writes) or sidecar.kind is not WriterKind.BRANCH_MERGE
 
 
 def _violation(sidecar: AnySidecar, found: Sequence[Found]) -> InvariantViolated:

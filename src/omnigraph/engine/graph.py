@@ -36,6 +36,7 @@ from omnigraph.engine.inspection import (
     find_recoveries,
 )
 from omnigraph.engine.load import LoadOrder, LoadResult, load
+from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
@@ -236,11 +237,34 @@ class Graph:
             commit=loaded.commit,
         )
 
+    def merge(self, order: MergeOrder) -> MergeResult:
+        """Make one branch show what another changed since they last agreed, or change nothing.
+
+        Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, CommitNotFound,
+        ResolutionsInvalid, SchemaLocked, UsageError.
+        """
+        self._check_signer(order.actor)
+        if order.source == order.into:
+            raise UsageError(f"'{order.source}' cannot be merged into itself")
+        self._gate(order.actor, Action.BRANCH_MERGE, order.source, order.into)
+        for key in order.rulings.rows:
+            self.snapshot(order.into).pin(key)
+        for name in order.rulings.strategies:
+            if name:
+                find_type(self.catalog, name)
+        merged = merge(self._bench, self._contract, order)
+        if self._upkeep is not None:
+            self._upkeep.after(order.into, merged.tables)
+        return merged
+
     def _ask(self, order: Order | LoadOrder) -> None:
-        self.check_writable()
-        if order.actor is not None and order.actor.startswith(OURS):
-            raise UsageError(f"actors whose names start with '{OURS}' are our own")
+        self._check_signer(order.actor)
         self._gate(order.actor, Action.CHANGE, order.branch)
+
+    def _check_signer(self, actor: str | None) -> None:
+        self.check_writable()
+        if actor is not None and actor.startswith(OURS):
+            raise UsageError(f"actors whose names start with '{OURS}' are our own")
 
     def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
         written = carry_out(self._bench, self._contract, task, order)

@@ -12,6 +12,8 @@ from omnigraph.commit.stamp import CURRENT
 from omnigraph.engine.export import ExportResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadResult
+from omnigraph.engine.merge.conflicts import conflict_document
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
@@ -76,6 +78,29 @@ def mutation_document(result: MutationResult) -> JsonObject:
         "affected_edges": result.affected_edges,
         "actor_id": result.actor,
         "commit": None if result.commit is None else commit_document(result.commit),
+    }
+
+
+def merge_document(result: MergeResult) -> JsonObject:
+    return {
+        "source": result.source,
+        "target": result.target,
+        "outcome": result.outcome.value,
+        "actor_id": result.actor,
+        "commit": None if result.commit is None else result.commit.id,
+        "source_commit_id": result.source_commit,
+        "target_commit_id": result.target_commit,
+        "base_commit_ids": list(result.base_commits),
+        "tables": [
+            {
+                "table_key": key,
+                "inserted": each.inserted,
+                "updated": each.updated,
+                "deleted": each.deleted,
+            }
+            for key, each in result.counts.items()
+        ],
+        "merge_conflicts": [conflict_document(each) for each in result.conflicts],
     }
 
 

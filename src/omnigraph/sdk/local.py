@@ -17,13 +17,14 @@ from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
-from omnigraph.sdk import exporting
+from omnigraph.sdk import exporting, merging
 from omnigraph.storage.durability import Durability
 
 
@@ -271,6 +272,38 @@ class LocalGraph:
         """The same records as a stream, some whole lines at a time."""
         shown = self.snapshot(branch, commit=commit, version=version)
         return exporting.lines_of(self._graph, shown, Selection(tuple(types), tuple(tables)))
+
+    # merging
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        detect: str = "row",
+        on_conflict: str | Mapping[str, str] | None = None,
+        resolutions: str | Path | None = None,
+        base: str | None = None,
+        dry_run: bool = False,
+    ) -> MergeResult:
+        """Make `into` show what `source` changed since they last agreed: one commit, or nothing.
+
+        `detect` is `row`, or `property` to let both sides change different properties of a row.
+        `on_conflict` is `ours` or `theirs`, or says it by type name. `resolutions` is the text or
+        the path of a file of conflicts that somebody filled in. `dry_run` only tells, and lists
+        conflicts instead of raising them. `base` names the commit to take as the common state.
+
+        Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, ResolutionsInvalid, BranchNotFound,
+        CommitNotFound, SchemaLocked, OpenedReadOnly, UsageError.
+        """
+        text = None if resolutions is None else _read_text(resolutions, "<resolutions>")[0]
+        decided = merging.Decided(detect, on_conflict, text)
+        return merging.merge(
+            self._graph,
+            merging.Request(source, into, actor, base, dry_run),
+            decided,
+        )
 
     # commits
 

@@ -2,20 +2,36 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance import LanceDataset, LanceScanner
-from lance.fragment import LanceFragment
+from lance.fragment import FragmentMetadata, LanceFragment
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
 from omnigraph.storage import layout
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Nearest, ScanRequest, TextMatch, TextQuery
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    Addresses,
+    Nearest,
+    Part,
+    ScanRequest,
+    TextMatch,
+    TextQuery,
+)
 
 _PROBE_STEPS_MAX: Final = 64
 """Someone this far behind is served faster by one listing."""
+
+_DENSE_SHARE: Final = 16
+"""Of a fragment, more than one row in so many is found faster by reading it through."""
+
+_ADDRESSES_PER_FILTER: Final = 1_000
 
 
 @contextmanager
@@ -29,6 +45,71 @@ def scan(
 def read(store: LanceStore, handle: LanceHandle, request: ScanRequest) -> pa.Table:
     with translating(handle.ref, "read", version=handle.version):
         return _scanner(store, handle.dataset, request).to_table()
+
+
+@contextmanager
+def scan_at(
+    store: LanceStore, handle: LanceHandle, row_addresses: Addresses, request: ScanRequest
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    with translating(handle.ref, "scan", version=handle.version):
+        yield _batches_at(store, handle.dataset, row_addresses, request)
+
+
+def _batches_at(
+    store: LanceStore, dataset: LanceDataset, row_addresses: Addresses, request: ScanRequest
+) -> Iterator[pa.RecordBatch]:
+    """Fragments that are wanted whole are read together; of others, few rows are picked by a
+    filter, and many by reading all of them.
+    """
+    if not len(row_addresses):
+        return
+    numbers, starts = np.unique(row_addresses >> np.uint64(32), return_index=True)
+    wanted = np.split(row_addresses, starts[1:])
+    whole: list[int] = []
+    for number, addresses in zip(numbers.tolist(), wanted, strict=True):
+        fragment = dataset.get_fragment(number)
+        assert fragment is not None, f"no fragment {number} in version {dataset.version}"
+        row_count = fragment.metadata.num_rows
+        if len(addresses) == row_count:
+            whole.append(number)
+            continue
+        yield from _batches_of(store, dataset, whole, request)
+        whole = []
+        if len(addresses) * _DENSE_SHARE < row_count:
+            for some in np.array_split(addresses, 1 + len(addresses) // _ADDRESSES_PER_FILTER):
+                listed = ", ".join(map(str, some.tolist()))
+                picked = replace(request, where=f"{ROW_ADDRESS} IN ({listed})")
+                yield from _batches_of(store, dataset, [number], picked)
+        else:
+            chosen = pa.array(addresses)
+            for batch in _batches_of(store, dataset, [number], request):
+                yield batch.filter(pc.is_in(batch[ROW_ADDRESS], value_set=chosen))
+    yield from _batches_of(store, dataset, whole, request)
+
+
+def _batches_of(
+    store: LanceStore, dataset: LanceDataset, numbers: list[int], request: ScanRequest
+) -> Iterator[pa.RecordBatch]:
+    if not numbers:
+        return
+    asked = replace(request, fragment_ids=tuple(numbers), with_row_address=True)
+    yield from _scanner(store, dataset, asked).to_batches()
+
+
+def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
+    with translating(handle.ref, "inspect"):
+        return tuple(_part(each.metadata) for each in handle.dataset.get_fragments())
+
+
+def _part(fragment: FragmentMetadata) -> Part:
+    deletions = fragment.to_json()["deletion_file"]
+    name = "" if deletions is None else f"{deletions['read_version']}-{deletions['id']}"
+    return Part(
+        fragment_id=fragment.id,
+        row_count=fragment.num_rows,
+        files=tuple(each.path for each in fragment.files),
+        deletions=name,
+    )
 
 
 def count(handle: LanceHandle, where: str) -> int:

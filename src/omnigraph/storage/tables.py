@@ -29,8 +29,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 ROW_ID: Final = "_rowid"
@@ -39,10 +40,17 @@ ROW_ID: Final = "_rowid"
 ROW_ADDRESS: Final = "_rowaddr"
 """A row's place: fragment in the upper 32 bits, offset in the lower. Valid for one version."""
 
+ROW_UPDATED: Final = "_row_last_updated_at_version"
+"""The version that gave a row its content. Together with the row's identity it names that content,
+among all versions that grew out of that one."""
+
 ROWS_PER_FILE: Final = 100_000
 """An update costs what the fragment it touches weighs, so fragments are kept small."""
 
 Rows = pa.Table | pa.RecordBatchReader
+
+Addresses = np.ndarray[Any, np.dtype[np.uint64]]
+"""Row addresses or row ids, many of them."""
 
 
 # --- what is addressed ----------------------------------------------------------------------
@@ -82,6 +90,19 @@ class Fragment:
     deleted_count: int
     identity: str = ""
     """The same for fragments that show the same rows with the same columns, and for no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A fragment, and what tells its content apart from that of any other."""
+
+    fragment_id: int
+    row_count: int
+    """Rows that are there, without the deleted."""
+    files: tuple[str, ...]
+    """The names of its data files. A name is never used twice, by any branch of the table."""
+    deletions: str
+    """The name of the list of its deleted rows; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,7 +473,17 @@ class Tables(Protocol):
         """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed."""
         ...
 
+    def scan_at(
+        self, handle: Handle, row_addresses: Addresses, request: ScanRequest
+    ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
+        """Batches of exactly the rows at these addresses, which ascend; with their addresses."""
+        ...
+
     def inspect(self, handle: Handle) -> Anatomy: ...
+
+    def find_parts(self, handle: Handle) -> tuple[Part, ...]:
+        """What the version is made of. Known without a read."""
+        ...
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
         """What made each version from `after + 1` to the handle's, oldest first."""

@@ -25,6 +25,7 @@ from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
     EVERYTHING,
     ROWS_PER_FILE,
+    Addresses,
     Anatomy,
     Branch,
     Handle,
@@ -32,6 +33,7 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Mark,
     Outcome,
+    Part,
     Pieces,
     Receipt,
     RowChanges,
@@ -107,8 +109,16 @@ class LanceTables:
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
         return lance_stage.locate(_own(handle), column, values)
 
+    def scan_at(
+        self, handle: Handle, row_addresses: Addresses, request: ScanRequest
+    ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
+        return lance_read.scan_at(self.store, _own(handle), row_addresses, request)
+
     def inspect(self, handle: Handle) -> Anatomy:
         return lance_index.inspect(_own(handle))
+
+    def find_parts(self, handle: Handle) -> tuple[Part, ...]:
+        return lance_read.find_parts(_own(handle))
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
         return lance_history.find_transactions(_own(handle), after=after)

@@ -1,15 +1,21 @@
-"""`omnigraph branch`: create, list and delete branches."""
+"""`omnigraph branch`: create, list, merge and delete branches."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.address import find_actor, find_store
 from omnigraph.cli.confirm import confirm_destructive
+from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.errors import BranchInUse, FileUnreadable, UsageError
 
-app = typer.Typer(help="Create, list and delete branches.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from omnigraph.engine.merge.run import MergeResult
+
+app = typer.Typer(help="Create, list, merge and delete branches.", no_args_is_help=True)
 
 Uri = Annotated[str | None, typer.Argument(help="The graph.")]
 UriOption = Annotated[str | None, typer.Option("--uri", help="The graph, as an option.")]
@@ -82,3 +88,105 @@ def delete(
         print_json({"uri": graph.uri, "name": name, "actor_id": find_actor(context.obj)})
     else:
         print_line(f"deleted branch {name}")
+
+
+@app.command()
+def merge(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(help="The branch whose changes are taken.")],
+    uri: Uri = None,
+    *,
+    into: Annotated[str, typer.Option(help="The branch that takes them.")] = "main",
+    detect: Annotated[
+        str, typer.Option(help="What counts as changed by both: row or property.")
+    ] = "row",
+    on_conflict: Annotated[
+        list[str] | None,
+        typer.Option(help="ours or theirs; TYPE=ours for one type. Give it as often."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would happen; exit 1 on conflicts.")
+    ] = False,
+    conflicts: Annotated[
+        Path | None,
+        typer.Option(help="With --dry-run: write the conflicts to this file, to be resolved."),
+    ] = None,
+    resolutions: Annotated[
+        Path | None, typer.Option(help="A file of conflicts that somebody filled in.")
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="The commit to take as the state both came from.")
+    ] = None,
+    delete_branch: Annotated[
+        bool, typer.Option("--delete-branch", help="Delete the source once it is merged.")
+    ] = False,
+    uri_option: UriOption = None,
+    as_json: Json = False,
+) -> None:
+    """Merge a branch into another: one commit with two parents, or nothing.
+
+    Conflicts are all reported, and nothing changes. Resolve them by a rule (--on-conflict), or one
+    by one: --dry-run --conflicts FILE writes them, --resolutions FILE applies what was filled in.
+    """
+    from omnigraph.sdk.documents import merge_document
+
+    if conflicts is not None and not dry_run:
+        raise UsageError("--conflicts writes what a --dry-run found; add --dry-run")
+    actor = find_actor(context.obj)
+    graph = open_graph(uri or uri_option, context.obj)
+    if not dry_run:
+        print_target("branch merge", graph.uri, context.obj)
+    result = graph.merge(
+        source,
+        into,
+        actor=actor,
+        detect=detect,
+        on_conflict=_read_strategies(on_conflict or []),
+        resolutions=resolutions,
+        base=base,
+        dry_run=dry_run,
+    )
+    if conflicts is not None:
+        _write_conflicts(conflicts, result, detect)
+    document = merge_document(result)
+    if delete_branch and not dry_run:
+        error = None
+        try:
+            graph.branches.delete(source, actor=actor)
+        except BranchInUse as used:
+            error = str(used)
+            print_note(f"note: {source} was merged and could not be deleted: {error}")
+        document |= {"branch_deleted": error is None, "branch_delete_error": error}
+    if as_json:
+        print_json(document)
+    else:
+        _print_merge(result, dry_run=dry_run)
+    if result.conflicts:  # only a dry run returns them
+        raise typer.Exit(Exit.FAILED)
+
+
+def _read_strategies(given: list[str]) -> dict[str, str]:
+    return {name: side for name, _, side in (_split_strategy(each) for each in given)}
+
+
+def _split_strategy(text: str) -> tuple[str, str, str]:
+    return text.partition("=") if "=" in text else ("", "", text)
+
+
+def _write_conflicts(path: Path, result: "MergeResult", detect: str) -> None:
+    from omnigraph.sdk.merging import conflict_file
+
+    try:
+        path.write_text(conflict_file(result, detect), encoding="utf-8")
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
+    print_note(f"{len(result.conflicts)} conflicts written to {path}")
+
+
+def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
+    verb = "would merge" if dry_run else "merged"
+    print_line(f"{verb} {result.source} into {result.target}: {result.outcome.value}")
+    for key, each in result.counts.items():
+        print_line(f"  {key}: +{each.inserted} ~{each.updated} -{each.deleted}")
+    for conflict in result.conflicts:
+        print_line(f"  conflict: {conflict.message}")

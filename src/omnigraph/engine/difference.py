@@ -1,0 +1,225 @@
+"""What one version of a table has and another has not.
+
+Work is found from the outside in, so that it follows what changed and not what exists:
+
+1. Fragments both versions share, with the same rows deleted, are not looked at.
+2. Of fragments that share their files, only rows that one side deleted differ.
+3. Rows that were only moved, by a compaction, have the identity and the update they had; if both
+   versions grew out of the version of that update, they are the same rows.
+4. What is left is matched by id; rows that both sides have are compared by what they say, so a
+   row that was written again with the same content, or there and back, is no difference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.digest import digest_rows
+from omnigraph.engine.seats import Seats, Type, fetch, no_seats, portions
+from omnigraph.ids import graph_branch
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
+    ROW_UPDATED,
+    Addresses,
+    Handle,
+    Part,
+    ScanRequest,
+    Tables,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How to get from one version of a table to another."""
+
+    before: Handle | None
+    after: Handle | None
+    inserted: Seats
+    """Rows of `after` whose ids `before` does not have."""
+    replaced: Seats
+    """Rows of `before` that say something else afterwards, and..."""
+    replacing: Seats
+    """...the rows of `after` that say it, one for one."""
+    deleted: Seats
+    """Rows of `before` whose ids `after` does not have."""
+
+    def __len__(self) -> int:
+        return len(self.inserted) + len(self.replaced) + len(self.deleted)
+
+
+def find_difference(
+    tables: Tables, type_: Type, before: Handle | None, after: Handle | None
+) -> Difference:
+    """None stands for a table that is not there."""
+    old, new = _find_unshared(tables, before, after)
+    at = pc.index_in(new.ids, value_set=old.ids)
+    is_known = pc.is_valid(at).to_numpy(zero_copy_only=False)
+    places = at.drop_null().to_numpy()
+    replaced, replacing = old.take(places), new.take(is_known)
+    if len(replaced):
+        assert before is not None
+        assert after is not None
+        differs = _compare(tables, type_, (before, replaced), (after, replacing))
+        replaced, replacing = replaced.take(differs), replacing.take(differs)
+    is_gone = np.ones(len(old), np.bool_)
+    is_gone[places] = False
+    return Difference(before, after, new.take(~is_known), replaced, replacing, old.take(is_gone))
+
+
+# ── (1), (2), (3) ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Places of rows, without their ids."""
+
+    row_ids: Addresses
+    addresses: Addresses
+    updated: Addresses
+
+    def take(self, mask: "np.ndarray[Any, Any]") -> "_Marks":
+        return _Marks(self.row_ids[mask], self.addresses[mask], self.updated[mask])
+
+
+def _find_unshared(
+    tables: Tables, before: Handle | None, after: Handle | None
+) -> tuple[Seats, Seats]:
+    """At least the rows of each side that the other has not, or has otherwise."""
+    old_parts = _parts(tables, before)
+    new_parts = _parts(tables, after)
+    shared = old_parts.keys() & new_parts.keys()
+    old_marks, new_marks = [], []
+    for files in sorted(shared):
+        old, new = old_parts[files], new_parts[files]
+        if old.deletions != new.deletions:
+            assert before is not None
+            assert after is not None
+            left, right = _read_marks(tables, before, [old]), _read_marks(tables, after, [new])
+            # (2) The files are the same, so a row is at the same offset on both sides.
+            ours, theirs = _offsets(left), _offsets(right)
+            old_marks.append(left.take(~np.isin(ours, theirs)))
+            new_marks.append(right.take(~np.isin(theirs, ours)))
+    left = _read_marks(
+        tables, before, [old_parts[each] for each in old_parts if each not in shared]
+    )
+    right = _read_marks(
+        tables, after, [new_parts[each] for each in new_parts if each not in shared]
+    )
+    if len(left.row_ids) and len(right.row_ids) and before is not None and after is not None:
+        left, right = _without_moved(left, right, find_shared_version(tables, before, after))
+    return (
+        _with_ids(tables, before, [*old_marks, left]),
+        _with_ids(tables, after, [*new_marks, right]),
+    )
+
+
+def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], Part]:
+    if handle is None:
+        return {}
+    return {each.files: each for each in tables.find_parts(handle)}
+
+
+def _offsets(marks: _Marks) -> Addresses:
+    return marks.addresses & np.uint64(0xFFFFFFFF)
+
+
+def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[Part]) -> _Marks:
+    none = np.empty(0, np.uint64)
+    found = [_Marks(none, none, none)]
+    if handle is not None and parts:
+        request = ScanRequest(
+            columns=(ROW_UPDATED,),
+            fragment_ids=tuple(each.fragment_id for each in parts),
+            with_row_id=True,
+            with_row_address=True,
+        )
+        with tables.scan(handle, request) as batches:
+            found += [
+                _Marks(
+                    _numbers(each, ROW_ID), _numbers(each, ROW_ADDRESS), _numbers(each, ROW_UPDATED)
+                )
+                for each in batches
+            ]
+    return _Marks(
+        np.concatenate([each.row_ids for each in found]),
+        np.concatenate([each.addresses for each in found]),
+        np.concatenate([each.updated for each in found]),
+    )
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Addresses:
+    return batch[name].to_numpy().astype(np.uint64, copy=False)
+
+
+def _without_moved(left: _Marks, right: _Marks, shared: int) -> tuple[_Marks, _Marks]:
+    """(3) What is left when rows that both sides took from a common past are left out."""
+    _, ours, theirs = np.intersect1d(
+        left.row_ids, right.row_ids, assume_unique=True, return_indices=True
+    )
+    is_same = (left.updated[ours] == right.updated[theirs]) & (left.updated[ours] <= shared)
+    keep_left = np.ones(len(left.row_ids), np.bool_)
+    keep_right = np.ones(len(right.row_ids), np.bool_)
+    keep_left[ours[is_same]] = False
+    keep_right[theirs[is_same]] = False
+    return left.take(keep_left), right.take(keep_right)
+
+
+def find_shared_version(tables: Tables, left: Handle, right: Handle) -> int:
+    """The newest version that both grew out of."""
+    ours, theirs = _past(tables, left), _past(tables, right)
+    return max((min(ours[each], theirs[each]) for each in ours if each in theirs), default=0)
+
+
+def _past(tables: Tables, handle: Handle) -> dict[str, int]:
+    """For each branch of the table that a version came through, the last version on it."""
+    past: dict[str, int] = {}
+    branch, version = handle.ref.branch, handle.version
+    while True:
+        past[graph_branch(branch)] = version
+        if branch is None:
+            return past
+        fork = tables.find_branch(handle.ref.path, branch)
+        if fork is None:
+            return past
+        branch, version = fork.parent, fork.parent_version
+
+
+def _with_ids(tables: Tables, handle: Handle | None, parts: Sequence[_Marks]) -> Seats:
+    addresses = np.concatenate([each.addresses for each in parts])
+    if handle is None or not len(addresses):
+        return no_seats()
+    order = np.argsort(addresses)
+    addresses = addresses[order]
+    with tables.scan_at(handle, addresses, ScanRequest(columns=("id",))) as batches:
+        ids = pa.chunked_array([each["id"] for each in batches], pa.string()).combine_chunks()
+    return Seats(
+        ids,
+        np.concatenate([each.row_ids for each in parts])[order],
+        addresses,
+        np.concatenate([each.updated for each in parts])[order],
+    )
+
+
+# ── (4) ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compare(
+    tables: Tables, type_: Type, left: tuple[Handle, Seats], right: tuple[Handle, Seats]
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which of the rows, taken in pairs, say something else."""
+    differs = np.zeros(len(left[1]), np.bool_)
+    for start, stop in portions(tables, type_, right[0], right[1].addresses):
+        ours = digest_seats(tables, type_, left[0], left[1].addresses[start:stop])
+        theirs = digest_seats(tables, type_, right[0], right[1].addresses[start:stop])
+        differs[start:stop] = [a != b for a, b in zip(ours, theirs, strict=True)]
+    return differs
+
+
+def digest_seats(tables: Tables, type_: Type, handle: Handle, addresses: Addresses) -> list[bytes]:
+    """What rows say. The caller bounds how many they are."""
+    return digest_rows(fetch(tables, type_, handle, addresses))

@@ -1,0 +1,178 @@
+"""What stands in the way of a merge, as values, and the file in which people resolve it.
+
+The file is JSON: the heads of both branches, and every conflict with what each side has. Whoever
+resolves it writes `"ours"`, `"theirs"` or `{"value": …}` as the `resolution` of each; the merge
+that is given the file applies it if the heads are still those.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.engine.merge.classify import ConflictKind
+from omnigraph.engine.violations import Violation, ViolationKind
+from omnigraph.errors import ResolutionsInvalid
+from omnigraph.ids import BranchName, CommitId, TableKey
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    kind: ConflictKind
+    table: TableKey
+    row_id: str | None
+    property_name: str | None
+    """None when the row as a whole is at stake."""
+    base: JsonValue
+    """What it was when the branches last agreed; null if it was not there."""
+    ours: JsonValue
+    """What the target has."""
+    theirs: JsonValue
+    """What the source has."""
+    message: str
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        return self.table, self.row_id or "", self.property_name or "", self.kind.value
+
+
+_KINDS: Final = {
+    ViolationKind.ENDPOINT: ConflictKind.ORPHAN_EDGE,
+    ViolationKind.UNIQUE: ConflictKind.UNIQUE_VIOLATION,
+    ViolationKind.CARDINALITY: ConflictKind.CARDINALITY_VIOLATION,
+}
+
+
+def conflict_of(table: TableKey, violation: Violation) -> Conflict:
+    """A rule of the schema that the merged graph would break."""
+    return Conflict(
+        kind=_KINDS.get(violation.kind, ConflictKind.VALUE_CONSTRAINT_VIOLATION),
+        table=table,
+        row_id=violation.ids[0] if violation.ids else None,
+        property_name=violation.property_name,
+        base=None,
+        ours=None,
+        theirs=None,
+        message=violation.message,
+    )
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What somebody wrote in place of either side."""
+
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What somebody decided about a row, or about one property of it."""
+
+    table: TableKey
+    row_id: str
+    property_name: str | None
+    choice: "str | Value"
+    """`ours`, `theirs`, or a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFile:
+    """The conflicts of one merge, to be resolved or resolved already."""
+
+    source: BranchName
+    target: BranchName
+    source_commit: CommitId
+    target_commit: CommitId
+    detect: str
+    resolutions: tuple[Resolution, ...] = ()
+
+
+def encode_conflicts(of: ConflictFile, conflicts: Sequence[Conflict]) -> str:
+    """The file for people to fill in: every `resolution` is still null."""
+    document: JsonObject = {
+        "format": FORMAT,
+        "source": of.source,
+        "target": of.target,
+        "source_commit_id": of.source_commit,
+        "target_commit_id": of.target_commit,
+        "detect": of.detect,
+        "conflicts": [conflict_document(each, resolution=None) for each in conflicts],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def conflict_document(conflict: Conflict, **more: JsonValue) -> JsonObject:
+    return {
+        "table_key": conflict.table,
+        "row_id": conflict.row_id,
+        "property": conflict.property_name,
+        "kind": conflict.kind.value,
+        "message": conflict.message,
+        "base": conflict.base,
+        "ours": conflict.ours,
+        "theirs": conflict.theirs,
+        **more,
+    }
+
+
+def decode_resolutions(text: str) -> ConflictFile:
+    """Raises ResolutionsInvalid."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ResolutionsInvalid(f"not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ResolutionsInvalid(f"not a file of conflicts of format {FORMAT}")
+    listed = document.get("conflicts")
+    if not isinstance(listed, list):
+        raise ResolutionsInvalid("'conflicts' is not an array")
+    return ConflictFile(
+        source=BranchName(_text(document, "source")),
+        target=BranchName(_text(document, "target")),
+        source_commit=CommitId(_text(document, "source_commit_id")),
+        target_commit=CommitId(_text(document, "target_commit_id")),
+        detect=_text(document, "detect"),
+        resolutions=tuple(_resolution(each, at) for at, each in enumerate(listed, start=1)),
+    )
+
+
+def _text(document: JsonObject, name: str) -> str:
+    found = document.get(name)
+    if not isinstance(found, str):
+        raise ResolutionsInvalid(f"'{name}' is {found!r}, not a text")
+    return found
+
+
+def _resolution(found: JsonValue, at: int) -> Resolution:
+    if not isinstance(found, dict):
+        raise ResolutionsInvalid(f"conflict {at} is not an object")
+    row_id, name = found.get("row_id"), found.get("property")
+    if not isinstance(row_id, str):
+        raise ResolutionsInvalid(f"conflict {at} names no row, so nothing can be chosen for it")
+    is_property = found.get("kind") in (
+        ConflictKind.DIVERGENT_UPDATE.value,
+        ConflictKind.DIVERGENT_INSERT.value,
+    )
+    chosen = found.get("resolution")
+    match chosen:
+        case "ours" | "theirs":
+            choice: str | Value = str(chosen)
+        case {"value": value, **more} if not more:
+            choice = Value(value)
+        case None:
+            raise ResolutionsInvalid(f"conflict {at}, {row_id!r}, is not resolved")
+        case _:
+            allowed = '"ours", "theirs" or {"value": …}'
+            raise ResolutionsInvalid(f"conflict {at} is resolved as {chosen!r}, not as {allowed}")
+    return Resolution(
+        TableKey(_text(found, "table_key")),
+        row_id,
+        name if is_property and isinstance(name, str) else None,
+        choice,
+    )

@@ -1,0 +1,154 @@
+"""What a merge does to one table: which rows of the source go where, and what is in conflict.
+
+Most rows are decided by their places alone. A row is *contested* when the target has touched it
+too, when several bases may disagree on it, or when somebody ruled on it; only then is it read.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.difference import (
+    Difference,
+    digest_seats,
+    find_difference,
+    find_shared_version,
+)
+from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.contest import Contest, Draft, Located, Sides, TablePlan
+from omnigraph.engine.merge.rulings import RowRuling, Rulings
+from omnigraph.engine.merge.settle import settle
+from omnigraph.engine.seats import Seats, Type, find_seats, join_seats, no_seats, portions
+from omnigraph.storage.tables import Handle, Tables
+
+CONTESTED_AT_A_TIME: Final = 2_048
+
+
+def plan_table(
+    tables: Tables, sides: Sides, rulings: Rulings
+) -> tuple[TablePlan, tuple[Conflict, ...]]:
+    """Apply to the target what the source changed since the base."""
+    draft = Draft()
+    ruled = rulings.rows.get(sides.type.table_key, {})
+    differences = [find_difference(tables, sides.type, each, sides.source) for each in sides.bases]
+    if len(differences) == 1:
+        contested = _apply_uncontested(tables, sides.target, differences[0], ruled, draft)
+    else:
+        contested = _every_id(differences)
+    listed = sorted({*map(str, contested.to_pylist()), *ruled})
+    for at in range(0, len(listed), CONTESTED_AT_A_TIME):
+        settle(
+            tables,
+            sides,
+            rulings,
+            _locate(tables, sides, listed[at : at + CONTESTED_AT_A_TIME]),
+            draft,
+        )
+    return draft.plan(sides), tuple(draft.conflicts)
+
+
+# ── decided by place ─────────────────────────────────────────────────────────────────────────────
+
+
+def _apply_uncontested(
+    tables: Tables,
+    target: Handle,
+    difference: Difference,
+    ruled: Mapping[str, RowRuling],
+    draft: Draft,
+) -> "pa.Array[Any]":
+    """Apply what the target cannot have touched; the ids of the rest."""
+    base = difference.before
+    inserted, replaced, deleted = difference.inserted, difference.replaced, difference.deleted
+    if base is not None and (base.ref, base.version) == (target.ref, target.version):
+        found = join_seats([replaced, deleted])
+    else:
+        changed = pa.concat_arrays([inserted.ids, replaced.ids, deleted.ids])
+        _, found = find_seats(tables, target, "id", changed)
+    shared = 0 if base is None else find_shared_version(tables, base, target)
+
+    at = _places(inserted.ids, found.ids)
+    is_free = (at < 0) & ~_among(inserted.ids, ruled)
+    draft.inserts.append(inserted.take(is_free))
+    rest = [_left_out(inserted, is_free)]
+
+    at = _places(replaced.ids, found.ids)
+    is_free = _is_untouched(replaced, found, at, shared) & ~_among(replaced.ids, ruled)
+    draft.updates.append(difference.replacing.take(is_free))
+    draft.updated.append(found.take(at[is_free]))
+    rest.append(_left_out(replaced, is_free))
+
+    at = _places(deleted.ids, found.ids)
+    is_free = _is_untouched(deleted, found, at, shared) & ~_among(deleted.ids, ruled)
+    draft.deletes.append(found.take(at[is_free]))
+    # What neither side has any more is settled too.
+    rest.append(_left_out(deleted, is_free | (at < 0)))
+    return pa.concat_arrays(rest)
+
+
+def _left_out(seats: Seats, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
+    return seats.ids.filter(pa.array(~settled))
+
+
+def _every_id(differences: Sequence[Difference]) -> "pa.Array[Any]":
+    parts = [
+        seats.ids for each in differences for seats in (each.inserted, each.replaced, each.deleted)
+    ]
+    return pc.unique(pa.concat_arrays(parts))
+
+
+def _places(ids: "pa.Array[Any]", among: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Where each id stands; -1 if nowhere."""
+    at = pc.index_in(ids, value_set=among)
+    return np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _among(ids: "pa.Array[Any]", ruled: Mapping[str, RowRuling]) -> "np.ndarray[Any, Any]":
+    if not ruled:
+        return np.zeros(len(ids), np.bool_)
+    return pc.is_in(ids, value_set=pa.array(list(ruled), pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+
+
+def _is_untouched(
+    base: Seats, found: Seats, at: "np.ndarray[Any, Any]", shared: int
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which rows the target has as the base had them: not since written, by anybody."""
+    untouched = at >= 0
+    there = at[untouched]
+    untouched[untouched] = (
+        (found.row_ids[there] == base.row_ids[untouched])
+        & (found.updated[there] == base.updated[untouched])
+        & (found.updated[there] <= shared)
+    )
+    return untouched
+
+
+# ── decided by content ───────────────────────────────────────────────────────────────────────────
+
+
+def _locate(tables: Tables, sides: Sides, ids: Sequence[str]) -> Contest:
+    wanted = pa.array(ids, pa.string())
+    return Contest(
+        ids,
+        [_located(tables, sides.type, each, wanted) for each in sides.bases],
+        _located(tables, sides.type, sides.target, wanted),
+        _located(tables, sides.type, sides.source, wanted),
+    )
+
+
+def _located(
+    tables: Tables, type_: Type, handle: Handle | None, wanted: "pa.Array[Any]"
+) -> Located:
+    if handle is None:
+        return Located(None, {}, no_seats(), ())
+    _, seats = find_seats(tables, handle, "id", wanted)
+    tokens: list[bytes] = []
+    for start, stop in portions(tables, type_, handle, seats.addresses):
+        tokens += digest_seats(tables, type_, handle, seats.addresses[start:stop])
+    at = {str(each): place for place, each in enumerate(seats.ids.to_pylist())}
+    return Located(handle, at, seats, tokens)

@@ -1,0 +1,92 @@
+"""What people decided beforehand about conflicts: how fine to look, which side wins, row by row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from omnigraph.commit.records import JsonValue
+from omnigraph.engine.merge.conflicts import ConflictFile, Value
+from omnigraph.errors import UsageError
+from omnigraph.ids import TableKey
+
+
+class Detect(StrEnum):
+    """What counts as changed by both."""
+
+    ROW = "row"
+    """The row: two branches that changed one row are in conflict."""
+    PROPERTY = "property"
+    """The property: two branches that changed different properties of a row are not."""
+
+
+class Side(StrEnum):
+    OURS = "ours"
+    """As the target has it."""
+    THEIRS = "theirs"
+    """As the source has it."""
+
+
+Choice = Side | Value
+
+EVERY_TYPE: Final = ""
+
+
+@dataclass(slots=True)
+class RowRuling:
+    """What was decided about one row."""
+
+    whole: Choice | None = None
+    properties: dict[str, Choice] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rulings:
+    detect: Detect = Detect.ROW
+    strategies: Mapping[str, Side] = field(default_factory=dict)
+    """By type name; under `EVERY_TYPE` for all that are not named."""
+    rows: Mapping[TableKey, Mapping[str, RowRuling]] = field(default_factory=dict)
+
+    def strategy_for(self, type_name: str) -> Side | None:
+        return self.strategies.get(type_name, self.strategies.get(EVERY_TYPE))
+
+
+def read_strategies(given: "str | Mapping[str, str] | None") -> dict[str, Side]:
+    """`ours` or `theirs`, for everything or by type name. Raises UsageError."""
+    if given is None:
+        return {}
+    by_type = {EVERY_TYPE: given} if isinstance(given, str) else given
+    return {name: _side(side) for name, side in by_type.items()}
+
+
+def _side(text: str) -> Side:
+    try:
+        return Side(text)
+    except ValueError:
+        raise UsageError(f"a conflict is resolved as 'ours' or 'theirs', not '{text}'") from None
+
+
+def read_detect(text: str) -> Detect:
+    """Raises UsageError."""
+    try:
+        return Detect(text)
+    except ValueError:
+        raise UsageError(f"conflicts are detected by 'row' or 'property', not '{text}'") from None
+
+
+def rows_of(resolved: ConflictFile) -> dict[TableKey, dict[str, RowRuling]]:
+    """What a file of resolutions says of each row."""
+    rows: dict[TableKey, dict[str, RowRuling]] = {}
+    for each in resolved.resolutions:
+        ruling = rows.setdefault(each.table, {}).setdefault(each.row_id, RowRuling())
+        choice = Side(each.choice) if isinstance(each.choice, str) else each.choice
+        if each.property_name is None:
+            ruling.whole = choice
+        else:
+            ruling.properties[each.property_name] = choice
+    return rows
+
+
+def given_value(choice: Choice) -> JsonValue:
+    assert isinstance(choice, Value)
+    return choice.value

@@ -1,0 +1,275 @@
+"""A merge, from the question to the commit.
+
+    heal → heads and base → plan every table → validate → hold what was read → Change
+
+1. Planning holds nothing, so nobody waits for it. If the target moved by the time its tables are
+   held, the merge is planned once more, while they are held.
+2. What is held is what was read: no table the plan stands on can move before it is visible.
+3. Already up to date writes nothing. Everything else writes a commit with two parents, even if no
+   row changes: the next merge starts from there.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.base import Base
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest import Manifest, Pin
+from omnigraph.commit.records import Commit
+from omnigraph.commit.recovery import heal
+from omnigraph.commit.refs import check_unlocked
+from omnigraph.commit.snapshot import open_pin
+from omnigraph.commit.updates import SetVersion, Update
+from omnigraph.commit.workbench import Workbench
+from omnigraph.engine.bulk import type_of
+from omnigraph.engine.contract import Contract
+from omnigraph.engine.merge.bases import Ancestry, find_ancestry
+from omnigraph.engine.merge.check import MergedGraph
+from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
+from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
+from omnigraph.engine.merge.contest import Sides, TablePlan
+from omnigraph.engine.merge.plan import plan_table
+from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.writes import stages_of
+from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.storage.tables import Handle
+
+ROUNDS_MAX: Final = 5
+"""How often a merge is planned anew because the target moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOrder:
+    """What to merge, where to, and what was decided about conflicts."""
+
+    source: BranchName
+    into: BranchName = MAIN
+    actor: str | None = None
+    rulings: Rulings = field(default_factory=Rulings)
+    resolved: ConflictFile | None = None
+    """The file the rulings on rows came from; its heads must still be the heads."""
+    base: CommitId | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableCounts:
+    """How many rows of the target a merge inserts, updates and deletes."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did, or would do."""
+
+    source: BranchName
+    target: BranchName
+    outcome: Outcome
+    actor: str | None
+    commit: Commit | None
+    """None when there was nothing to merge, and after a dry run."""
+    source_commit: CommitId
+    target_commit: CommitId
+    """The heads that were merged."""
+    base_commits: tuple[CommitId, ...]
+    counts: Mapping[TableKey, TableCounts]
+    """For every table whose rows change."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Only of a dry run; otherwise they are raised."""
+    tables: tuple[TableKey, ...] = ()
+    """The tables that moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge does to every table."""
+
+    ancestry: Ancestry
+    outcome: Outcome
+    target: Base
+    plans: Mapping[TableKey, TablePlan]
+    pointers: Mapping[TableKey, Update]
+    """Tables of which the target is to show the source's own version."""
+    reads: Mapping[TableKey, Version]
+    """Every table of the target that was looked at."""
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def counts(self) -> dict[TableKey, TableCounts]:
+        return {
+            key: TableCounts(each.inserted_count, each.updated_count, len(each.deletes))
+            for key, each in sorted(self.plans.items())
+        }
+
+
+def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResult:
+    """Make the target show what the source changed since they last agreed.
+
+    Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, SchemaLocked, and
+    whatever `commit.attempt` raises.
+    """
+    heal(bench)
+    check_unlocked(bench.stores)
+    source = bench.bases.current(order.source)
+    planner = _Planner(bench, contract, order, source)
+    plan = planner.plan(bench.bases.current(order.into))
+    keys = frozenset(plan.reads)
+    for _ in range(ROUNDS_MAX):
+        if plan.outcome is Outcome.ALREADY_UP_TO_DATE or order.dry_run:
+            return _result(order, plan, None)
+        if plan.conflicts:
+            raise MergeConflicts(order.source, order.into, plan.conflicts)
+        with hold(bench, order.into, keys) as held:
+            if _head_of(held.base.manifest) != plan.ancestry.target.id:
+                plan = planner.plan(held.base)  # (1)
+            if keys >= plan.reads.keys() and _is_ready(plan):
+                commit = run(held, planner.change(plan)).commits[-1]
+                return _result(order, plan, commit)
+            keys |= plan.reads.keys()
+    raise Contention(order.into, attempts=ROUNDS_MAX)
+
+
+def _is_ready(plan: MergePlan) -> bool:
+    return plan.outcome is not Outcome.ALREADY_UP_TO_DATE and not plan.conflicts
+
+
+def _head_of(manifest: Manifest) -> CommitId | None:
+    return None if manifest.head is None else manifest.head.id
+
+
+def _result(order: MergeOrder, plan: MergePlan, commit: Commit | None) -> MergeResult:
+    return MergeResult(
+        source=order.source,
+        target=order.into,
+        outcome=plan.outcome,
+        actor=order.actor,
+        commit=commit,
+        source_commit=plan.ancestry.source.id,
+        target_commit=plan.ancestry.target.id,
+        base_commits=tuple(each.id for each in plan.ancestry.bases),
+        counts=plan.counts,
+        conflicts=plan.conflicts if order.dry_run else (),
+        tables=tuple(plan.plans),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    bench: Workbench
+    contract: Contract
+    order: MergeOrder
+    source: Base
+
+    def plan(self, target: Base) -> MergePlan:
+        """Decide about every table, against the target as it was read."""
+        ancestry = find_ancestry(
+            self.bench.stores, self.source.manifest, target.manifest, base=self.order.base
+        )
+        self._check_heads(ancestry)
+        outcome = ancestry.outcome
+        if outcome is Outcome.ALREADY_UP_TO_DATE:
+            return MergePlan(ancestry, outcome, target, {}, {}, {}, ())
+        plans: dict[TableKey, TablePlan] = {}
+        pointers: dict[TableKey, Update] = {}
+        conflicts: list[Conflict] = []
+        reads: dict[TableKey, Version] = {}
+        for sides, pin in self._sides(ancestry, target):
+            key = pin.key
+            reads[key] = pin.version
+            plan, found = plan_table(self.bench.stores.tables, sides, self.order.rulings)
+            conflicts += found
+            if plan.is_empty:
+                # A table that was changed there and back moves nothing.
+                continue
+            plans[key] = plan
+            if self._may_point(ancestry, pin, plan):
+                pointers[key] = SetVersion(self.source.manifest.latest[key])
+        merged = MergedGraph(
+            self.bench.stores.tables,
+            self.contract.catalog,
+            target.manifest,
+            lambda pin: self.bench.open_pin(pin, target),
+            plans,
+        )
+        conflicts += merged.find_conflicts()
+        ordered = tuple(sorted(conflicts, key=lambda each: each.place))
+        return MergePlan(
+            ancestry, outcome, target, plans, pointers, {**reads, **merged.asked}, ordered
+        )
+
+    def change(self, plan: MergePlan) -> Change:
+        manifest = plan.target.manifest
+        writes = tuple(
+            TableWrite(key, manifest.pins[key].version, stages_of(self.bench.stores.tables, each))
+            for key, each in sorted(plan.plans.items())
+            if key not in plan.pointers
+        )
+        written = {each.key for each in writes}
+
+        def recheck(moved: Manifest) -> None:
+            # (2) Cannot happen while all of them are held, and must not be waved through.
+            for key, version in plan.reads.items():
+                if (actual := moved.version_of(key)) != version:
+                    raise ExpectedVersionMismatch(key, expected=version, actual=actual)
+
+        return Change(
+            kind=WriterKind.BRANCH_MERGE,
+            branch=self.order.into,
+            writes=writes,
+            actor=self.order.actor,
+            updates=tuple(plan.pointers[key] for key in sorted(plan.pointers)),
+            reads={key: version for key, version in plan.reads.items() if key not in written},
+            recheck=recheck,
+            merged_parent=plan.ancestry.source.id,
+            carried=plan.ancestry.carried,
+            schema_hash=self.contract.schema_hash,
+        )
+
+    def _check_heads(self, ancestry: Ancestry) -> None:
+        """Resolutions are for two heads, and for no others. Raises HeadMoved."""
+        resolved = self.order.resolved
+        if resolved is None:
+            return
+        pairs = (
+            (self.order.source, resolved.source_commit, ancestry.source.id),
+            (self.order.into, resolved.target_commit, ancestry.target.id),
+        )
+        for branch, expected, actual in pairs:
+            if expected != actual:
+                raise HeadMoved(branch, expected=expected, actual=actual)
+
+    def _sides(self, ancestry: Ancestry, target: Base) -> Iterator[tuple[Sides, Pin]]:
+        """Every table that the source moved, in the order of their keys."""
+        sources, targets = self.source.manifest.pins, target.manifest.pins
+        ruled = self.order.rulings.rows
+        for key in sorted(sources.keys() & targets.keys()):
+            bases = [each.get(key) for each in ancestry.base_pins]
+            pin = targets[key]
+            step = decide_table(bases, pin, sources[key])
+            if step is TableStep.KEEP and key not in ruled:
+                continue
+            sides = Sides(
+                type_of(self.contract.catalog, key),
+                tuple(self._open_all(bases)),
+                self.bench.open_pin(sources[key], self.source),
+                self.bench.open_pin(pin, target),
+            )
+            yield sides, pin
+
+    def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
+        for pin in pins:
+            yield None if pin is None else open_pin(self.bench.stores, pin)
+
+    def _may_point(self, ancestry: Ancestry, pin: Pin, plan: TablePlan) -> bool:
+        """(D6) Only a table that the source alone moved, and nobody ruled on."""
+        source = self.source.manifest.pins[pin.key]
+        bases = [each.get(pin.key) for each in ancestry.base_pins]
+        is_adopted = decide_table(bases, pin, source) is TableStep.ADOPT
+        is_plain = pin.key not in self.order.rulings.rows and not plan.edits
+        return is_adopted and is_plain and may_point(pin, source, self.order.into)

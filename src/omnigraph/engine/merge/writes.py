@@ -1,0 +1,110 @@
+"""A plan as commits: new rows appended as a stream, changed rows replaced so many at a time, and
+removed rows deleted by their addresses.
+
+Addresses stay valid from one of these commits to the next: each only adds fragments and deletes
+rows that no later one touches, and nobody else writes the table meanwhile.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.commit.change import Stage
+from omnigraph.engine.columns import build_table
+from omnigraph.engine.merge.contest import Edit, TablePlan
+from omnigraph.engine.seats import fetch, portions, stream
+from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Staged, Tables
+
+
+def stages_of(tables: Tables, plan: TablePlan) -> tuple[Stage, ...]:
+    return tuple(_stages(tables, plan))
+
+
+def _stages(tables: Tables, plan: TablePlan) -> Iterator[Stage]:
+    sides = plan.sides
+    if len(plan.inserts):
+        yield partial(_append, tables, plan)
+    for start, stop in portions(tables, sides.type, sides.source, plan.updates.addresses):
+        yield partial(_replace, tables, plan, slice(start, stop))
+    for start, stop in portions(tables, sides.type, sides.source, plan.blends.addresses):
+        yield partial(_blend, tables, plan, slice(start, stop))
+    if plan.edits:
+        yield partial(_edit, tables, plan)
+    if len(plan.deletes):
+        yield partial(_delete, tables, plan)
+
+
+def _append(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
+    sides = plan.sides
+    rows = stream(tables, sides.type, sides.source, plan.inserts.addresses)
+    return tables.stage_append(handle, rows, mark)
+
+
+def _replace(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark: Mark) -> Staged:
+    sides, old = plan.sides, plan.updated
+    replacement = Replacement(
+        fetch(tables, sides.type, sides.source, plan.updates.addresses[some]),
+        row_ids=old.row_ids[some].tolist(),
+        row_addresses=old.addresses[some].tolist(),
+    )
+    return tables.stage_rows(handle, RowChanges(updates=replacement), mark)
+
+
+def _blend(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark: Mark) -> Staged:
+    old = plan.blended
+    replacement = Replacement(
+        _blended_rows(tables, plan, some),
+        row_ids=old.row_ids[some].tolist(),
+        row_addresses=old.addresses[some].tolist(),
+    )
+    return tables.stage_rows(handle, RowChanges(updates=replacement), mark)
+
+
+def _blended_rows(tables: Tables, plan: TablePlan, some: slice) -> pa.Table:
+    """Rows of the target with those properties that the source changed."""
+    sides = plan.sides
+    ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[some])
+    theirs = fetch(tables, sides.type, sides.source, plan.blends.addresses[some])
+    columns = [
+        choose(plan.masks[name][some].tolist(), theirs[name], ours[name])
+        if name in plan.masks
+        else ours[name]
+        for name in ours.column_names
+    ]
+    return pa.Table.from_arrays(columns, schema=ours.schema)
+
+
+def choose(
+    mask: list[bool], left: "pa.ChunkedArray[Any]", right: "pa.ChunkedArray[Any]"
+) -> "pa.ChunkedArray[Any]":
+    """From the left where the mask says so, else from the right. Any type of column."""
+    both = pa.chunked_array([*left.chunks, *right.chunks], left.type)
+    places = [at if taken else at + len(mask) for at, taken in enumerate(mask)]
+    return pc.take(both, pa.array(places, pa.int64()))
+
+
+def _edit(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
+    type_ = plan.sides.type
+    new = [each.row for each in plan.edits if each.seat is None]
+    changed = [each for each in plan.edits if each.seat is not None]
+    changes = RowChanges(
+        inserts=build_table(type_, new) if new else None,
+        updates=_replacement(plan, changed) if changed else None,
+    )
+    return tables.stage_rows(handle, changes, mark)
+
+
+def _replacement(plan: TablePlan, edits: list[Edit]) -> Replacement:
+    seats = [each.seat for each in edits if each.seat is not None]
+    return Replacement(
+        build_table(plan.sides.type, [each.row for each in edits]),
+        row_ids=[row_id for row_id, _ in seats],
+        row_addresses=[address for _, address in seats],
+    )
+
+
+def _delete(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
+    return tables.stage_rows(handle, RowChanges(deletes=plan.deletes.addresses.tolist()), mark)

@@ -1,0 +1,67 @@
+"""Merges as callers ask for them: texts and paths in, orders out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
+from omnigraph.engine.merge.rulings import Rulings, read_detect, read_strategies, rows_of
+from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.errors import ResolutionsInvalid
+from omnigraph.ids import CommitId, parse_branch
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to merge."""
+
+    source: str
+    into: str
+    actor: str | None
+    base: str | None
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided about conflicts beforehand."""
+
+    detect: str
+    on_conflict: str | Mapping[str, str] | None
+    resolutions: str | None
+    """The text of a file of conflicts that somebody filled in."""
+
+
+def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
+    """Raises what `Graph.merge` raises."""
+    resolved = None if decided.resolutions is None else decode_resolutions(decided.resolutions)
+    source, into = parse_branch(request.source), parse_branch(request.into)
+    if resolved is not None and (resolved.source, resolved.target) != (source, into):
+        raise ResolutionsInvalid(
+            f"they are for merging '{resolved.source}' into '{resolved.target}'"
+        )
+    rulings = Rulings(
+        # Conflicts were found, and resolved, by the rule the file names.
+        read_detect(decided.detect if resolved is None else resolved.detect),
+        read_strategies(decided.on_conflict),
+        {} if resolved is None else rows_of(resolved),
+    )
+    return graph.merge(
+        MergeOrder(
+            source,
+            into,
+            actor=request.actor,
+            rulings=rulings,
+            resolved=resolved,
+            base=None if request.base is None else CommitId(request.base),
+            dry_run=request.dry_run,
+        )
+    )
+
+
+def conflict_file(result: MergeResult, detect: str) -> str:
+    """The conflicts of a dry run, for somebody to resolve."""
+    of = ConflictFile(
+        result.source, result.target, result.source_commit, result.target_commit, detect
+    )
+    return encode_conflicts(of, result.conflicts)

@@ -1,0 +1,276 @@
+"""Die before every single write of a merge, and of the recovery that follows.
+
+Whatever dies wherever, the target shows what it showed before or all that was merged, never a part
+of it; what it shows agrees with whether the merge is in its history; and merging again completes
+it. That holds for tables that are written, forked, and only pointed at.
+"""
+
+import json
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.recovery import heal
+from omnigraph.commit.resolve import ACTOR
+from omnigraph.engine.merge.classify import Outcome
+from omnigraph.errors import OutcomeUnknown, StorageFailure
+from omnigraph.testing.breaking import (
+    PERSON,
+    check_lasting,
+    check_whole,
+    find_orphans,
+    open_living,
+    open_mortal,
+    read_content,
+    slip_in,
+    stores_at,
+    with_rival,
+)
+from omnigraph.testing.failpoints import COMMIT, PUBLISH, At
+from omnigraph.testing.faults import Crash, CrashAt, FailAt, When, sweep
+from omnigraph.testing.merging import MergeScene, MergeStage, set_merge
+from omnigraph.testing.scenes import die
+
+every_scene = pytest.mark.parametrize(
+    "scene",
+    [
+        MergeScene.THREE_WAY,
+        MergeScene.MIXED,
+        pytest.param(MergeScene.FAST_FORWARD, marks=pytest.mark.slow),
+        pytest.param(MergeScene.FIRST_TOUCH, marks=pytest.mark.slow),
+        pytest.param(MergeScene.POINTERS, marks=pytest.mark.slow),
+        pytest.param(MergeScene.NET_ZERO, marks=pytest.mark.slow),
+    ],
+)
+
+
+def is_recorded(made: MergeStage) -> bool:
+    """Is the merge in the history of the target?"""
+    graph = open_mortal(made.stage.root)
+    source = graph.snapshot(made.pair.source).commit
+    assert source is not None
+    merged = {each.merged_parent for each in graph.commits(made.pair.into) if each.actor != ACTOR}
+    return source.id in merged
+
+
+def check_again(made: MergeStage) -> None:
+    """Merging once more leaves the target as a merge that went well leaves it."""
+    landed = is_recorded(made)
+    outcome = made.pair.merge(open_mortal(made.stage.root)).outcome
+    assert (outcome is Outcome.ALREADY_UP_TO_DATE) is landed
+    assert check_whole(made.stage.root, made.stage.allowed) == 1
+
+
+@every_scene
+def test_a_merge_that_dies_anywhere_is_there_as_a_whole_or_not_at_all(
+    tmp_path: Path, scene: MergeScene
+) -> None:
+    made = set_merge(scene, tmp_path / "g")
+    stage, outcomes = made.stage, []
+
+    def attempt(fault: CrashAt) -> None:
+        stage.reset()
+        made.pair.merge(open_mortal(stage.root, fault))
+
+    for fault in sweep(When.BEFORE, attempt):
+        if not fault.dead:
+            break
+        heal(open_mortal(stage.root).bench)
+        outcome = check_whole(stage.root, stage.allowed)
+        assert is_recorded(made) is bool(outcome), f"shown and recorded disagree, {fault.step}"
+        assert list(find_orphans(stores_at(stage.root))) == []
+        outcomes.append(outcome)
+        if fault.step % 5 == 0:
+            check_lasting(stage.root)
+        elif fault.step % 5 == 1:
+            check_again(made)
+    assert outcomes == sorted(outcomes), "once it is decided it is not undone"
+    assert set(outcomes) == {0, 1}
+    assert check_whole(stage.root, stage.allowed) == 1, "the run that survived"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", [MergeScene.THREE_WAY, MergeScene.MIXED])
+def test_the_recovery_of_a_merge_may_die_anywhere_too(tmp_path: Path, scene: MergeScene) -> None:
+    made = set_merge(scene, tmp_path / "g")
+    stage = made.stage
+    for step in count(1, 3):
+        for again in count(1, 2):
+            stage.reset()
+            with suppress(Crash):
+                made.pair.merge(open_mortal(stage.root, CrashAt(step, When.BEFORE)))
+                return
+            fault = CrashAt(again, When.BEFORE)
+            with suppress(Crash):
+                heal(open_mortal(stage.root, fault).bench)
+            heal(open_mortal(stage.root).bench)
+            assert is_recorded(made) is bool(check_whole(stage.root, stage.allowed))
+            assert list(find_orphans(stores_at(stage.root))) == []
+            if not fault.dead:
+                break
+
+
+@pytest.mark.parametrize("scene", [MergeScene.FAST_FORWARD, MergeScene.THREE_WAY])
+@pytest.mark.parametrize("done", [1, 2])
+def test_a_table_that_is_half_merged_goes_back(
+    tmp_path: Path, scene: MergeScene, done: int
+) -> None:
+    """Appended and not updated, updated and not deleted: nothing of it may stay."""
+    made = set_merge(scene, tmp_path / "g")
+    made.stage.reset()
+    die(made.stage.root, At(COMMIT, done, When.AFTER), made.pair.merge)
+    heal(open_mortal(made.stage.root).bench)
+    assert check_whole(made.stage.root, made.stage.allowed) == 0
+    check_again(made)
+
+
+@pytest.mark.parametrize("scene", [MergeScene.FAST_FORWARD, MergeScene.MIXED])
+def test_a_merge_that_moved_everything_goes_forward_with_both_parents(
+    tmp_path: Path, scene: MergeScene
+) -> None:
+    made = set_merge(scene, tmp_path / "g")
+    made.stage.reset()
+    graph = open_mortal(made.stage.root)
+    heads = [graph.snapshot(each).commit for each in (made.pair.into, made.pair.source)]
+    die(made.stage.root, At(PUBLISH), made.pair.merge)
+    heal(open_mortal(made.stage.root).bench)
+    assert check_whole(made.stage.root, made.stage.allowed) == 1
+    recovery, merged = open_mortal(made.stage.root).commits(made.pair.into)[:2]
+    assert merged.parents == tuple(each.id for each in heads if each is not None)
+    assert (merged.actor, recovery.actor) == ("writer", ACTOR)
+    check_again(made)
+
+
+def test_a_merge_that_only_points_leaves_the_target_alone_when_it_dies(tmp_path: Path) -> None:
+    made = set_merge(MergeScene.POINTERS, tmp_path / "g")
+    made.stage.reset()
+    die(made.stage.root, At(PUBLISH), made.pair.merge)
+    heal(open_mortal(made.stage.root).bench)
+    assert check_whole(made.stage.root, made.stage.allowed) == 0
+    check_again(made)
+
+
+def test_the_note_of_a_merge_names_everything_it_will_make_visible(tmp_path: Path) -> None:
+    made = set_merge(MergeScene.MIXED, tmp_path / "g")
+    made.stage.reset()
+    die(made.stage.root, At(PUBLISH), made.pair.merge)
+    (note,) = (made.stage.root / "__recovery").glob("*.json")
+    said = json.loads(note.read_text())
+    graph = open_mortal(made.stage.root)
+    source = graph.snapshot(made.pair.source)
+    assert said["writer_kind"] == "BranchMerge"
+    assert [each["table_key"] for each in said["tables"]] == ["node:Person"]
+    assert [(each["table_key"], each["version"]) for each in said["manifest_delta"]] == [
+        ("node:Company", source.pins["node:Company"].version)  # type: ignore[index]
+    ]
+    assert source.commit is not None
+    assert said["lineage"]["merged_parent_commit_id"] == source.commit.id
+    assert said["read_set"].keys() | {"node:Person"} >= {"node:Company"}
+
+
+@pytest.mark.parametrize(("version", "outcome"), [(1, 1), (2, 0)])
+def test_a_note_the_reference_left_keeps_its_meaning(
+    tmp_path: Path, version: int, outcome: int
+) -> None:
+    """Version 1 never confirms, and goes forward; version 2 does, and goes back without."""
+    made = set_merge(MergeScene.FAST_FORWARD, tmp_path / "g")
+    made.stage.reset()
+    die(made.stage.root, At(PUBLISH), made.pair.merge)
+    (note,) = (made.stage.root / "__recovery").glob("*.json")
+    said = json.loads(note.read_text())
+    old = {
+        "schema_version": version,
+        "operation_id": said["operation_id"],
+        "started_at": said["started_at"],
+        "branch": None,
+        "actor_id": "writer",
+        "writer_kind": "BranchMerge",
+        "merge_source_commit_id": said["lineage"]["merged_parent_commit_id"],
+        "tables": [
+            {
+                "table_key": each["table_key"],
+                "table_path": str(made.stage.root / each["table_path"]),
+                "expected_version": each["expected_version"],
+                "post_commit_pin": each["expected_version"] + 1,
+                "table_branch": None,
+            }
+            for each in said["tables"]
+        ],
+    }
+    note.write_text(json.dumps(old))
+    heal(open_mortal(made.stage.root).bench)
+    content = read_content(made.stage.root)
+    assert made.stage.allowed.index(content) == outcome
+    head = open_mortal(made.stage.root).commits()[0]
+    assert head.actor == ACTOR
+    assert (head.merged_parent is not None) is bool(outcome)
+    again = made.pair.merge(open_mortal(made.stage.root))
+    assert (again.outcome is Outcome.ALREADY_UP_TO_DATE) is bool(outcome)
+    assert read_content(made.stage.root) == made.stage.after
+
+
+def test_a_second_writer_between_the_crash_and_the_recovery_loses_nothing(tmp_path: Path) -> None:
+    made = set_merge(MergeScene.THREE_WAY, tmp_path / "g")
+    allowed = [with_rival(each, PERSON) for each in made.stage.allowed]
+    outcomes = []
+    for done in (1, 2, 3):
+        made.stage.reset()
+        die(made.stage.root, At(COMMIT, done, When.AFTER), made.pair.merge)
+        slip_in(open_mortal(made.stage.root).bench, PERSON)
+        heal(open_mortal(made.stage.root).bench)
+        outcomes.append(check_whole(made.stage.root, allowed))
+    assert outcomes == [0, 0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", [MergeScene.THREE_WAY, MergeScene.MIXED])
+def test_a_store_that_fails_anywhere_leaves_all_or_nothing(
+    tmp_path: Path, scene: MergeScene
+) -> None:
+    made = set_merge(scene, tmp_path / "g")
+    for step in count(1):
+        made.stage.reset()
+        fault = FailDurably(step)
+        graph = open_living(made.stage.root, fault)
+        try:
+            made.pair.merge(graph)
+        except StorageFailure:
+            assert check_whole(made.stage.root, made.stage.allowed) == 0
+        except OutcomeUnknown:
+            graph.refresh()
+            check_whole(made.stage.root, made.stage.allowed)
+        else:
+            graph.refresh()
+            assert check_whole(made.stage.root, made.stage.allowed) == 1
+        if fault.seen < step:
+            return
+
+
+class FailDurably(FailAt):
+    """Leases that cannot be given back are another story: they run out."""
+
+    def before(self, call: str, *, is_write: bool) -> None:
+        super().before(call, is_write=is_write and not call.startswith("volatile."))
+
+
+def test_a_target_that_moves_while_the_merge_is_planned_is_never_overwritten(
+    tmp_path: Path,
+) -> None:
+    """Another process writes after the plan was made and before the tables are held."""
+    made = set_merge(MergeScene.FAST_FORWARD, tmp_path / "g")
+    made.stage.reset()
+    graph = open_living(made.stage.root)
+    held = graph.bench.leases.hold
+    rivals = iter([PERSON])
+
+    def hold_late(*arguments: object, **keywords: object) -> object:
+        for key in rivals:
+            slip_in(open_mortal(made.stage.root).bench, key)
+        return held(*arguments, **keywords)  # type: ignore[arg-type]
+
+    graph.bench.leases.hold = hold_late  # type: ignore[assignment,method-assign]
+    result = made.pair.merge(graph)
+    assert result.outcome is Outcome.MERGED, "it was planned anew"
+    assert check_whole(made.stage.root, [with_rival(made.stage.after, PERSON)]) == 0

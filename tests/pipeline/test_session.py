@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import JavaMissing, SparkUnusable
-from omnigraph.pipeline.session import SparkSettings, check_java, find_session, read_settings
+from omnigraph.pipeline.archive import find_java
+from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 
 
 def test_an_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -49,11 +50,11 @@ def test_a_concurrency_that_is_no_number_is_refused(given: str) -> None:
 @pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere"}])
 def test_without_java_one_line_says_what_to_install(environment: dict[str, str]) -> None:
     with pytest.raises(JavaMissing, match="install openjdk-17-jre-headless") as caught:
-        check_java(environment)
+        find_java(environment)
     assert "\n" not in str(caught.value)
 
 
 def test_java_is_found_where_java_home_points(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
-    check_java({"JAVA_HOME": str(tmp_path)})
+    find_java({"JAVA_HOME": str(tmp_path)})

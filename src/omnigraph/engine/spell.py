@@ -33,7 +33,7 @@ FetchBlobs = Callable[[str, Sequence[int]], list[bytes | None]]
 _IMPLICIT: Final = ("id", "src", "dst", ROW_ADDRESS)
 _EARLIEST: Final = parse_datetime("0000-01-01")
 _LATEST: Final = parse_datetime("9999-12-31T23:59:59.999")
-_ELSEWHERE: Final = 3
+ELSEWHERE: Final = 3
 """How the table format marks a blob that is kept outside of it."""
 
 
@@ -74,14 +74,14 @@ class Speller:
         kept = [
             at
             for at, each in zip(addresses, found, strict=True)
-            if each is not None and each["kind"] != _ELSEWHERE
+            if each is not None and each["kind"] != ELSEWHERE
         ]
         data = iter(self.fetch(name, kept))
         return [
             None
             if each is None
             else each["blob_uri"]
-            if each["kind"] == _ELSEWHERE
+            if each["kind"] == ELSEWHERE
             else INLINE + base64.b64encode(next(data) or b"").decode()
             for each in found
         ]

@@ -9,4 +9,23 @@ In reading order: `session` starts Spark, late and once; `sources` cuts input in
 reads lines and says exactly what is wrong with them; `columns` reads many lines at once, and only
 those that are beyond doubt; `ingest` is what a worker does with a split; `checks` are the questions
 that span rows, asked as joins; `load` puts them together and fulfils `engine.bulk`.
+
+The other way round, `export` writes what a snapshot shows to files, and `datasource` reads it as a
+DataFrame: `shapes` says which columns that has, `pushing` which of its filters a table can decide.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.datasource import register as register
+
+__all__ = ["register"]
+
+
+def __getattr__(name: str) -> object:
+    """`register`, which needs Spark, without bringing Spark to whoever wants the rest."""
+    if name == "register":
+        from omnigraph.pipeline.datasource import register  # noqa: PLC0415 - brings Spark along
+
+        return register
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

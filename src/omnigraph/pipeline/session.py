@@ -12,12 +12,10 @@ What the JVM has to say goes to a file; when it dies, the end of that file is th
 """
 
 import os
-import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -26,50 +24,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from omnigraph.errors import JavaMissing, SparkUnusable
+from omnigraph.errors import SparkUnusable
+from omnigraph.pipeline.archive import archive_options, find_java
 from omnigraph.pipeline.jobs import SPARK_ERRORS
+from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
 
-MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
-REMOTE: Final = "OMNIGRAPH_SPARK_REMOTE"
-SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
-CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
-
-LOCAL: Final = "local[*,3]"
-"""Every core of this machine; a task may fail twice before its job does."""
+__all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_session", "tuned"]
 
 SHUFFLES_PER_CORE: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """Where bulk work runs."""
-
-    master: str = LOCAL
-    remote: str | None = None
-    """The address of a Spark Connect server; it wins over the master."""
-    scratch: str | None = None
-    """A folder that the driver and all workers see. On one machine it need not be named."""
-    concurrency: int | None = None
-    """How many tasks may stage at a time, if fewer than there are cores."""
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    """Spark's own settings, on top of ours."""
-
-    @property
-    def is_local(self) -> bool:
-        return self.remote is None and self.master.startswith("local")
-
-
-def read_settings(environment: Mapping[str, str] = os.environ) -> SparkSettings:
-    """What the environment says. Raises SparkUnusable."""
-    concurrency = environment.get(CONCURRENCY)
-    if concurrency and not (concurrency.isdecimal() and int(concurrency) > 0):
-        raise SparkUnusable(f"{CONCURRENCY} is a positive number, not '{concurrency}'")
-    return SparkSettings(
-        master=environment.get(MASTER) or LOCAL,
-        remote=environment.get(REMOTE) or None,
-        scratch=environment.get(SCRATCH) or None,
-        concurrency=int(concurrency) if concurrency else None,
-    )
 
 
 _starting: Final = Lock()
@@ -77,15 +39,19 @@ _UNREACHABLE: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, ImportError)
 _DEAD: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, OSError)
 
 
-def find_session(settings: SparkSettings) -> SparkSession:
-    """The session of this process, started if there is none. Raises JavaMissing, SparkUnusable."""
+def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSession:
+    """The session of this process, started if there is none.
+
+    `is_small` says that what is about to run takes less time than getting ready for it. Raises
+    JavaMissing, SparkUnusable.
+    """
     with _starting:
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
         if settings.remote is not None:
             return _connect(settings, settings.remote)
-        return _start(settings)
+        return _start(settings, is_hasty=is_small and settings.is_brief)
 
 
 def _connect(settings: SparkSettings, remote: str) -> SparkSession:
@@ -98,12 +64,14 @@ def _connect(settings: SparkSettings, remote: str) -> SparkSession:
         raise SparkUnusable(f"{remote}: {_first_line(error)}") from error
 
 
-def _start(settings: SparkSettings) -> SparkSession:
-    check_java()
+def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
+    java = find_java()
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
     configuration = SparkConf(loadDefaults=True)
     configuration.setMaster(settings.master).setAppName("omnigraph")
-    for name, value in {**tuned(folder), **settings.configuration}.items():
+    options = ["-XX:+UseSerialGC", *archive_options(java), *(_HASTY_JAVA if is_hasty else ())]
+    hasty = _HASTY if is_hasty else {}
+    for name, value in {**tuned(folder, options), **hasty, **settings.configuration}.items():
         configuration.set(name, value)
     log = folder / "spark.log"
     try:
@@ -121,7 +89,7 @@ def _start(settings: SparkSettings) -> SparkSession:
     return SparkSession(context)
 
 
-def tuned(folder: Path) -> dict[str, str]:
+def tuned(folder: Path, java_options: Sequence[str]) -> dict[str, str]:
     """What a session of ours is started with; `folder` is its own."""
     quiet = folder / "log4j2.properties"
     quiet.write_text(_QUIET, encoding="utf-8")
@@ -130,7 +98,9 @@ def tuned(folder: Path) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={quiet}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [*java_options, f"-Dlog4j2.configurationFile={quiet}"]
+        ),
         "spark.local.dir": str(folder),
         "spark.python.use.daemon": "true",
         "spark.python.worker.reuse": "true",
@@ -141,6 +111,14 @@ def tuned(folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
 
+
+# What is compiled well, or into a program of its own, pays only if it runs for a while.
+_HASTY_JAVA: Final = ("-XX:TieredStopAtLevel=1",)
+_HASTY: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 # The gateway is named because Spark raises its level to WARN unless it has one of its own.
 _QUIET: Final = """\
@@ -156,14 +134,15 @@ logger.gateway.level = error
 """
 
 
-def check_java(environment: Mapping[str, str] = os.environ) -> None:
-    """Raises JavaMissing. Spark's own launcher would say so in ten lines, none of them to us."""
-    home = environment.get("JAVA_HOME")
-    if home:
-        if not (Path(home) / "bin" / "java").exists():
-            raise JavaMissing(looked=f"JAVA_HOME is {home}, and has no bin/java")
-    elif shutil.which("java", path=environment.get("PATH")) is None:
-        raise JavaMissing(looked="no java on the PATH, and no JAVA_HOME")
+def stop_session(session: SparkSession) -> None:
+    """End a session, and wait until its Java machine is gone."""
+    gateway = getattr(SparkContext, "_gateway", None)
+    process = getattr(gateway, "proc", None)
+    session.stop()
+    if gateway is not None and process is not None:
+        gateway.shutdown()
+        process.stdin.close()
+        process.wait()
 
 
 def _first_line(error: Exception) -> str:

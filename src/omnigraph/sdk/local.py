@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.audit import Recovery
@@ -26,6 +26,9 @@ from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.sdk import exporting, merging
 from omnigraph.storage.durability import Durability
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.datasource import DataFrame, SparkSession
 
 
 class Branches:
@@ -304,6 +307,26 @@ class LocalGraph:
             merging.Request(source, into, actor, base, dry_run),
             decided,
         )
+
+    def dataframe(
+        self,
+        type_name: str,
+        *,
+        spark: "SparkSession | None" = None,
+        columns: Sequence[str] | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> "DataFrame":
+        """The rows of one type as a Spark DataFrame; edges have columns `from` and `to`.
+
+        It shows one snapshot, whatever is written later. Uses the active session, or starts one.
+        Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, JavaMissing, SparkUnusable.
+        """
+        from omnigraph.pipeline.datasource import open_dataframe  # noqa: PLC0415 - brings Spark
+
+        shown = self.snapshot(branch, commit=commit, version=version)
+        return open_dataframe(self._graph, shown, type_name, spark=spark, columns=columns)
 
     # commits
 

@@ -1,0 +1,289 @@
+"""`spark.read.format("omnigraph")`: the rows of one type as a DataFrame.
+
+1. A source finds its snapshot when it is made, which is when `load` is called, and Spark keeps the
+   source. So however often a DataFrame is used, it shows the rows it showed first.
+2. A partition is some fragments; each is read by one task. Only the columns that are asked for are
+   read, because Spark does not tell which ones it needs.
+3. Filters are pushed down to the table on request only. Spark 4.3 keeps the filters it pushed last
+   for every later use of the same DataFrame, and so loses rows (docs/adr/0014).
+4. Spark may print options, so credentials are none (D22). They are part of the class that is
+   registered, which travels as bytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.effects import REAL
+from omnigraph.engine.export import cut_pieces
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.opening import open_graph
+from omnigraph.engine.runs import Piece, slices_of
+from omnigraph.engine.settings import Settings
+from omnigraph.engine.spell import ELSEWHERE, is_blob
+from omnigraph.errors import TypeUnknown, UsageError
+from omnigraph.ids import MAIN, CommitId, TableKey, TypeKind, Version, parse_branch, table_key
+from omnigraph.pipeline.pushing import spell_filters
+from omnigraph.pipeline.session import find_session, read_settings
+from omnigraph.pipeline.shapes import as_spark, pick_names, spark_schema, stored_name
+from omnigraph.pipeline.stage import Storage
+from omnigraph.storage.tables import ROW_ADDRESS, Handle, ScanRequest, Tables
+
+__all__ = ["DataFrame", "OmnigraphSource", "SparkSession", "open_dataframe", "register"]
+
+NAME: Final = "omnigraph"
+PARTITION_ROWS: Final = 200_000
+
+_OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "columns", "pushdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the options ask for."""
+
+    path: str
+    key: TableKey
+    branch: str | None
+    commit: str | None
+    version: int | None
+    columns: tuple[str, ...] | None
+    is_pushing: bool
+
+
+def read_question(options: Mapping[str, str]) -> Question:
+    """Raises UsageError."""
+    for name in options:
+        if name not in _OPTIONS:
+            raise UsageError(f"there is no option '{name}'; there are {', '.join(_OPTIONS)}")
+    path = options.get("path")
+    if not path:
+        raise UsageError("say where the graph is: option 'path'")
+    if ("type" in options) == ("edge" in options):
+        raise UsageError("name one type: option 'type', or option 'edge'")
+    if len([name for name in ("branch", "snapshot") if name in options]) > 1:
+        raise UsageError("a snapshot says which branch it is on; name it alone")
+    version = options.get("version")
+    if version is not None and not version.isdecimal():
+        raise UsageError(f"option 'version' is a number, not '{version}'")
+    columns = options.get("columns")
+    pushing = options.get("pushdown", "false").lower()
+    if pushing not in ("true", "false"):
+        raise UsageError(f"option 'pushdown' is true or false, not '{pushing}'")
+    edge = options.get("edge")
+    return Question(
+        path=path,
+        key=table_key("node", options["type"]) if edge is None else table_key("edge", edge),
+        branch=options.get("branch"),
+        commit=options.get("snapshot"),
+        version=None if version is None else int(version),
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        is_pushing=pushing == "true",
+    )
+
+
+def find_snapshot(graph: Graph, question: Question) -> Snapshot:
+    """Raises BranchNotFound, CommitNotFound, VersionNotFound."""
+    if question.commit is not None:
+        return graph.snapshot_at_commit(CommitId(question.commit))
+    branch = parse_branch(question.branch or MAIN)
+    if question.version is not None:
+        return graph.snapshot_at_version(branch, Version(question.version))
+    return graph.snapshot(branch)
+
+
+class Fragments(InputPartition):
+    """(2)"""
+
+    def __init__(self, piece: Piece) -> None:
+        super().__init__(None)
+        self.piece = piece
+
+
+@dataclass
+class Reader(DataSourceReader):
+    """Reads a table at the version its source found."""
+
+    storage: Storage
+    pieces: tuple[Piece, ...]
+    names: tuple[str, ...]
+    schema: StructType
+    where: str | None = None
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [Fragments(piece) for piece in self.pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Fragments):
+            return  # Spark makes one up when there are none
+        pa.set_cpu_count(1)
+        tables, handle = self._open(partition.piece)
+        columns = tuple(stored_name(name) for name in self.names)
+        request = ScanRequest(
+            columns=columns,
+            where=self.where,
+            fragment_ids=partition.piece.fragment_ids,
+            with_row_address=any(
+                isinstance(handle.schema.field(name).type, pa.BaseExtensionType) for name in columns
+            ),
+        )
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        with tables.scan(handle, request) as batches:
+            for batch in batches:
+                rows = pa.Table.from_batches([batch])
+                for start, count in slices_of(rows, rows.num_rows):
+                    yield self._shape(tables, handle, batch.slice(start, count), wanted)
+
+    def _open(self, piece: Piece) -> tuple[Tables, Handle]:
+        tables = self.storage.open().tables
+        return tables, tables.open_at(piece.ref, piece.version)
+
+    def _shape(
+        self, tables: Tables, handle: Handle, batch: pa.RecordBatch, wanted: pa.Schema
+    ) -> pa.RecordBatch:
+        columns: list[pa.Array[Any]] = []
+        for name in self.names:
+            cells: pa.Array[Any] = batch[stored_name(name)]
+            of = wanted.field(name).type
+            if is_blob(cells.type):
+                columns.append(_blobs(tables, handle, batch, stored_name(name), of))
+            else:
+                columns.append(as_spark(cells, of))
+        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _blobs(
+    tables: Tables, handle: Handle, batch: pa.RecordBatch, name: str, of: pa.DataType
+) -> "pa.Array[Any]":
+    found: list[Any] = batch[name].to_pylist()
+    addresses: list[Any] = batch[ROW_ADDRESS].to_pylist()
+    here = [
+        at
+        for at, each in zip(addresses, found, strict=True)
+        if each is not None and each["kind"] != ELSEWHERE
+    ]
+    data = iter(tables.read_blobs(handle, name, here))
+    cells = [
+        None
+        if each is None
+        else {"data": None, "uri": each["blob_uri"]}
+        if each["kind"] == ELSEWHERE
+        else {"data": next(data), "uri": None}
+        for each in found
+    ]
+    return pa.array(cells, of)
+
+
+class PushingReader(Reader):
+    """(3) Spark asks whether there is a method of this name, so it is in a class of its own."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
+        """Every filter is also left to Spark: the table decides what it can, Spark the rest."""
+        if self.pieces:
+            _, handle = self._open(self.pieces[0])
+            self.where = spell_filters(filters, handle.schema)
+        yield from filters
+
+
+class OmnigraphSource(DataSource):
+    """The source. `register` makes it known."""
+
+    storage_options: Mapping[str, str] = {}
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        question = read_question(options)
+        settings = Settings(storage_options=dict(self.storage_options))
+        graph = open_graph(question.path, mode=Mode.READ_ONLY, settings=settings)
+        pin = find_snapshot(graph, question).pin(question.key)  # (1)
+        pieces = cut_pieces(graph.tables, pin, rows=PARTITION_ROWS)
+        handle = graph.tables.open_at(pieces[0].ref, pieces[0].version)
+        self._pieces = tuple(piece for piece in pieces if piece.fragment_ids)
+        self._names = pick_names(handle.schema, question.columns)
+        self._schema = spark_schema(handle.schema, self._names)
+        self._is_pushing = question.is_pushing
+        self._storage = Storage(graph.root, settings.storage_options, settings.durability)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return self._schema
+
+    def reader(self, schema: StructType) -> Reader:  # Spark gives it by this name
+        kind = PushingReader if self._is_pushing else Reader
+        return kind(self._storage, self._pieces, self._names, schema)
+
+
+def register(spark: SparkSession, *, storage_options: Mapping[str, str] | None = None) -> None:
+    """Make `spark.read.format("omnigraph")` known to a session.
+
+    Credentials that the workers do not have by themselves are given here and nowhere else.
+    """
+    source: type[DataSource] = OmnigraphSource
+    if storage_options:
+        source = _equipped(NAME, storage_options)
+    spark.dataSource.register(source)
+
+
+def _equipped(called: str, options: Mapping[str, str]) -> type[DataSource]:
+    """(4) A source that brings its credentials along."""
+    given = dict(options)
+
+    class Equipped(OmnigraphSource):
+        storage_options = given
+
+        @classmethod
+        def name(cls) -> str:
+            return called
+
+    return Equipped
+
+
+def open_dataframe(
+    graph: Graph,
+    snapshot: Snapshot,
+    type_name: str,
+    *,
+    spark: SparkSession | None,
+    columns: Sequence[str] | None,
+) -> DataFrame:
+    """The rows a snapshot shows of one type. Raises TypeUnknown, UsageError, SparkUnusable."""
+    kind, name = find_kind(snapshot, type_name)
+    pin = snapshot.pins[table_key(kind, name)]
+    options = {
+        "path": graph.uri,
+        "type" if kind == "node" else "edge": name,
+        "branch": str(snapshot.branch),
+        "version": str(snapshot.manifest_version),
+    }
+    if columns is not None:
+        # Before Spark asks: what it makes of our errors is a page of its own.
+        options["columns"] = ",".join(
+            pick_names(graph.open_table(snapshot, pin.key).schema, columns)
+        )
+    session = spark or find_session(read_settings())
+    credentials = graph.settings.storage_options
+    if not credentials:
+        register(session)
+        return session.read.format(NAME).options(**options).load()
+    called = f"{NAME}_{REAL.new_id()}"
+    session.dataSource.register(_equipped(called, credentials))
+    return session.read.format(called).options(**options).load()
+
+
+def find_kind(snapshot: Snapshot, name: str) -> tuple[TypeKind, str]:
+    """A type by its name, or by its table key where a node and an edge share one."""
+    kinds: tuple[TypeKind, TypeKind] = ("node", "edge")
+    for kind in kinds:
+        plain = name.removeprefix(f"{kind}:")
+        if table_key(kind, plain) in snapshot.pins:
+            return kind, plain
+    raise TypeUnknown(name)

@@ -1,0 +1,62 @@
+"""Where bulk work runs, as the environment, the configuration and the command line say.
+
+Nothing here needs Spark, so whoever only passes settings on does not wait for it.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from omnigraph.errors import SparkUnusable
+
+MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
+REMOTE: Final = "OMNIGRAPH_SPARK_REMOTE"
+SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
+CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
+
+LOCAL: Final = "local[*,3]"
+"""Every core of this machine; a task may fail twice before its job does."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where bulk work runs."""
+
+    master: str = LOCAL
+    remote: str | None = None
+    """The address of a Spark Connect server; it wins over the master."""
+    scratch: str | None = None
+    """A folder that the driver and all workers see. On one machine it need not be named."""
+    concurrency: int | None = None
+    """How many tasks may stage at a time, if fewer than there are cores."""
+    is_brief: bool = False
+    """The process ends with this job, so starting fast is worth more than running fast."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings, on top of ours."""
+
+    @property
+    def is_local(self) -> bool:
+        return self.remote is None and self.master.startswith("local")
+
+
+def read_settings(
+    environment: Mapping[str, str] = os.environ, *, under: SparkSettings | None = None
+) -> SparkSettings:
+    """What the environment says, on top of `under`. Raises SparkUnusable."""
+    given = under or SparkSettings()
+    concurrency = environment.get(CONCURRENCY)
+    if concurrency and not (concurrency.isdecimal() and int(concurrency) > 0):
+        raise SparkUnusable(f"{CONCURRENCY} is a positive number, not '{concurrency}'")
+    said = SparkSettings(
+        master=environment.get(MASTER) or given.master,
+        remote=environment.get(REMOTE) or given.remote,
+        scratch=environment.get(SCRATCH) or given.scratch,
+        concurrency=int(concurrency) if concurrency else given.concurrency,
+        is_brief=given.is_brief,
+        configuration=given.configuration,
+    )
+    # A master that is named nearer than the remote address is meant instead of it.
+    if environment.get(MASTER) and not environment.get(REMOTE):
+        return replace(said, remote=None)
+    return said

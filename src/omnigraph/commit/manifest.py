@@ -13,6 +13,7 @@ version of one branch; `updates` makes its successors. Nothing here does I/O.
 4. Rows of a type we do not know are skipped, so that this reader survives newer writers.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,6 +169,23 @@ class CommitLog:
                 return commit
         at = pc.index(self.rows["object_id"], pa.scalar(str(commit_id))).as_py()
         return None if at < 0 else _decode_commits(self.rows.slice(at, 1))[0]
+
+    def find_key(self, key: str, *, actor: str | None, branch: BranchName) -> Commit | None:
+        """The write of a branch that an actor gave this idempotency key.
+
+        What a branch inherited was not written on it, so keys may be used again there.
+        """
+        spelled = f'"idempotency":{{"key":{json.dumps(key, ensure_ascii=False)},'
+        rows = self.rows.filter(pc.match_substring(self.rows["metadata"], spelled))
+        for commit in _decode_commits(rows):
+            given = commit.extension.idempotency
+            if given is not None and (given.key, commit.actor, commit.branch) == (
+                key,
+                actor,
+                branch,
+            ):
+                return commit
+        return None
 
     @cached_property
     def commits(self) -> tuple[Commit, ...]:

@@ -14,7 +14,9 @@
    A commit that is there is never written again, because its place in the history is taken.
 5. A commit records the version of the manifest that shows it. Should the swap land further on,
    because a setting was changed beside it, the record is put right before anybody is told.
-6. What is acknowledged has reached the disk, and so has everything it stands on (D11).
+6. A write that was given an idempotency key is published once, however many tried at the same time:
+   each looks for the key in the very manifest it swaps (D23).
+7. What is acknowledged has reached the disk, and so has everything it stands on (D11).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ from omnigraph.commit.manifest import Manifest, accept
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.records import Commit
 from omnigraph.commit.updates import CommitIntent, Successor, Update, encode_commits, successor
-from omnigraph.errors import Contention, Fenced, OutcomeUnknown, StorageFailure
+from omnigraph.errors import AlreadyDone, Contention, Fenced, OutcomeUnknown, StorageFailure
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Elsewhere, Landed, Mark, Outcome, Refused
@@ -67,9 +69,9 @@ def publish(
 ) -> Published:
     """Carry a publication out, when its turn comes.
 
-    Raises ExpectedVersionMismatch, UpdateRefused, Contention, Fenced, BranchNotFound, whatever the
-    guard raises; and OutcomeUnknown when the store failed and it cannot be told whether the swap
-    will land.
+    Raises ExpectedVersionMismatch, UpdateRefused, AlreadyDone, Contention, Fenced, BranchNotFound,
+    whatever the guard raises; and OutcomeUnknown when the store failed and it cannot be told
+    whether the swap will land.
     """
     with turn or Turn(None) as line:
         base = bases.current(publication.branch)
@@ -78,6 +80,7 @@ def publish(
             landed = _find_landed(base, publication)
             if len(landed) == len(publication.intents):
                 return _acknowledge(stores, base, landed)
+            _check_keys(base, publication)
             published = _attempt(stores, base, publication, landed)
             if published is not None:
                 bases.remember(published.base)
@@ -96,6 +99,17 @@ def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
     return tuple(each for each in found if each is not None)
 
 
+def _check_keys(base: Base, publication: Publication) -> None:
+    """(6) Raises AlreadyDone."""
+    for intent in publication.intents:
+        given = intent.extension.idempotency
+        if given is None:
+            continue
+        found = base.manifest.log.find_key(given.key, actor=intent.actor, branch=publication.branch)
+        if found is not None and found.id != intent.id:
+            raise AlreadyDone(given.key, commit_id=found.id)
+
+
 def _acknowledge(stores: Stores, base: Base, commits: tuple[Commit, ...]) -> Published:
     """Answer for commits that are there already."""
     _harden(stores, base, commits[-1].id)
@@ -103,7 +117,7 @@ def _acknowledge(stores: Stores, base: Base, commits: tuple[Commit, ...]) -> Pub
 
 
 def _harden(stores: Stores, base: Base, commit_id: CommitId) -> None:
-    """(6) Flush what others wrote of the manifest: they may be relaxed, or died before they did."""
+    """(7) Flush what others wrote of the manifest: they may be relaxed, or died before they did."""
     if base.durable is base.handle:
         return
     try:

@@ -38,7 +38,7 @@ from omnigraph.commit.sidecars import AnySidecar, remove_sidecar
 from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion, Update
 from omnigraph.commit.workbench import Workbench
-from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, InvariantViolated
+from omnigraph.errors import AlreadyDone, BranchNotFound, ExpectedVersionMismatch, InvariantViolated
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version, lance_branch
 from omnigraph.storage.tables import Handle, Landed, Mark, TableRef, Transacted
 
@@ -90,8 +90,9 @@ def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | Non
         case Decision.ROLL_FORWARD if _may_go_forward(sidecar):
             try:
                 return _finish(bench, _roll_forward(bench, held, sidecar, found))
-            except ExpectedVersionMismatch:
-                # (4) What the writer had read has moved, and with it the ground of its checks.
+            except (AlreadyDone, ExpectedVersionMismatch):
+                # (3) What the writer had read has moved, and with it the ground of its checks; or
+                # its caller asked again, and was answered.
                 return roll_back(bench, held, sidecar, found)
         case Decision.ROLL_FORWARD | Decision.ROLL_BACK:
             return roll_back(bench, held, sidecar, found)
@@ -204,6 +205,7 @@ def _roll_forward(
         updates=updates,
         expected=expected,
         outcomes=tuple(outcomes),
+        finishes=True,
     )
 
 
@@ -299,7 +301,9 @@ def _publish(
     updates: Sequence[Update] = (),
     expected: "dict[TableKey, Version] | None" = None,
     outcomes: tuple[TableOutcome, ...] = (),
+    finishes: bool = False,
 ) -> Recovery:
+    """Record a recovery; with the commit that was meant, where this is what finishes it."""
     effects = bench.stores.effects
     recovery = Recovery(
         operation_id=sidecar.operation_id,
@@ -317,8 +321,8 @@ def _publish(
         merged_parent=_merged_parent(sidecar, kind),
         extension=Extension(operation_id=sidecar.operation_id, recovery=recovery.encode()),
     )
-    meant = updates and kind is RecoveryKind.ROLLED_FORWARD and isinstance(sidecar, Sidecar)
-    intents = (sidecar.intent, own) if meant and isinstance(sidecar, Sidecar) else (own,)
+    # A write with a key may have moved no table, and its commit is all there is to finish.
+    intents = (sidecar.intent, own) if finishes and isinstance(sidecar, Sidecar) else (own,)
     publish(
         bench.stores,
         bench.bases,

@@ -4,7 +4,7 @@ A `Graph` holds no branch: every call names the one it means. It is safe to shar
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -38,9 +38,10 @@ from omnigraph.engine.inspection import (
 from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
+from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
-from omnigraph.errors import OpenedReadOnly, UsageError
+from omnigraph.errors import BranchExists, BranchNotFound, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import Root
@@ -223,6 +224,7 @@ class Graph:
         branch_created = from_branch is not None and order.branch not in self.branches()
         if branch_created and from_branch is not None:
             self.create_branch(order.branch, source=from_branch, actor=order.actor)
+            order = replace(order, branch_created=True)
         loaded = load(self._bench, self._contract, bulk, order, self._settings)
         if self._upkeep is not None:
             self._upkeep.after(order.branch, tuple(loaded.counts))
@@ -230,7 +232,7 @@ class Graph:
             uri=self.uri,
             branch=order.branch,
             base_branch=from_branch,
-            branch_created=branch_created,
+            branch_created=loaded.branch_created,
             mode=order.mode,
             counts=loaded.counts,
             actor=order.actor,
@@ -305,6 +307,7 @@ class Graph:
         source: BranchName = MAIN,
         commit_id: CommitId | None = None,
         actor: str | None = None,
+        once: Once | None = None,
     ) -> BranchName:
         """A branch that starts as another one is now, or as a commit left the graph.
 
@@ -314,7 +317,11 @@ class Graph:
         self.check_writable()
         branch = parse_branch(name)
         self._gate(actor, Action.BRANCH_CREATE, source, branch)
-        refs.create_branch(self._stores, branch, self._fork_point(source, commit_id))
+
+        def create() -> None:
+            refs.create_branch(self._stores, branch, self._fork_point(source, commit_id))
+
+        keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
         return branch
 
     def _fork_point(self, source: BranchName, commit_id: CommitId | None) -> Handle:
@@ -324,12 +331,21 @@ class Graph:
         snapshot_at_commit(self._stores, commit)
         return self._stores.tables.open_at(manifest_ref(commit.branch), commit.manifest_version)
 
-    def delete_branch(self, name: str, *, actor: str | None = None) -> Deleted:
+    def delete_branch(
+        self, name: str, *, actor: str | None = None, once: Once | None = None
+    ) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, Forbidden."""
         self.check_writable()
         branch = parse_branch(name)
         self._gate(actor, Action.BRANCH_DELETE, None, branch)
-        return refs.delete_branch(self._stores, self._bases, branch)
+        deleted = Deleted(branch, ())
+
+        def delete() -> None:
+            nonlocal deleted
+            deleted = refs.delete_branch(self._stores, self._bases, branch)
+
+        keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)
+        return deleted
 
     def check_writable(self) -> None:
         """Raises OpenedReadOnly."""

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.staging import staging
 from omnigraph.commit.workbench import Workbench
@@ -39,6 +39,7 @@ from omnigraph.engine.bulk import (
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.incoming import Incoming, judge
 from omnigraph.engine.mutate import check_unmoved, is_tidied
+from omnigraph.engine.once import Once, find_done
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch
@@ -56,6 +57,10 @@ class LoadOrder:
     branch: BranchName = MAIN
     actor: str | None = None
     errors_max: int = ERRORS_MAX
+    once: Once | None = None
+    """The key that makes asking again harmless."""
+    branch_created: bool = False
+    """Was the branch made for this load?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Loaded:
     """How many records were read for each table."""
     commit: Commit | None = None
     """None when the input was empty."""
+    branch_created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,9 @@ def load(
     """
     heal(bench)
     base = bench.bases.current(order.branch).manifest
+    done = _loaded_before(base, order)
+    if done is not None:
+        return done
     operation_id = OperationId(bench.stores.effects.new_id())
     versions = {key: pin.version for key, pin in base.pins.items()}
     job = LoadJob(
@@ -110,9 +119,20 @@ def load(
         staging(bench.stores.objects, operation_id, order.branch, versions, settings.timing),
         bulk.ingest(job) as ingested,
     ):
-        if not ingested.counts and not ingested.faults.count:
-            return Loaded()
+        if not ingested.counts and not ingested.faults.count and order.once is None:
+            return Loaded(branch_created=order.branch_created)
         return _Load(bench, contract, order, ingested, base).commit()
+
+
+def _loaded_before(manifest: Manifest, order: LoadOrder) -> Loaded | None:
+    """What was loaded when this was asked for before. Raises KeyReused."""
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    counts = done.result.get("counts")
+    found = counts if isinstance(counts, dict) else {}
+    created = done.result.get("branch_created") is True
+    return Loaded({TableKey(key): int(found[key]) for key in found}, done.commit, created)
 
 
 def _target(pin: Pin, order: LoadOrder) -> Target:
@@ -164,13 +184,17 @@ class _Load:
         asked = None if self.ingested.is_small else self._check(self.base)
         self._write_early()
         with hold(self.bench, self.order.branch, keys) as held:
+            done = _loaded_before(held.base.manifest, self.order)
+            if done is not None:
+                return done
             if self.order.mode is LoadMode.OVERWRITE:
                 check_unmoved(held, {key: self.base.pins.get(key) for key in keys})
             if asked is None or self._has_moved(held, asked | set(keys)):
                 asked = self._check(held.base.manifest)
             self.has_begun = True
             published = run(held, self._change(held.base.manifest, asked))
-        return Loaded(self.ingested.counts, published.commits[-1])
+        created = self.order.branch_created
+        return Loaded(self.ingested.counts, published.commits[-1], created)
 
     def _check(self, manifest: Manifest) -> frozenset[TableKey]:
         """(4) The tables that were looked at. Raises LoadRejected, KeyConflict."""
@@ -196,6 +220,11 @@ class _Load:
     def _change(self, manifest: Manifest, asked: frozenset[TableKey]) -> Change:
         keys = sorted(self.ingested.counts)
 
+        result: JsonObject = {
+            "counts": {str(key): count for key, count in self.ingested.counts.items()},
+            "branch_created": self.order.branch_created,
+        }
+
         def recheck(moved: Manifest) -> None:
             self._check(moved)  # (3)
 
@@ -209,6 +238,7 @@ class _Load:
             actor=self.order.actor,
             reads={key: manifest.pins[key].version for key in asked if key not in keys},
             recheck=recheck,
+            idempotency=None if self.order.once is None else self.order.once.record(result),
             schema_hash=self.contract.schema_hash,
         )
 

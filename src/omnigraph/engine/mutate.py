@@ -8,7 +8,7 @@
    is told (D5). Tables that are only inserted into are taken as they are once we hold them. Tidying
    up (`upkeep`) changes no row, and so nobody's mind: neither here nor where a head is compared.
 3. Nothing is written before everything is valid: a failed write leaves every table where it was,
-   and a write without effect makes no commit.
+   and a write without effect makes no commit, unless it has a key (`once`).
 4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
    is visible, the ends are looked up again.
 """
@@ -22,7 +22,7 @@ from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.snapshot import open_pin
 from omnigraph.commit.workbench import Workbench
@@ -33,11 +33,12 @@ from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateR
 from omnigraph.engine import upkeep
 from omnigraph.engine.committed import Committed
 from omnigraph.engine.contract import Contract
+from omnigraph.engine.once import Once, find_done
 from omnigraph.engine.pending import Affected, Pending
 from omnigraph.engine.statements import Bound, run_statements
 from omnigraph.engine.validate import Delta, find_missing_ends, find_violations
 from omnigraph.engine.violations import check_none
-from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, NotAMutation
+from omnigraph.errors import AlreadyDone, ExpectedVersionMismatch, HeadMoved, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.tables import TransactionKind
@@ -51,6 +52,8 @@ class Order:
     actor: str | None = None
     if_commit: CommitId | None = None
     """The commit that must be the head of the branch, if the caller cares."""
+    once: Once | None = None
+    """The key that makes asking again harmless."""
 
 
 ON_MAIN: Final = Order()
@@ -176,8 +179,40 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
     whatever `commit.attempt` raises.
     """
     heal(bench)
+    done = _find_written(bench, order)
+    if done is not None:
+        return done
+    try:
+        return _write(bench, contract, task, order)
+    except AlreadyDone:
+        # Somebody else was asked the same at the same time, and is the one who did it.
+        done = _find_written(bench, order)
+        if done is None:
+            raise
+        return done
+
+
+def _find_written(bench: Workbench, order: Order) -> Written | None:
+    """What was written when this was asked for before. Raises KeyReused."""
+    if order.once is None:
+        return None
+    return _written_before(bench.bases.current(order.branch).manifest, order)
+
+
+def _written_before(manifest: Manifest, order: Order) -> Written | None:
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    affected = Affected(done.number("affected_nodes"), done.number("affected_edges"))
+    return Written(affected, done.commit)
+
+
+def _write(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
     seen = _pins(bench, order.branch, task.strict)
     with hold(bench, order.branch, task.tables) as held:
+        done = _written_before(held.base.manifest, order)
+        if done is not None:
+            return done
         _check_head(order, held.base.manifest)
         check_unmoved(held, seen)
         committed = Committed(
@@ -188,10 +223,9 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
         pending = Pending(contract.catalog, committed, bench.stores.effects.new_id)
         affected = task.run(pending)
         _validate(pending)
-        deltas = pending.deltas()
-        if not deltas:
+        if not pending.deltas() and order.once is None:
             return Written(affected)
-        change = _change(held, contract, pending, order)
+        change = _change(held, contract, pending, order, affected)
         published = run(held, change)
         moved = tuple(each.key for each in change.writes)
         return Written(affected, published.commits[-1], moved)
@@ -248,11 +282,14 @@ def _validate(pending: Pending) -> None:
     pending.check_fresh()
 
 
-def _change(held: Hold, contract: Contract, pending: Pending, order: Order) -> Change:
+def _change(
+    held: Hold, contract: Contract, pending: Pending, order: Order, affected: Affected
+) -> Change:
     tables = held.bench.stores.tables
     writes = pending.writes(tables)
     written = {each.key for each in writes}
     reads: Mapping[TableKey, Version] = pending.committed.asked
+    result: JsonObject = {"affected_nodes": affected.nodes, "affected_edges": affected.edges}
     return Change(
         kind=WriterKind.MUTATION,
         branch=order.branch,
@@ -261,6 +298,7 @@ def _change(held: Hold, contract: Contract, pending: Pending, order: Order) -> C
         reads={key: version for key, version in reads.items() if key not in written},
         recheck=_recheck(held.bench, contract.catalog, pending.deltas()),
         guard=partial(_check_head, order),
+        idempotency=None if order.once is None else order.once.record(result),
         schema_hash=contract.schema_hash,
     )
 

@@ -19,6 +19,7 @@ from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
+from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
@@ -48,6 +49,7 @@ class Branches:
         source: str = MAIN,
         commit: str | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> BranchName:
         """A branch that starts as `source` is now, or as `commit` left the graph.
 
@@ -59,11 +61,15 @@ class Branches:
             source=parse_branch(source),
             commit_id=None if commit is None else CommitId(commit),
             actor=actor,
+            once=once(idempotency_key, "branch create", name, source, commit),
         )
 
-    def delete(self, name: str, *, actor: str | None = None) -> Deleted:
+    def delete(
+        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
+    ) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, OpenedReadOnly."""
-        return self._graph.delete_branch(name, actor=actor)
+        key = once(idempotency_key, "branch delete", name)
+        return self._graph.delete_branch(name, actor=actor, once=key)
 
 
 class LocalGraph:
@@ -138,12 +144,14 @@ class LocalGraph:
         branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
+        idempotency_key: str | None = None,
         binding: Binding = Binding.NATIVE,
     ) -> MutationResult:
         """Run a mutation: one commit, or none if nothing changed, or nothing at all.
 
         `source` is the text of a query file, or the path of one; `name` picks a query when there
-        are several. `if_commit` names the commit that must be the head of the branch.
+        are several. `if_commit` names the commit that must be the head of the branch. Asked again
+        with the same `idempotency_key`, it answers what it answered before.
 
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation, ConstraintViolation,
         ExpectedVersionMismatch, HeadMoved, BranchNotFound, OpenedReadOnly.
@@ -153,7 +161,12 @@ class LocalGraph:
             Source(called, text),
             name=name,
             params=params,
-            order=_order(branch, actor, if_commit),
+            order=_order(
+                branch,
+                actor,
+                if_commit,
+                once(idempotency_key, "mutate", text, name, params, branch),
+            ),
             binding=binding,
         )
 
@@ -165,13 +178,15 @@ class LocalGraph:
         branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Insert rows of one node or edge type, all or none; edges name their ends `from`, `to`.
 
         Raises KeyConflict if one exists already; TypeUnknown, ConstraintViolation, HeadMoved,
         BranchNotFound, OpenedReadOnly.
         """
-        order = _order(branch, actor, if_commit)
+        key = once(idempotency_key, "insert", type_name, rows, branch)
+        order = _order(branch, actor, if_commit, key)
         return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, order=order)
 
     def upsert(
@@ -182,12 +197,14 @@ class LocalGraph:
         branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Insert rows, or replace those that exist: whole, so what is left out becomes null.
 
         Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
-        order = _order(branch, actor, if_commit)
+        key = once(idempotency_key, "upsert", type_name, rows, branch)
+        order = _order(branch, actor, if_commit, key)
         return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, order=order)
 
     def delete(
@@ -198,13 +215,16 @@ class LocalGraph:
         branch: str = MAIN,
         actor: str | None = None,
         if_commit: str | None = None,
+        idempotency_key: str | None = None,
     ) -> MutationResult:
         """Delete rows by id, nodes together with their edges. Ids that are not there are ignored.
 
         Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
         OpenedReadOnly.
         """
-        return self._graph.remove_rows(type_name, ids, order=_order(branch, actor, if_commit))
+        key = once(idempotency_key, "delete", type_name, sorted(ids), branch)
+        order = _order(branch, actor, if_commit, key)
+        return self._graph.remove_rows(type_name, ids, order=order)
 
     def load(
         self,
@@ -215,6 +235,7 @@ class LocalGraph:
         from_branch: str | None = None,
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
+        idempotency_key: str | None = None,
     ) -> LoadResult:
         """Load files of records as one commit, or nothing: `append`, `merge` or `overwrite`.
 
@@ -235,6 +256,7 @@ class LocalGraph:
             branch=parse_branch(branch),
             actor=actor,
             errors_max=max_errors,
+            once=once_of_files(idempotency_key, listed, str(mode), branch, from_branch),
         )
         base = None if from_branch is None else parse_branch(from_branch)
         return self._graph.load(order, open_bulk(), from_branch=base)
@@ -417,9 +439,9 @@ def _format(given: ExportFormat | str) -> ExportFormat:
         raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None
 
 
-def _order(branch: str, actor: str | None, if_commit: str | None) -> Order:
+def _order(branch: str, actor: str | None, if_commit: str | None, key: Once | None) -> Order:
     commit = None if if_commit is None else CommitId(if_commit)
-    return Order(parse_branch(branch), actor, commit)
+    return Order(parse_branch(branch), actor, commit, key)
 
 
 def _read_text(given: str | Path, name: str) -> tuple[str, str]:

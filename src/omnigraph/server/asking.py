@@ -6,15 +6,17 @@ Nothing of the body is read for somebody the server does not know.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from omnigraph.errors import RequestInvalid
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.local import LocalGraph
@@ -23,6 +25,7 @@ from omnigraph.server.settings import Limits
 
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
 KEY: Final = "Idempotency-Key"
+_KEY: Final = re.compile(r"[!-~]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,14 @@ class Asked:
             None if target is None else BranchName(target),
         )
 
+    @property
+    def key(self) -> str | None:
+        """The key that makes asking again harmless. Raises RequestInvalid."""
+        given = self.request.headers.get(KEY)
+        if given is not None and not _KEY.fullmatch(given):
+            raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
+        return given
+
     @contextmanager
     def admitted(self) -> Iterator[None]:
         """Raises TooManyRequests."""
@@ -72,6 +83,22 @@ def find_host(request: Request) -> Host:
     assert isinstance(host, Host)
     return host
 
+
+def _declare_key(
+    key: Annotated[
+        str | None,
+        Header(
+            alias=KEY,
+            description="Asked again with the same key, a write answers what it answered before.",
+            pattern="^[!-~]{1,255}$",
+        ),
+    ] = None,
+) -> None:
+    """Only so that the document mentions it."""
+
+
+KEYED: Final = Depends(_declare_key)
+"""For the routes that write."""
 
 Hosted = Annotated[Host, Depends(find_host)]
 

@@ -99,6 +99,7 @@ TABLE: Final = (
     Line(errors.KeyConflict, 409, "conflict", _key_conflict, retryable=False),
     Line(errors.SchemaLocked, 409, "conflict", _schema_locked, retryable=True),
     Line(errors.DriftFound, 503, None, _recovery_required, retryable=False),
+    Line(errors.AlreadyDone, 409, "conflict", retryable=True),
     Line(errors.Contention, 409, "conflict", retryable=True),
     Line(errors.LeaseHeld, 409, "conflict", retryable=True),
     Line(errors.LeaseLost, 409, "conflict", retryable=True),

@@ -80,6 +80,7 @@ RECOVERY: Final = "__recovery"
 LEASES: Final = "__leases"
 STAGING: Final = "__staging"
 JOBS: Final = "__jobs"
+PROMISES: Final = "__promises"
 CLOCK: Final = "__clock"
 PROBE: Final = "__probe"
 
@@ -108,6 +109,11 @@ def staging_note_key(operation_id: str) -> str:
 
 def job_key(job_id: str) -> str:
     return f"{JOBS}/{job_id}.json"
+
+
+def promise_key(owner: str) -> str:
+    """Where an idempotency key is noted that no commit can carry."""
+    return f"{PROMISES}/{owner}.json"
 
 
 def _encode(name: str) -> str:

@@ -11,12 +11,12 @@ from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.server.answers import answer, deprecate
-from omnigraph.server.asking import IF_COMMIT, Ask, Asked, GraphRoute
+from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, GraphRoute
 from omnigraph.server.describe import WRITING
 from omnigraph.wire.replies import MutationReply
 from omnigraph.wire.requests import MutateRequest, RowsDeleteRequest, RowsRequest
 
-router = APIRouter(route_class=GraphRoute, responses=WRITING)
+router = APIRouter(route_class=GraphRoute, responses=WRITING, dependencies=[KEYED])
 
 IfCommit = Annotated[
     str, Header(alias=IF_COMMIT, description="The commit that must be the head of the branch.")
@@ -66,6 +66,7 @@ def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None
             branch=branch,
             actor=asked.actor,
             if_commit=if_commit,
+            idempotency_key=asked.key,
         )
 
 
@@ -80,7 +81,14 @@ def write_rows(
     asked.check(Action.CHANGE, branch)
     write = asked.graph.insert if body.existing == "refuse" else asked.graph.upsert
     with asked.admitted():
-        result = write(body.type, body.rows, branch=branch, actor=asked.actor, if_commit=if_commit)
+        result = write(
+            body.type,
+            body.rows,
+            branch=branch,
+            actor=asked.actor,
+            if_commit=if_commit,
+            idempotency_key=asked.key,
+        )
     return answer(mutation_document(result))
 
 
@@ -95,6 +103,11 @@ def delete_rows(
     asked.check(Action.CHANGE, branch)
     with asked.admitted():
         result = asked.graph.delete(
-            body.type, body.ids, branch=branch, actor=asked.actor, if_commit=if_commit
+            body.type,
+            body.ids,
+            branch=branch,
+            actor=asked.actor,
+            if_commit=if_commit,
+            idempotency_key=asked.key,
         )
     return answer(mutation_document(result))

@@ -21,6 +21,8 @@
     │   ├── NotConfirmed          something would be destroyed, and nobody said yes
     │   ├── OpenedReadOnly        a write was asked of a graph opened for reading
     │   ├── NotAMutation          a query that only reads was asked to change the graph
+    │   ├── NotARead              a query that changes the graph was asked to read
+    │   ├── QueryMemoryExceeded   a read would hold more memory than it is allowed to
     │   ├── TypeUnknown           the schema has no node or edge type of that name
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
@@ -42,6 +44,7 @@
     │   ├── StoredQueryNotFound   the server has no stored query of that name, or hides it
     │   ├── JobNotFound           the graph has no job of that id
     │   ├── ChangeFeedGap         commits a cursor has not seen yet were cleaned up
+    │   ├── NothingYet            the branch had no commit at that time
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
@@ -195,6 +198,9 @@ class Code(StrEnum):
     CURSOR_INVALID = "cursor_invalid"
     CHANGES_REFUSED = "changes_refused"
     CHANGE_FEED_GAP = "change_feed_gap"
+    NOT_A_READ = "not_a_read"
+    QUERY_MEMORY_EXCEEDED = "query_memory_exceeded"
+    NOTHING_YET = "nothing_yet"
 
 
 class Finding(Protocol):
@@ -413,6 +419,32 @@ class NotAMutation(InputError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"query '{name}' only reads; run it as a query")
+
+
+class NotARead(InputError):
+    """The query changes the graph, and was asked to read it."""
+
+    code = Code.NOT_A_READ
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"query '{name}' changes the graph; run it as a mutation")
+
+
+class QueryMemoryExceeded(InputError):
+    """A read would hold more than it may. Ask for less, or raise the setting."""
+
+    code = Code.QUERY_MEMORY_EXCEEDED
+
+    def __init__(self, operator: str, *, needed: int, allowed: int, setting: str) -> None:
+        self.operator = operator
+        self.needed = needed
+        self.allowed = allowed
+        self.setting = setting
+        super().__init__(
+            f"the query needs {needed:,} bytes at its step '{operator}', and {allowed:,} are "
+            f"allowed; narrow it down, or raise {setting}"
+        )
 
 
 class TypeUnknown(InputError):
@@ -669,6 +701,19 @@ class JobNotFound(NotFoundError):
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
         super().__init__(f"job '{job_id}' not found")
+
+
+class NothingYet(NotFoundError):
+    """The branch had no commit at that time."""
+
+    code = Code.NOTHING_YET
+
+    def __init__(self, branch: str, *, at_us: int) -> None:
+        self.branch = branch
+        self.at_us = at_us
+        super().__init__(
+            f"branch '{branch}' has no commit from {at_us} microseconds since 1970 or before"
+        )
 
 
 class CommitNotFound(NotFoundError):

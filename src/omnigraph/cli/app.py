@@ -16,6 +16,7 @@ from omnigraph.cli.commands import (
     lint,
     load,
     mutate,
+    query,
     recovery,
     schema,
     serve,
@@ -38,6 +39,7 @@ app.command("init")(init.init)
 app.command("load")(load.load)
 app.command("ingest", hidden=True)(load.ingest)
 app.command("export")(export.export)
+app.command("query")(query.query)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.add_typer(branch.app, name="branch")
@@ -53,6 +55,7 @@ DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("query", "check"), ("lint",)),
     (("check",), ("lint",)),
     (("change",), ("mutate",)),
+    (("read",), ("query",)),
 )
 """Old spellings of commands, and what they are called now."""
 

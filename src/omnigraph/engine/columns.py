@@ -44,7 +44,7 @@ def _build_column(cells: list[Cell], value_type: ValueType) -> "pa.Array[Any]":
     wanted = arrow_type(value_type)
     if value_type.is_blob:
         return pa.array([_blob_struct(each) for each in cells], wanted)
-    carrier = _carrier(value_type)
+    carrier = carrier_of(value_type)
     if carrier is None:
         return pa.array(cells, wanted)
     return pa.array(cells, carrier).view(wanted)
@@ -60,7 +60,7 @@ def _blob_struct(cell: Cell) -> dict[str, bytes | str | None] | None:
 def read_cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
     """The cells of a column that is not a Blob."""
     assert not value_type.is_blob
-    carrier = _carrier(value_type)
+    carrier = carrier_of(value_type)
     chunks: list[pa.Array[Any]] = list(column.chunks)
     if carrier is not None:
         chunks = [each.view(carrier) for each in chunks]
@@ -71,7 +71,7 @@ def read_cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Ce
 
 
 @lru_cache(maxsize=64)
-def _carrier(value_type: ValueType) -> pa.DataType | None:
+def carrier_of(value_type: ValueType) -> pa.DataType | None:
     """The type of integers that is seen as this one; None where no detour is needed."""
     carrier = _INTEGERS.get(value_type.base) if isinstance(value_type.base, Scalar) else None
     if carrier is None or not value_type.is_list:

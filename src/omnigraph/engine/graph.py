@@ -11,7 +11,7 @@ from typing import Final
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.base import Bases, manifest_ref
+from omnigraph.commit.base import Bases, find_incarnation, manifest_ref
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import Deleted
@@ -39,9 +39,13 @@ from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
+from omnigraph.engine.query.reading import Reader, Seen, read_question
+from omnigraph.engine.query.result import Asked, QueryResult
+from omnigraph.engine.query.shelf import Shelf
+from omnigraph.engine.query.target import NOW_ON_MAIN, Target
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
-from omnigraph.errors import BranchExists, BranchNotFound, OpenedReadOnly, UsageError
+from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import Root
@@ -96,6 +100,7 @@ class Graph:
         self._mode = mode
         self._gate = gate
         self._settings = settings
+        self._reader = Reader(stores, settings, Shelf(settings.query_cache_bytes_max))
 
     @property
     def uri(self) -> str:
@@ -156,6 +161,61 @@ class Graph:
     def snapshot_at_version(self, branch: BranchName, version: Version) -> Snapshot:
         """Raises BranchNotFound, VersionNotFound."""
         return snapshot_at_version(self._stores, branch, version)
+
+    def query(
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        params: object = None,
+        target: Target = NOW_ON_MAIN,
+        binding: Binding = Binding.NATIVE,
+    ) -> QueryResult:
+        """Run a read on one snapshot.
+
+        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead before anything is read;
+        BranchNotFound, CommitNotFound, VersionNotFound, QueryMemoryExceeded.
+        """
+        now_ms = self._stores.effects.now_ms()
+        question = read_question(
+            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+        )
+        return self._reader.answer(question, self.catalog, self.look(target))
+
+    def look(self, target: Target) -> Seen:
+        """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""
+        if target.snapshot is not None:
+            commit = target.snapshot.commit
+            asked = Asked(None, None if commit is None else commit.id)
+            return Seen(asked, target.snapshot, self._incarnation_of)
+        if target.commit_id is not None:
+            snapshot = self.snapshot_at_commit(target.commit_id)
+            return Seen(Asked(None, target.commit_id), snapshot, self._incarnation_of)
+        if target.version is not None:
+            past = self.snapshot_at_version(target.branch, target.version)
+            return Seen(Asked(target.branch, None), past, self._incarnation_of)
+        if target.at_us is not None:
+            commit = self.commit_at(target.branch, target.at_us)
+            snapshot = snapshot_at_commit(self._stores, commit)
+            return Seen(Asked(None, commit.id), snapshot, self._incarnation_of)
+        base = self._bases.current(target.branch)
+
+        def incarnation_of(branch: BranchName) -> str:
+            is_known = branch == target.branch
+            return base.identifier if is_known else self._incarnation_of(branch)
+
+        return Seen(Asked(target.branch, None), snapshot_of(base.manifest), incarnation_of)
+
+    def _incarnation_of(self, branch: BranchName) -> str:
+        return find_incarnation(self._stores, branch)
+
+    def commit_at(self, branch: BranchName, at_us: int) -> Commit:
+        """The newest commit of a branch at a time. Raises BranchNotFound, NothingYet."""
+        history = self._bases.current(branch).manifest.log.commits
+        found = [each for each in history if each.created_at_us <= at_us]
+        if not found:
+            raise NothingYet(branch, at_us=at_us)
+        return found[-1]
 
     def open_table(self, snapshot: Snapshot, key: TableKey) -> Handle:
         """The rows a snapshot shows of one table. Raises TableUnknown."""

@@ -2,11 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.leases import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL, Effects
 from omnigraph.storage.durability import Durability
+
+
+class Access(StrEnum):
+    """How reads reach tables."""
+
+    AUTO = "auto"
+    """Whichever costs less."""
+    RESIDENT = "resident"
+    """Whole columns, and adjacencies of all edges, in memory."""
+    INDEXED = "indexed"
+    """By the indexes of the tables, and by scans with filters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +27,11 @@ class Settings:
     durability: Durability = Durability.DURABLE
     maintenance: bool = True
     """Do writers tidy up after themselves? See `upkeep`."""
+    query_access: Access = Access.AUTO
+    query_memory_bytes_max: int = 2 << 30
+    """What one read may hold at a time, beside what is cached."""
+    query_cache_bytes_max: int = 1 << 30
+    """Columns and adjacencies that reads of this process share."""
     timing: Timing = DEFAULT_TIMING
     effects: Effects = REAL
 

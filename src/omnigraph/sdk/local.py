@@ -1,6 +1,7 @@
 """An embedded graph: a directory or a prefix, opened in this process."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,11 +22,13 @@ from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
+from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.sdk import exporting, merging
+from omnigraph.sdk.moments import target_of
 from omnigraph.storage.durability import Durability
 
 if TYPE_CHECKING:
@@ -132,6 +135,37 @@ class LocalGraph:
         if version is not None:
             return self._graph.snapshot_at_version(name, Version(version))
         return self._graph.snapshot(name)
+
+    def query(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+        binding: Binding = Binding.NATIVE,
+    ) -> QueryResult:
+        """Run a read on one snapshot, which no writer changes.
+
+        `source` is the text of a query file, or the path of one; `name` picks a query when there
+        are several. It reads a branch as it is now; or, of the past, a `commit` or a `snapshot`, a
+        branch at a `version` of its manifest, or a branch as it was `at` a time.
+
+        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead, UsageError before anything
+        is read; BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, QueryMemoryExceeded.
+        """
+        text, called = _read_text(source, "<query>")
+        return self._graph.query(
+            Source(called, text),
+            name=name,
+            params=params,
+            target=target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
+            binding=binding,
+        )
 
     # writing
 

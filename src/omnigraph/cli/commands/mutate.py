@@ -40,8 +40,8 @@ def mutate(
     """Run the inserts, updates or deletes of a query, as one commit or not at all."""
     from omnigraph.sdk.documents import mutation_document
 
-    source = _read_query(query, query_string)
-    values = _read_params(params, params_file)
+    source = read_query(query, query_string)
+    values = read_params(params, params_file)
     graph = open_graph(uri or uri_option, context.obj)
     print_target("mutate", graph.uri, context.obj)
     result = graph.mutate(
@@ -61,7 +61,7 @@ def mutate(
         print_line(f"actor_id: {result.actor}")
 
 
-def _read_query(path: Path | None, text: str | None) -> str | Path:
+def read_query(path: Path | None, text: str | None) -> str | Path:
     if text is not None and path is None:
         return text
     if path is not None and text is None:
@@ -69,7 +69,7 @@ def _read_query(path: Path | None, text: str | None) -> str | Path:
     raise UsageError("give the query once: --query FILE or -e TEXT")
 
 
-def _read_params(text: str | None, path: Path | None) -> dict[str, object] | None:
+def read_params(text: str | None, path: Path | None) -> dict[str, object] | None:
     if text is not None and path is not None:
         raise UsageError("give the parameters once: --params or --params-file")
     if path is not None:

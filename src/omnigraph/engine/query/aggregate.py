@@ -1,0 +1,268 @@
+"""Implicit grouping.
+
+Every morsel is reduced to its own groups, and the groups of many morsels are reduced again, so what
+is held grows with the groups and not with the rows. An aggregate of distinct values keeps those
+values, each once, until the end. A node that is a key, or is counted, is its ordinal until then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.compiler import ir, plan
+from omnigraph.compiler.ir import AggregateFunction
+from omnigraph.engine.query.arrays import Array, array_of, is_null, nulls, pick
+from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.frame import Frame
+from omnigraph.engine.query.group import Groups, counts, extremes, group, sums
+from omnigraph.engine.query.rows import ID, NOBODY, Rows
+from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
+
+ROWS_HELD_MAX = 1 << 20
+"""So many rows of groups are held before they are reduced again."""
+
+State = tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Groups of some rows: their keys, and how far each aggregate has come."""
+
+    keys: tuple[Array, ...]
+    states: tuple[State, ...]
+    row_count: int
+
+    @property
+    def nbytes(self) -> int:
+        states = sum(each.nbytes for state in self.states for each in state)
+        return sum(each.nbytes for each in self.keys) + states
+
+
+@dataclass(slots=True)
+class _Reduction:
+    """An aggregate on its way."""
+
+    operator: plan.Aggregate
+    execution: Execution
+    parts: list[_Part] = field(default_factory=list)
+    values: dict[int, list[_Part]] = field(default_factory=dict)
+    """Of each aggregate of distinct values: those values, as keys."""
+    rows: dict[str, Rows] = field(default_factory=dict)
+    """Whose ordinals stand for the ids of a variable."""
+
+    @property
+    def keys(self) -> list[ir.Operand]:
+        found = [each.expression for each in self.operator.columns]
+        return [each for each in found if not isinstance(each, ir.Aggregate)]
+
+    @property
+    def functions(self) -> list[ir.Aggregate]:
+        found = [each.expression for each in self.operator.columns]
+        return [each for each in found if isinstance(each, ir.Aggregate)]
+
+    # rows in
+
+    def add(self, frame: Frame) -> None:
+        keys = tuple(self._column(each, frame, by_ordinal=True) for each in self.keys)
+        groups = group(keys, frame.count)
+        states: list[State] = []
+        for place, each in enumerate(self.functions):
+            is_counted = each.function is AggregateFunction.COUNT
+            column = self._column(each.argument, frame, by_ordinal=is_counted)
+            if each.distinct:
+                self._add_values(place, keys, column, frame.count)
+                states.append(())
+            else:
+                states.append(start(each.function, column, groups))
+        taken = tuple(pick(each, groups.firsts) for each in keys)
+        self._keep(self.parts, _Part(taken, tuple(states), groups.count), tuple(self.functions))
+
+    def _add_values(
+        self, place: int, keys: tuple[Array, ...], column: Array, row_count: int
+    ) -> None:
+        columns = (*keys, column)
+        groups = group(columns, row_count)
+        part = _Part(tuple(pick(each, groups.firsts) for each in columns), (), groups.count)
+        self._keep(self.values.setdefault(place, []), part, ())
+
+    def _keep(self, parts: list[_Part], part: _Part, functions: tuple[ir.Aggregate, ...]) -> None:
+        self.execution.memory.hold("aggregate", part.nbytes)
+        parts.append(part)
+        if len(parts) > 1 and sum(each.row_count for each in parts) > ROWS_HELD_MAX:
+            before = sum(each.nbytes for each in parts)
+            merged = _merge(parts, functions)
+            parts[:] = [merged]
+            self.execution.memory.release(before - merged.nbytes)
+
+    def _column(self, operand: ir.Operand, frame: Frame, *, by_ordinal: bool) -> Array:
+        match operand:
+            case ir.IdOf(variable) if by_ordinal:
+                bound = frame.bound[variable]
+                if bound.rows is not NOBODY:
+                    self.rows[variable] = bound.rows
+                is_bound = not len(bound.at) or bound.at.min() >= 0
+                return array_of(bound.at, None if is_bound else bound.at < 0)
+            case ir.PropertyOf() | ir.IdOf():
+                return as_plain(stored_column(operand, frame), operand.type)
+            case ir.Constant() | ir.ParameterRef() | ir.Now():
+                value = fixed_value(operand, self.execution.parameters)
+                kind = operand.type or ir.I64
+                return as_plain(build_column(value, frame.count, kind), kind)
+            case _:
+                assert_never(operand)
+
+    # columns out
+
+    def finish(self) -> pa.Table:
+        schema = pa.schema([(each.name, arrow_type(each.type)) for each in self.operator.columns])
+        if not self.parts:
+            if self.keys:
+                return schema.empty_table()
+            cells = [_empty(each) for each in self.functions]
+            return pa.Table.from_arrays(cells, schema=schema)
+        whole = _merge(self.parts, tuple(self.functions))
+        keys = iter(
+            self._decode(each, key) for each, key in zip(self.keys, whole.keys, strict=True)
+        )
+        found = iter(self._finished(whole))
+        arrays = [
+            next(found if isinstance(each.expression, ir.Aggregate) else keys)
+            for each in self.operator.columns
+        ]
+        return pa.Table.from_arrays(
+            [_typed(array, each) for array, each in zip(arrays, schema, strict=True)], schema=schema
+        )
+
+    def _finished(self, whole: _Part) -> list[Array]:
+        columns = []
+        for place, each in enumerate(self.functions):
+            state = whole.states[place]
+            if each.distinct:
+                state = self._distinct_state(place, each.function, whole)
+            columns.append(end(each.function, state))
+        return columns
+
+    def _distinct_state(self, place: int, function: AggregateFunction, whole: _Part) -> State:
+        """Put the distinct values into the groups that are known."""
+        values = _merge(self.values[place], ())
+        *keys, column = values.keys
+        joined = [_concat(pair) for pair in zip(whole.keys, keys, strict=True)]
+        numbers = group(joined, whole.row_count + values.row_count).of_row
+        place_of = np.empty(whole.row_count, np.int64)
+        place_of[numbers[: whole.row_count]] = np.arange(whole.row_count)
+        of_row = place_of[numbers[whole.row_count :]]
+        return start(function, column, Groups(of_row, np.arange(whole.row_count)))
+
+    def _decode(self, operand: ir.Operand, key: Array) -> Array:
+        if not isinstance(operand, ir.IdOf):
+            return key
+        rows = self.rows.get(operand.variable)
+        if rows is None:
+            return nulls(len(key), pa.string())
+        return rows.take(ID, np.asarray(key.fill_null(-1), np.int32))
+
+
+def aggregate(operator: plan.Aggregate, frames: Frames, execution: Execution) -> pa.Table:
+    reduction = _Reduction(operator, execution)
+    for frame in frames:
+        reduction.add(frame)
+    return reduction.finish()
+
+
+# ── functions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(function: AggregateFunction, column: Array, groups: Groups) -> State:
+    """How far an aggregate has come after some rows."""
+    match function:
+        case AggregateFunction.COUNT:
+            return (array_of(_count(column, groups)),)
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            if is_null(column):
+                column = column.cast(pa.float64())
+            values = np.asarray(column.fill_null(0)).astype(np.float64)
+            return array_of(sums(values, groups)), array_of(_count(column, groups))
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            return (extremes(column, groups, largest=function is AggregateFunction.MAX),)
+        case _:
+            assert_never(function)
+
+
+def _count(column: Array, groups: Groups) -> "np.typing.NDArray[np.int64]":
+    return counts(groups, np.asarray(column.is_valid()) if column.null_count else None)
+
+
+def go_on(function: AggregateFunction, state: State, groups: Groups) -> State:
+    """How far it has come after the rows of several parts."""
+    match function:
+        case AggregateFunction.COUNT:
+            return (_added(state[0], groups),)
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            return array_of(sums(np.asarray(state[0]), groups)), _added(state[1], groups)
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            return (extremes(state[0], groups, largest=function is AggregateFunction.MAX),)
+        case _:
+            assert_never(function)
+
+
+def _added(numbers: Array, groups: Groups) -> Array:
+    added = np.zeros(groups.count, np.int64)
+    np.add.at(added, groups.of_row, np.asarray(numbers))
+    return array_of(added)
+
+
+def end(function: AggregateFunction, state: State) -> Array:
+    match function:
+        case AggregateFunction.COUNT | AggregateFunction.MIN | AggregateFunction.MAX:
+            return state[0]
+        case AggregateFunction.SUM:
+            return array_of(np.asarray(state[0]), np.asarray(state[1]) == 0)
+        case AggregateFunction.AVG:
+            total, count = (np.asarray(each) for each in state)
+            return array_of(total / np.maximum(count, 1), count == 0)
+        case _:
+            assert_never(function)
+
+
+def _empty(aggregate: ir.Aggregate) -> Array:
+    """What comes of no rows at all."""
+    kind = arrow_type(aggregate.type)
+    is_count = aggregate.function is AggregateFunction.COUNT
+    return pa.array([0 if is_count else None], kind)
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _merge(parts: Sequence[_Part], functions: Sequence[ir.Aggregate]) -> _Part:
+    if len(parts) == 1:
+        return parts[0]
+    keys = [_concat(each) for each in zip(*(part.keys for part in parts), strict=True)]
+    groups = group(keys, sum(part.row_count for part in parts))
+    states: list[State] = []
+    for place, each in enumerate(functions):
+        columns = zip(*(part.states[place] for part in parts), strict=True)
+        joined = tuple(_concat(column) for column in columns)
+        states.append(joined if each.distinct else go_on(each.function, joined, groups))
+    return _Part(tuple(pick(each, groups.firsts) for each in keys), tuple(states), groups.count)
+
+
+def _concat(arrays: Sequence[Array]) -> Array:
+    """A variable that a morsel left unbound has columns without a type there."""
+    kinds = [each.type for each in arrays if not is_null(each)]
+    if kinds:
+        arrays = [each if each.type == kinds[0] else each.cast(kinds[0]) for each in arrays]
+    return pa.concat_arrays(arrays)
+
+
+def _typed(array: Array, field_: "pa.Field[pa.DataType]") -> Array:
+    """Dates were integers on the way."""
+    if array.type == field_.type:
+        return array
+    if pa.types.is_date(field_.type) or pa.types.is_nested(field_.type):
+        return array.cast(field_.type) if is_null(array) else array.view(field_.type)
+    return array.cast(field_.type)

@@ -1,0 +1,291 @@
+"""Which rows satisfy a condition.
+
+A condition can be true, false or unknown, and nothing ever asks which of the last two it was: there
+is no negation of a condition, only of a whole block. So a mask of the rows where it is true will
+do, and nulls simply are not in it.
+
+Numbers of different types are compared by value. Arrow would round an integer to compare it with a
+float; here a fixed number is turned into a bound of the column's own type first, and two columns
+that no type of Arrow can hold together are compared by Python, which is exact.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler import ir
+from omnigraph.compiler.ir import Comparator, Value
+from omnigraph.engine.query.arrays import Array, Mask, is_null, pick
+from omnigraph.engine.query.values import Columns, Fixed, value_of
+
+TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
+"""Full-text search is not decided row by row."""
+
+_ARROW: Final[Mapping[Comparator, Callable[[Any, Any], Any]]] = {
+    Comparator.EQ: pc.equal,
+    Comparator.NE: pc.not_equal,
+    Comparator.LT: pc.less,
+    Comparator.LE: pc.less_equal,
+    Comparator.GT: pc.greater,
+    Comparator.GE: pc.greater_equal,
+}
+_PYTHON: Final[Mapping[Comparator, Callable[[Any, Any], bool]]] = {
+    Comparator.EQ: operator.eq,
+    Comparator.NE: operator.ne,
+    Comparator.LT: operator.lt,
+    Comparator.LE: operator.le,
+    Comparator.GT: operator.gt,
+    Comparator.GE: operator.ge,
+}
+_MIRRORED: Final[Mapping[Comparator, Comparator]] = {
+    Comparator.EQ: Comparator.EQ,
+    Comparator.NE: Comparator.NE,
+    Comparator.LT: Comparator.GT,
+    Comparator.LE: Comparator.GE,
+    Comparator.GT: Comparator.LT,
+    Comparator.GE: Comparator.LE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Decides conditions for one execution."""
+
+    parameters: Mapping[str, Value]
+    match_text: TextMatcher
+
+    def all_hold(self, conditions: tuple[ir.Condition, ...], columns: Columns) -> Mask | None:
+        """The rows for which all are true; None for every row."""
+        mask: Mask | None = None
+        for each in conditions:
+            found = self.holds(each, columns)
+            mask = found if mask is None else mask & found
+        return mask
+
+    def holds(self, condition: ir.Condition, columns: Columns) -> Mask:
+        match condition:
+            case ir.Compare(left, comparator, right):
+                return compare(
+                    self._value(left, columns),
+                    comparator,
+                    self._value(right, columns),
+                    columns.count,
+                )
+            case ir.Member(needle, haystack):
+                return self._member(needle, haystack, columns)
+            case ir.StringMatch(subject, test, pattern):
+                text, part = self._value(subject, columns), self._value(pattern, columns)
+                return _match_text(text, test, part, columns.count)
+            case ir.NullTest(operand, negated):
+                return _null_test(self._value(operand, columns), columns.count, negated=negated)
+            case ir.TextMatch():
+                return self.match_text(condition, columns)
+            case ir.AllOf(conditions):
+                mask = np.ones(columns.count, np.bool_)
+                for each in conditions:
+                    mask &= self.holds(each, columns)
+                return mask
+            case ir.AnyOf(conditions):
+                mask = np.zeros(columns.count, np.bool_)
+                for each in conditions:
+                    mask |= self.holds(each, columns)
+                return mask
+            case _:
+                assert_never(condition)
+
+    def _value(self, operand: ir.Operand, columns: Columns) -> "Fixed | Array":
+        return value_of(operand, columns, self.parameters)
+
+    def _member(
+        self, needle: ir.Operand, haystack: ir.Operand | tuple[ir.Operand, ...], columns: Columns
+    ) -> Mask:
+        wanted = self._value(needle, columns)
+        if isinstance(haystack, tuple):
+            mask = np.zeros(columns.count, np.bool_)
+            for each in haystack:
+                mask |= compare(wanted, Comparator.EQ, self._value(each, columns), columns.count)
+            return mask
+        held = self._value(haystack, columns)
+        if not isinstance(held, Fixed):
+            return _holds_element(held, wanted, columns.count)
+        return _is_among(wanted, held.value, columns.count)
+
+
+# ── comparing ────────────────────────────────────────────────────────────────────────────────────
+
+
+def compare(
+    left: "Fixed | Array", comparator: Comparator, right: "Fixed | Array", count: int
+) -> Mask:
+    if isinstance(left, Fixed):
+        if isinstance(right, Fixed):
+            return np.full(count, _is_true(left.value, comparator, right.value))
+        return _compare_fixed(right, _MIRRORED[comparator], left.value)
+    if isinstance(right, Fixed):
+        return _compare_fixed(left, comparator, right.value)
+    return _compare_columns(left, comparator, right)
+
+
+def _is_true(left: Value, comparator: Comparator, right: Value) -> bool:
+    return left is not None and right is not None and _PYTHON[comparator](left, right)
+
+
+def _compare_fixed(column: Array, comparator: Comparator, value: Value) -> Mask:
+    if value is None or is_null(column):
+        return np.zeros(len(column), np.bool_)
+    if isinstance(value, bool | str):
+        return _mask(_ARROW[comparator](column, pa.scalar(value, column.type)))
+    assert isinstance(value, int | float), value
+    if pa.types.is_integer(column.type):
+        return _compare_integer(column, comparator, value)
+    if pa.types.is_float32(column.type):
+        column = column.cast(pa.float64())
+    return _compare_float(column, comparator, value)
+
+
+def _compare_integer(column: Array, comparator: Comparator, value: float) -> Mask:
+    """Between two integers there is nothing: a fraction becomes the integer beside it."""
+    if not math.isfinite(value):
+        return _beyond(column, comparator, above=value > 0, is_nan=math.isnan(value))
+    if value != math.floor(value):
+        match comparator:
+            case Comparator.EQ:
+                return np.zeros(len(column), np.bool_)
+            case Comparator.NE:
+                return _mask(column.is_valid())
+            case Comparator.LT | Comparator.LE:
+                comparator, value = Comparator.LE, math.floor(value)
+            case Comparator.GT | Comparator.GE:
+                comparator, value = Comparator.GE, math.ceil(value)
+    low, high = _bounds(column.type)
+    whole = int(value)
+    if not low <= whole <= high:
+        return _beyond(column, comparator, above=whole > high)
+    return _mask(_ARROW[comparator](column, pa.scalar(whole, column.type)))
+
+
+def _compare_float(column: Array, comparator: Comparator, value: float) -> Mask:
+    """An integer that no float equals is compared through the float beside it."""
+    near = float(value)
+    if near != value:
+        match comparator:
+            case Comparator.EQ:
+                return np.zeros(len(column), np.bool_)
+            case Comparator.NE:
+                return _mask(column.is_valid())
+            case Comparator.LT | Comparator.LE:
+                comparator = Comparator.LE if near < value else Comparator.LT
+            case Comparator.GT | Comparator.GE:
+                comparator = Comparator.GE if near > value else Comparator.GT
+    return _mask(_ARROW[comparator](column, pa.scalar(near, column.type)))
+
+
+def _beyond(column: Array, comparator: Comparator, *, above: bool, is_nan: bool = False) -> Mask:
+    """The value lies on one side of everything that the column can hold."""
+    if is_nan:
+        is_everything = comparator is Comparator.NE
+    else:
+        less = comparator in (Comparator.LT, Comparator.LE)
+        more = comparator in (Comparator.GT, Comparator.GE)
+        is_everything = comparator is Comparator.NE or (less if above else more)
+    return _mask(column.is_valid()) if is_everything else np.zeros(len(column), np.bool_)
+
+
+def _bounds(integer: pa.DataType) -> tuple[int, int]:
+    signed = pa.types.is_signed_integer(integer)
+    bits = integer.bit_width
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+
+
+def _compare_columns(left: Array, comparator: Comparator, right: Array) -> Mask:
+    if is_null(left) or is_null(right):
+        return np.zeros(len(left), np.bool_)
+    common = _common_type(left.type, right.type)
+    if common is not None:
+        return _mask(_ARROW[comparator](left.cast(common), right.cast(common)))
+    pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+    return np.fromiter((_is_true(a, comparator, b) for a, b in pairs), np.bool_, len(left))
+
+
+def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """A type that holds every value of both; None if there is none."""
+    if left == right:
+        return left
+    if pa.types.is_large_string(left) or pa.types.is_large_string(right):
+        return pa.large_string()
+    both = (left, right)
+    if all(pa.types.is_integer(each) for each in both):
+        return None if any(pa.types.is_uint64(each) for each in both) else pa.int64()
+    is_wide = any(pa.types.is_integer(each) and each.bit_width == 64 for each in both)
+    return None if is_wide else pa.float64()
+
+
+# ── the other tests ──────────────────────────────────────────────────────────────────────────────
+
+
+def _is_among(wanted: "Fixed | Array", elements: Value, count: int) -> Mask:
+    if elements is None:
+        return np.zeros(count, np.bool_)
+    assert isinstance(elements, tuple)
+    if isinstance(wanted, Fixed):
+        found = any(_is_true(each, Comparator.EQ, wanted.value) for each in elements)
+        return np.full(count, found)
+    if all(isinstance(each, str) for each in elements) and not is_null(wanted):
+        return _mask(pc.is_in(wanted, value_set=pa.array(elements, wanted.type)))
+    mask = np.zeros(count, np.bool_)
+    for each in set(elements):
+        mask |= _compare_fixed(wanted, Comparator.EQ, each)
+    return mask
+
+
+def _holds_element(lists: Array, wanted: "Fixed | Array", count: int) -> Mask:
+    """The rows whose list holds what is wanted there."""
+    mask = np.zeros(count, np.bool_)
+    if is_null(lists):
+        return mask
+    elements, owners = pc.list_flatten(lists), np.asarray(pc.list_parent_indices(lists))
+    if isinstance(wanted, Fixed):
+        equal = _compare_fixed(elements, Comparator.EQ, wanted.value)
+    else:
+        equal = _compare_columns(elements, Comparator.EQ, pick(wanted, owners))
+    mask[owners[equal]] = True
+    return mask
+
+
+def _match_text(
+    text: "Fixed | Array", test: ir.StringTest, part: "Fixed | Array", count: int
+) -> Mask:
+    if isinstance(part, Fixed) and not isinstance(text, Fixed):
+        if part.value is None or is_null(text):
+            return np.zeros(count, np.bool_)
+        assert isinstance(part.value, str)
+        function = pc.match_substring if test is ir.StringTest.CONTAINS else pc.starts_with
+        return _mask(function(text, pattern=part.value))
+    texts = [text.value] * count if isinstance(text, Fixed) else text.to_pylist()
+    parts = [part.value] * count if isinstance(part, Fixed) else part.to_pylist()
+    pairs = zip(texts, parts, strict=True)
+    return np.fromiter((_text_matches(a, test, b) for a, b in pairs), np.bool_, count)
+
+
+def _text_matches(text: object, test: ir.StringTest, part: object) -> bool:
+    if not isinstance(text, str) or not isinstance(part, str):
+        return False
+    return part in text if test is ir.StringTest.CONTAINS else text.startswith(part)
+
+
+def _null_test(value: "Fixed | Array", count: int, *, negated: bool) -> Mask:
+    if isinstance(value, Fixed):
+        return np.full(count, (value.value is None) != negated)
+    return _mask(value.is_valid() if negated else value.is_null())
+
+
+def _mask(found: "pa.Array[Any] | pa.ChunkedArray[Any]") -> Mask:
+    assert isinstance(found, pa.BooleanArray)
+    known = found if not found.null_count else found.fill_null(False)
+    return np.asarray(known)

@@ -1,0 +1,124 @@
+"""Edges as integers, and who is next to whom.
+
+The ends of the edges of a table are found once among the nodes of two images, and become ordinals
+(`Edges`). What a walk needs is derived from those when it is first walked: for every node where in
+a long list its neighbours begin (`Adjacency`), each of them once, or edge by edge. An edge that
+leads nowhere is as good as absent.
+"""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.compiler.ir import Direction
+from omnigraph.engine.query.rows import Image, Ordinals
+from omnigraph.engine.query.view import TableView
+
+Starts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """Node `n` is next to `targets[starts[n]:starts[n + 1]]`, in ascending order."""
+
+    starts: Starts
+    targets: Ordinals
+    edges: Ordinals | None
+    """Which edge leads there; None where parallel edges count once."""
+
+    @property
+    def nbytes(self) -> int:
+        more = 0 if self.edges is None else self.edges.nbytes
+        return self.starts.nbytes + self.targets.nbytes + more
+
+
+def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacency:
+    """Each neighbour once."""
+    keys = (near.astype(np.int64) << 32) | far
+    keys.sort()
+    if len(keys):
+        fresh = np.empty(len(keys), np.bool_)
+        fresh[0] = True
+        np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
+        if not fresh.all():
+            keys = keys[fresh]
+    return Adjacency(_starts(node_count, keys >> 32), keys.astype(np.int32), None)
+
+
+def build_edges(node_count: int, near: Ordinals, far: Ordinals, edges: Ordinals) -> Adjacency:
+    """Every edge."""
+    order = np.argsort((near.astype(np.int64) << 32) | far, kind="stable")
+    return Adjacency(_starts(node_count, near), far[order], edges[order])
+
+
+def _starts(node_count: int, near: "npt.NDArray[np.integer[Any]]") -> Starts:
+    starts = np.zeros(node_count + 1, np.int64)
+    np.cumsum(np.bincount(near, minlength=node_count), out=starts[1:])
+    return starts
+
+
+def orient(
+    sources: Ordinals, targets: Ordinals, direction: Direction
+) -> tuple[Ordinals, Ordinals, Ordinals]:
+    """Where a walk starts, where it ends, and along which edge; a loop is walked once."""
+    edges = np.arange(len(sources), dtype=np.int32)
+    match direction:
+        case Direction.OUT:
+            return sources, targets, edges
+        case Direction.IN:
+            return targets, sources, edges
+        case Direction.BOTH:
+            back = np.flatnonzero(sources != targets)
+            return (
+                np.concatenate([sources, targets[back]]),
+                np.concatenate([targets, sources[back]]),
+                np.concatenate([edges, edges[back]]),
+            )
+
+
+class Edges:
+    """The edges of one table between the nodes of two images. Safe to share."""
+
+    def __init__(
+        self, sources: Ordinals, targets: Ordinals, source_count: int, target_count: int
+    ) -> None:
+        """An end is -1 where there is no such node."""
+        there = np.flatnonzero((sources >= 0) & (targets >= 0)).astype(np.int32)
+        self._whole = len(there) == len(sources)
+        self._places = there
+        self._sources = sources if self._whole else sources[there]
+        self._targets = targets if self._whole else targets[there]
+        self._counts = (source_count, target_count)
+        self._made: dict[tuple[Direction, bool], Adjacency] = {}
+        self._lock = Lock()
+
+    @property
+    def nbytes(self) -> int:
+        held = self._sources.nbytes + self._targets.nbytes + self._places.nbytes
+        return held + sum(each.nbytes for each in list(self._made.values()))
+
+    def adjacency(self, direction: Direction, *, by_edge: bool) -> Adjacency:
+        key = (direction, by_edge)
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._build(direction, by_edge=by_edge)
+            return self._made[key]
+
+    def _build(self, direction: Direction, *, by_edge: bool) -> Adjacency:
+        near, far, edges = orient(self._sources, self._targets, direction)
+        count = self._counts[1] if direction is Direction.IN else self._counts[0]
+        if by_edge:
+            return build_edges(count, near, far, self._places[edges])
+        return build_neighbours(count, near, far)
+
+
+def read_edges(edges: TableView, sources: Image, targets: Image) -> Edges:
+    table = edges.read(("src", "dst"))
+    ends = []
+    for name, image in (("src", sources), ("dst", targets)):
+        parts = [image.find(chunk) for chunk in table[name].chunks]
+        ends.append(np.concatenate(parts) if parts else np.empty(0, np.int32))
+    return Edges(ends[0], ends[1], len(sources), len(targets))

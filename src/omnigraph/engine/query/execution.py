@@ -1,0 +1,137 @@
+"""What the operators of one execution share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from omnigraph.compiler import ir, plan
+from omnigraph.compiler.ir import Operand, Value
+from omnigraph.compiler.scope import operands_of
+from omnigraph.engine.query.arrays import Array, Mask
+from omnigraph.engine.query.conditions import Judge
+from omnigraph.engine.query.frame import Bound, Frame
+from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.rows import Gathered
+from omnigraph.engine.query.search import Candidates, Searched
+from omnigraph.engine.query.searching import Searching
+from omnigraph.engine.query.values import Columns, fixed_value
+from omnigraph.engine.query.view import TableView, View
+
+Frames = Iterator[Frame]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best nodes of a variable, best first."""
+
+    ids: Array
+    scores: Array
+
+
+class Execution:
+    def __init__(
+        self, view: View, parameters: Mapping[str, Value], memory: Memory, searching: Searching
+    ) -> None:
+        self.view = view
+        self.parameters = parameters
+        self.memory = memory
+        self.searching = searching
+        self.judge = Judge(parameters, self._match_text)
+        self.rankings: dict[str, Ranked] = {}
+        self._tables: dict[str, TableView] = {}
+        self._gathered: dict[tuple[int, str], Gathered] = {}
+        self._matched: dict[ir.TextMatch, Array] = {}
+
+    # variables
+
+    def bind(self, variable: str, table: TableView) -> TableView:
+        """Remember which table a variable stands for rows of."""
+        self._tables[variable] = table
+        return table
+
+    def table_of(self, variable: str) -> TableView:
+        return self._tables[variable]
+
+    def gathered(
+        self, operator: plan.Operator, table: TableView, columns: Sequence[str]
+    ) -> Gathered:
+        """The rows that an operator fetches; the same ones each time it is run."""
+        key = (id(operator), table.pin.key)
+        if key not in self._gathered:
+            self._gathered[key] = Gathered(table.read_by_ids, columns)
+        return self._gathered[key]
+
+    # values
+
+    def value_of(self, operand: Operand) -> object:
+        return fixed_value(operand, self.parameters)
+
+    def count_of(self, count: plan.Count | None) -> int | None:
+        if not isinstance(count, ir.ParameterRef):
+            return count
+        value = self.parameters[count.name]
+        assert value is None or isinstance(value, int)
+        return value
+
+    # conditions
+
+    def keep(self, conditions: tuple[ir.Condition, ...], frame: Frame) -> Frame:
+        """The rows for which all conditions are true."""
+        mask = self.judge.all_hold(conditions, frame)
+        return frame if mask is None else frame.keep(mask)
+
+    def searched(self, variable: str) -> Searched:
+        table = self.table_of(variable)
+        return Searched(table.tables, table.handle, table.type)
+
+    def _match_text(self, condition: ir.TextMatch, columns: Columns) -> Mask:
+        variable = condition.target.variable
+        if condition not in self._matched:
+            self._matched[condition] = self.searching.match(
+                self.searched(variable), condition, self.value_of, Candidates(None, None)
+            )
+        assert isinstance(columns, Frame | Span)
+        bound = columns.bound[variable]
+        found = bound.rows.find(self._matched[condition])
+        among = np.zeros(len(bound.rows) + 1, np.bool_)
+        among[found] = True
+        among[-1] = False  # nobody
+        return among[bound.at]
+
+
+@dataclass(slots=True)
+class Span:
+    """Neighbouring rows of an image, whose columns need not be copied."""
+
+    variable: str
+    table: TableView
+    start: int
+    stop: int
+    _bound: dict[str, Bound] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def bound(self) -> Mapping[str, Bound]:
+        if not self._bound:
+            at = np.arange(self.start, self.stop, dtype=np.int32)
+            self._bound[self.variable] = Bound(self.table.image, at)
+        return self._bound
+
+    def column(self, variable: str, name: str) -> Array:
+        assert variable == self.variable, variable
+        return self.table.image.column(name).slice(self.start, self.count)
+
+
+def columns_of(variable: str, conditions: Sequence[ir.Condition]) -> tuple[str, ...]:
+    """The properties of a variable that conditions read."""
+    operands = [each for condition in conditions for each in operands_of(condition)]
+    names = [
+        each.name
+        for each in operands
+        if isinstance(each, ir.PropertyOf) and each.variable == variable
+    ]
+    return tuple(dict.fromkeys(names))

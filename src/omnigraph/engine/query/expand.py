@@ -1,0 +1,234 @@
+"""Walking an edge from a bound variable.
+
+The walk itself is always the same (`walk`). What differs is where the adjacency comes from: all the
+edges of the table, encoded once and kept; or just the edges around the nodes at hand, looked up by
+the ends of the table and encoded for this morsel.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.compiler import plan
+from omnigraph.compiler.ir import Direction
+from omnigraph.compiler.plan import WalkMode
+from omnigraph.engine.query import walk
+from omnigraph.engine.query.arrays import Array, texts_of
+from omnigraph.engine.query.csr import Adjacency, Edges, read_edges
+from omnigraph.engine.query.execution import Execution, Frames, columns_of
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
+from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
+from omnigraph.engine.query.rows import ID, Image, Ordinals, Rows
+from omnigraph.engine.query.view import TableView
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Where walks arrived: from which row, at whom, along which edge."""
+
+    rows: Places
+    target: Bound
+    edge: Bound | None
+
+
+def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frames:
+    walker = _Walker(operator, execution)
+    if operator.mode is WalkMode.NOTHING:
+        return
+    for frame in frames:
+        bound = frame.bound[operator.source]
+        there = frame.keep(bound.at >= 0)
+        for part in walker.parts(there):
+            found = walker.walk(part)
+            after = walker.join(part, found)
+            kept = execution.keep(operator.filters, after)
+            if kept.count:
+                yield kept
+
+
+class _Walker:
+    """One expand of one execution."""
+
+    def __init__(self, operator: plan.Expand, execution: Execution) -> None:
+        self.operator = operator
+        self.execution = execution
+        view = execution.view
+        self.edges = view.edge(operator.edge)
+        assert isinstance(self.edges.type, EdgeType)
+        self.source = view.node(self.edges.type.source)
+        self.target = view.node(self.edges.type.target)
+        if not operator.closes:
+            execution.bind(operator.target, view.node(operator.target_type))
+        if operator.edge_variable is not None:
+            execution.bind(operator.edge_variable, self.edges)
+        self._is_resident: bool | None = None
+        self._is_target_image: bool | None = None
+
+    @property
+    def near(self) -> TableView:
+        return self.target if self.operator.direction is Direction.IN else self.source
+
+    @property
+    def far(self) -> TableView:
+        return self.source if self.operator.direction is Direction.IN else self.target
+
+    # how
+
+    def is_resident(self, asked: int) -> bool:
+        """Decided once, by the first morsel: a variable has one kind of rows."""
+        if self._is_resident is None:
+            self._is_resident = self.execution.view.prefers_adjacency(
+                self.edges, self._key, asked=asked
+            )
+        return self._is_resident
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return (self.edges.state, self.source.state, self.target.state)
+
+    def _edges(self) -> Edges:
+        source, target = self.source.image, self.target.image
+        return self.execution.view.shelf.take(
+            ("edges", self._key), lambda: read_edges(self.edges, source, target)
+        )
+
+    def _adjacency(self) -> Adjacency:
+        by_edge = self.operator.mode is WalkMode.EDGES
+        return self._edges().adjacency(self.operator.direction, by_edge=by_edge)
+
+    # parts
+
+    def parts(self, frame: Frame) -> Iterator[Frame]:
+        """Pieces of a frame from which not too many rows come."""
+        if not frame.count:
+            return
+        if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
+            yield from _pieces(frame, ROWS_MAX if frame.count < ROWS_MAX else 4096)
+            return
+        at = self._image_ordinals(frame.bound[self.operator.source], self.near.image)
+        ends = np.cumsum(walk.degrees(self._adjacency(), at))
+        start = 0
+        while start < frame.count:
+            before = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, before + ROWS_MAX, side="right"))
+            stop = max(stop, start + 1)
+            yield frame.slice(start, stop)
+            start = stop
+
+    # walking
+
+    def walk(self, frame: Frame) -> Arrived:
+        bound = frame.bound[self.operator.source]
+        if self.is_resident(frame.count):
+            return self._walk_resident(self._image_ordinals(bound, self.near.image))
+        return self._walk_indexed(bound)
+
+    def _walk_resident(self, at: Ordinals) -> Arrived:
+        rows, targets, edges = self._follow(self._adjacency(), at)
+        edge = None if edges is None else self._edge_bound(edges)
+        return Arrived(rows, self._target_bound(targets), edge)
+
+    def _follow(
+        self, adjacency: Adjacency, at: Ordinals
+    ) -> tuple[Places, Ordinals, Ordinals | None]:
+        match self.operator.mode:
+            case WalkMode.EDGES:
+                return walk.step_along(adjacency, at)
+            case WalkMode.NEIGHBOURS:
+                return (*walk.step(adjacency, at), None)
+            case WalkMode.SEARCH:
+                low, high = self.operator.hops_low, self.operator.hops_high
+                return (*walk.search(adjacency, at, hops_low=low, hops_high=high), None)
+            case WalkMode.NOTHING:
+                raise AssertionError("nobody walks nowhere")
+            case _:
+                assert_never(self.operator.mode)
+
+    def _target_bound(self, at: Ordinals) -> Bound:
+        """Whoever needs few of many rows does not read all of a column."""
+        columns = self._target_columns
+        if self._is_target_image is None:
+            prefers = self.execution.view.prefers_image
+            self._is_target_image = not columns or prefers(self.far, columns, asked=len(at))
+        image = self.far.image
+        if self._is_target_image:
+            return Bound(image, at)
+        rows = self.execution.gathered(self.operator, self.far, columns)
+        ids = image.take(ID, at)
+        rows.fetch(texts_of(ids))
+        return Bound(rows, rows.find(ids))
+
+    @property
+    def _target_columns(self) -> tuple[str, ...]:
+        read = columns_of(self.operator.target, self.operator.filters)
+        return tuple(dict.fromkeys((*self.operator.columns, *read)))
+
+    @property
+    def _edge_columns(self) -> tuple[str, ...]:
+        read = columns_of(self.operator.edge_variable or "", self.operator.filters)
+        return tuple(dict.fromkeys((*self.operator.edge_columns, *read)))
+
+    def _edge_bound(self, at: Ordinals) -> Bound:
+        return Bound(self.edges.image, at)
+
+    def _walk_indexed(self, bound: Bound) -> Arrived:
+        operator, execution = self.operator, self.execution
+        targets = execution.gathered(operator, self.far, self._target_columns)
+        edges = None
+        if operator.mode is WalkMode.EDGES:
+            edges = execution.gathered(operator, self.edges, ("src", "dst", *self._edge_columns))
+        ids = bound.rows.take(ID, bound.at)
+        hood: Neighbourhood = explore(operator, self.edges, texts_of(ids), targets, edges)
+        execution.memory.hold("expand", hood.nbytes)
+        rows, codes, places = self._follow(hood.adjacency, hood.starts)
+        execution.memory.release(hood.nbytes)
+        edge = None
+        if edges is not None and places is not None:
+            edge = Bound(edges, hood.edge_places[places])
+        return Arrived(rows, Bound(targets, hood.target_places[codes]), edge)
+
+    def _image_ordinals(self, bound: Bound, image: Image) -> Ordinals:
+        return _ordinals_in(image, bound)
+
+    # joining
+
+    def join(self, frame: Frame, found: Arrived) -> Frame:
+        operator = self.operator
+        after = frame.pick(found.rows)
+        more: dict[str, Bound] = {}
+        if operator.edge_variable is not None:
+            assert found.edge is not None
+            more[operator.edge_variable] = found.edge
+        if not operator.closes:
+            return after.bind({**more, operator.target: found.target})
+        met = _are_same(after.bound[operator.target], found.target)
+        return after.bind(more).keep(met)
+
+
+def _pieces(frame: Frame, rows_max: int) -> Iterator[Frame]:
+    for start in range(0, frame.count, rows_max):
+        yield frame.slice(start, start + rows_max)
+
+
+def _ordinals_in(rows: Rows, bound: Bound) -> Ordinals:
+    """The same nodes, as other rows count them."""
+    if bound.rows is rows:
+        return bound.at
+    return rows.find(bound.rows.take(ID, bound.at))
+
+
+def _are_same(left: Bound, right: Bound) -> "npt.NDArray[np.bool_]":
+    if left.rows is right.rows:
+        same: npt.NDArray[np.bool_] = (left.at == right.at) & (left.at >= 0)
+        return same
+    ids: list[Array] = [each.rows.take(ID, each.at).cast(pa.string()) for each in (left, right)]
+    met: npt.NDArray[np.bool_] = np.asarray(pc.equal(ids[0], ids[1]).fill_null(False))
+    return met

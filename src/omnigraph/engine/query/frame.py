@@ -1,0 +1,87 @@
+"""A morsel of rows: variables, and what each of them is bound to in every row."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.engine.query.arrays import Array, Mask
+from omnigraph.engine.query.rows import NOBODY, Ordinals, Rows
+
+ROWS_MAX: Final = 1 << 18
+"""As many rows as a morsel should have: enough to forget Python, few enough for a cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a variable stands for, row by row."""
+
+    rows: Rows
+    at: Ordinals
+
+    def pick(self, places: "npt.NDArray[np.integer[Any]] | Mask") -> "Bound":
+        return Bound(self.rows, self.at[places])
+
+    def pick_or_nobody(self, places: "npt.NDArray[np.integer[Any]]") -> "Bound":
+        """Nobody where the place is -1."""
+        if not len(self.at):
+            return Bound(self.rows, np.full(len(places), -1, np.int32))
+        return Bound(self.rows, np.where(places < 0, np.int32(-1), self.at[places]))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    count: int
+    bound: Mapping[str, Bound]
+
+    def column(self, variable: str, name: str) -> Array:
+        """The values of a property, or of `id`."""
+        bound = self.bound[variable]
+        return bound.rows.take(name, bound.at)
+
+    def pick(self, places: "npt.NDArray[np.integer[Any]] | Mask") -> "Frame":
+        """Some rows, by place or by mask."""
+        count = int(places.sum()) if places.dtype == np.bool_ else len(places)
+        return Frame(count, {name: each.pick(places) for name, each in self.bound.items()})
+
+    def keep(self, mask: Mask) -> "Frame":
+        return self if mask.all() else self.pick(np.flatnonzero(mask))
+
+    def slice(self, start: int, stop: int | None) -> "Frame":
+        if start <= 0 and (stop is None or stop >= self.count):
+            return self
+        cut = {name: Bound(each.rows, each.at[start:stop]) for name, each in self.bound.items()}
+        return Frame(len(range(self.count)[start:stop]), cut)
+
+    def only(self, variables: Collection[str]) -> "Frame":
+        return Frame(self.count, {name: self.bound[name] for name in variables})
+
+    def bind(self, more: Mapping[str, Bound]) -> "Frame":
+        return Frame(self.count, {**self.bound, **more})
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.at.nbytes for each in self.bound.values())
+
+
+ONE_ROW: Final = Frame(1, {})
+
+
+def concat(frames: Sequence[Frame]) -> Frame:
+    """Frames of the same variables, as one."""
+    if len(frames) == 1:
+        return frames[0]
+    names = frames[0].bound
+    return Frame(
+        sum(each.count for each in frames),
+        {name: _concat_bound([each.bound[name] for each in frames]) for name in names},
+    )
+
+
+def _concat_bound(parts: Sequence[Bound]) -> Bound:
+    """An optional block may never have bound a variable in one morsel, and have in another."""
+    rows = next((each.rows for each in parts if each.rows is not NOBODY), NOBODY)
+    assert all(each.rows in (rows, NOBODY) for each in parts), "a variable has one kind of rows"
+    return Bound(rows, np.concatenate([each.at for each in parts]))

@@ -1,0 +1,130 @@
+"""Cross joins, and blocks that are joined to the rows around them.
+
+A block is run once for a morsel, over the distinct bindings it depends on. Each of these carries a
+number under a name that no query can write, so that what the block yields finds its way back
+without comparing anything.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.compiler import plan
+from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat
+from omnigraph.engine.query.rows import NOBODY, Ordinals
+
+Places = npt.NDArray[np.int64]
+RunInner = Callable[[Frame], Frames]
+
+NUMBER: Final = "#"
+"""The variable under which a given binding carries its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The distinct bindings of some variables, and which of them each row has."""
+
+    frame: Frame
+    of_row: Places
+
+    @property
+    def count(self) -> int:
+        return self.frame.count
+
+
+def cross_join(left: Frames, right: Frames, execution: Execution) -> Frames:
+    held = [execution.memory.hold_frame("cross join", each) for each in right]
+    if not held:
+        return
+    other = concat(held)
+    for frame in left:
+        rows_max = max(1, ROWS_MAX // other.count)
+        for start in range(0, frame.count, rows_max):
+            part = frame.slice(start, start + rows_max)
+            mine = part.pick(np.repeat(np.arange(part.count), other.count))
+            theirs = other.pick(np.tile(np.arange(other.count), part.count))
+            yield mine.bind(theirs.bound)
+    for each in held:
+        execution.memory.release(each.nbytes)
+
+
+def anti_join(operator: plan.AntiJoin, frames: Frames, run_inner: RunInner) -> Frames:
+    for frame in frames:
+        given = _give(frame, operator.on)
+        found = np.zeros(given.count, np.bool_)
+        for inner in run_inner(given.frame):
+            found[inner.bound[NUMBER].at] = True
+            if found.all():
+                break
+        kept = frame.keep(~found[given.of_row])
+        if kept.count:
+            yield kept
+
+
+def left_join(
+    operator: plan.LeftJoin, frames: Frames, run_inner: RunInner, execution: Execution
+) -> Frames:
+    for frame in frames:
+        given = _give(frame, operator.on)
+        hold = execution.memory.hold_frame
+        inner = [hold("left join", each) for each in run_inner(given.frame)]
+        yield from _with_matches(operator, frame, given, inner)
+        execution.memory.release(sum(each.nbytes for each in inner))
+
+
+def _with_matches(
+    operator: plan.LeftJoin, frame: Frame, given: _Given, inner: list[Frame]
+) -> Iterator[Frame]:
+    if not inner:
+        nobody = Bound(NOBODY, np.full(frame.count, -1, np.int32))
+        yield frame.bind(dict.fromkeys(operator.binds, nobody))
+        return
+    matches = concat(inner)
+    numbers = matches.bound[NUMBER].at
+    order = np.argsort(numbers, kind="stable")
+    counts = np.bincount(numbers, minlength=given.count)
+    firsts = np.cumsum(counts) - counts
+    for start in range(0, frame.count, ROWS_MAX):
+        part = frame.slice(start, start + ROWS_MAX)
+        of_row = given.of_row[start : start + ROWS_MAX]
+        rows, places = _pair(of_row, counts, firsts)
+        found = np.where(places < 0, -1, order[places])
+        binds = {name: matches.bound[name].pick_or_nobody(found) for name in operator.binds}
+        yield part.pick(rows).bind(binds)
+
+
+def _pair(of_row: Places, counts: Places, firsts: Places) -> tuple[Places, Places]:
+    """Each row with each of its matches, or once with none."""
+    found = counts[of_row]
+    times = np.maximum(found, 1)
+    rows = np.repeat(np.arange(len(of_row)), times)
+    before = np.cumsum(times) - times
+    places = np.arange(len(rows)) + np.repeat(firsts[of_row] - before, times)
+    return rows, np.where(found[rows] == 0, -1, places)
+
+
+def _give(frame: Frame, on: tuple[str, ...]) -> _Given:
+    if not on:
+        return _Given(_numbered(Frame(1, {})), np.zeros(frame.count, np.int64))
+    firsts, of_row = distinct([frame.bound[name].at for name in on])
+    return _Given(_numbered(frame.only(on).pick(firsts)), of_row)
+
+
+def _numbered(frame: Frame) -> Frame:
+    numbers = Bound(NOBODY, np.arange(frame.count, dtype=np.int32))
+    return frame.bind({NUMBER: numbers})
+
+
+def distinct(columns: list[Ordinals]) -> tuple[Places, Places]:
+    """Where each distinct combination is first, and which one every row has."""
+    codes = columns[0].astype(np.int64) + 1
+    for column in columns[1:]:
+        # Numbered anew each time, so that the product stays below what 64 bits hold.
+        codes = np.unique(codes, return_inverse=True)[1]
+        codes = (codes << 32) | (column.astype(np.int64) + 1)
+    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, numbers

@@ -1,0 +1,31 @@
+"""How much memory one execution may hold, and who asked for too much."""
+
+from omnigraph.engine.query.frame import Frame
+from omnigraph.errors import QueryMemoryExceeded
+
+SETTING = "query_memory_bytes_max"
+
+
+class Memory:
+    """What an execution holds at a time, by its own account: rows it keeps, not those it passes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.held = 0
+        self.peak = 0
+
+    def hold(self, operator: str, nbytes: int) -> None:
+        """Raises QueryMemoryExceeded, before the memory is taken."""
+        if self.held + nbytes > self.bytes_max:
+            raise QueryMemoryExceeded(
+                operator, needed=self.held + nbytes, allowed=self.bytes_max, setting=SETTING
+            )
+        self.held += nbytes
+        self.peak = max(self.peak, self.held)
+
+    def release(self, nbytes: int) -> None:
+        self.held -= nbytes
+
+    def hold_frame(self, operator: str, frame: Frame) -> Frame:
+        self.hold(operator, frame.nbytes)
+        return frame

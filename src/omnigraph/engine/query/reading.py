@@ -1,0 +1,128 @@
+"""One read, from the question to the answer.
+
+    compile → bind the parameters → choose the snapshot → run the plan → result
+
+Compiled plans are kept (`compiler.compile`), branches are probed and not read again
+(`commit.base`), and what the plan reads may be on the shelf: then no file is read at all.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.types import ValueType
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.compiler import plan
+from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.ir import NOW_PARAMETER, Value
+from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.result import Asked, QueryResult
+from omnigraph.engine.query.run import Runner, Watch
+from omnigraph.engine.query.searching import INDEXES
+from omnigraph.engine.query.shelf import Shelf
+from omnigraph.engine.query.view import View
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import NotARead
+from omnigraph.ids import BranchName
+from omnigraph.lang.source import Source
+from omnigraph.storage.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A read with its parameters."""
+
+    plan: plan.ReadPlan
+    values: Mapping[str, Value]
+
+
+def read_question(
+    source: Source,
+    catalog: Catalog,
+    *,
+    name: str | None,
+    params: object,
+    now_ms: int,
+    binding: Binding = Binding.NATIVE,
+) -> Question:
+    """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
+    compiled = compile_query(source, catalog, name=name)
+    if not isinstance(compiled.plan, plan.ReadPlan):
+        raise NotARead(compiled.name)
+    values = bind(compiled.parameters, params, binding)
+    return Question(compiled.plan, {NOW_PARAMETER: now_ms, **values})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The snapshot a read looks at, and how it was asked for."""
+
+    asked: Asked
+    snapshot: Snapshot
+    incarnation_of: Callable[[BranchName], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Answers questions about one graph. Safe to share among threads."""
+
+    stores: Stores
+    settings: Settings
+    shelf: Shelf
+
+    def answer(
+        self, question: Question, catalog: Catalog, seen: Seen, watch: Watch | None = None
+    ) -> QueryResult:
+        """Raises QueryMemoryExceeded, TableUnknown, and whatever the store raises."""
+        view = View(
+            seen.snapshot,
+            catalog,
+            self.stores,
+            self.shelf,
+            self.settings.query_access,
+            seen.incarnation_of,
+        )
+        memory = Memory(self.settings.query_memory_bytes_max)
+        execution = Execution(view, question.values, memory, INDEXES)
+        try:
+            table = Runner(execution, watch).table(question.plan.root)
+        finally:
+            self.shelf.trim()
+        commit = seen.snapshot.commit
+        return QueryResult(
+            question.plan.name,
+            seen.asked,
+            None if commit is None else commit.id,
+            table,
+            types_of(question.plan.root),
+        )
+
+
+def types_of(root: plan.Operator) -> tuple[ValueType, ...]:
+    """The types of the columns that a plan yields."""
+    match root:
+        case plan.Project(columns=columns):
+            return tuple(each.type for each in columns)
+        case plan.Aggregate(columns=groups):
+            return tuple(each.type for each in groups)
+        case plan.SortColumns(given) | plan.Limit(given):
+            return types_of(given)
+        case (
+            plan.OneRow()
+            | plan.Given()
+            | plan.NodeScan()
+            | plan.KeyLookup()
+            | plan.Expand()
+            | plan.CrossJoin()
+            | plan.AntiJoin()
+            | plan.LeftJoin()
+            | plan.Filter()
+            | plan.TopRanked()
+            | plan.Sort()
+        ):
+            raise AssertionError(f"{type(root).__name__} yields rows, not columns")
+        case _:
+            assert_never(root)

@@ -1,0 +1,243 @@
+"""The rows of one table, by ordinal.
+
+An `Image` holds columns of the whole table: ordinals are places in the order of a scan. It never
+changes, and whoever reads the same version of the table shares it. `Gathered` rows are those that
+one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that two
+ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a variable
+left unbound, all of whose values are null.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from threading import RLock
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.query.arrays import (
+    Array,
+    gather,
+    nulls,
+    numbers_of,
+    one_chunk,
+    pick,
+    pick_rows,
+    texts_of,
+)
+
+Ordinals = npt.NDArray[np.int32]
+
+ID: Final = "id"
+
+_FEW: Final = 64
+"""So many ids are found faster one by one than through a hash table over all of them."""
+
+
+class Rows(Protocol):
+    def __len__(self) -> int: ...
+    def take(self, name: str, at: Ordinals) -> Array:
+        """The values of a column; null for nobody."""
+        ...
+
+    def find(self, ids: Array) -> Ordinals:
+        """Who has these ids; -1 where nobody has."""
+        ...
+
+
+class Nobody:
+    """The rows of a variable that was never bound."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def take(self, name: str, at: Ordinals) -> Array:  # noqa: ARG002 - every column is the same
+        return nulls(len(at))
+
+    def find(self, ids: Array) -> Ordinals:
+        return np.full(len(ids), -1, np.int32)
+
+
+NOBODY: Final = Nobody()
+
+ReadColumns = Callable[[Sequence[str]], pa.Table]
+"""Whole columns of a table, in the order of a scan."""
+
+ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
+"""The ids, with these columns, of the rows that have one of the ids."""
+
+
+class Image:
+    """Columns of a whole table, read when they are first asked for. Safe to share."""
+
+    def __init__(self, row_count: int, read: ReadColumns) -> None:
+        self._row_count = row_count
+        self._read = read
+        self._columns: dict[str, Array] = {}
+        self._lock = RLock()
+        self._order: Ordinals | None = None
+        self._sorted_ids: Array | None = None
+
+    def __len__(self) -> int:
+        return self._row_count
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(each.nbytes for each in list(self._columns.values()))
+        held += 0 if self._sorted_ids is None else self._sorted_ids.nbytes
+        return held + (0 if self._order is None else self._order.nbytes)
+
+    def has(self, names: Collection[str]) -> bool:
+        return all(name in self._columns for name in names)
+
+    def load(self, names: Collection[str]) -> None:
+        """Read what is missing of these columns, in one scan."""
+        if self.has(names):
+            return
+        with self._lock:
+            missing = [name for name in dict.fromkeys(names) if name not in self._columns]
+            if missing:
+                table = self._read(missing)
+                assert table.num_rows == self._row_count, "a version has the rows it says it has"
+                for name in missing:
+                    self._columns[name] = one_chunk(table[name])
+
+    def column(self, name: str) -> Array:
+        if name not in self._columns:
+            self.load((name,))
+        return self._columns[name]
+
+    def take(self, name: str, at: Ordinals) -> Array:
+        return gather(self.column(name), at)
+
+    def find(self, ids: Array) -> Ordinals:
+        if len(ids) <= _FEW:
+            return np.array([self.find_one(each) for each in ids.to_pylist()], np.int32)
+        held = self.column(ID)
+        found = pc.index_in(ids.cast(held.type), value_set=held)
+        return numbers_of(found.fill_null(-1)).astype(np.int32)
+
+    def find_one(self, wanted: str | None) -> int:
+        """By halving, since the order of the ids is kept."""
+        if wanted is None or not self._row_count:
+            return -1
+        order, ids = self._ordered()
+        place = bisect_left(_Texts(ids), wanted.encode())
+        is_there = place < len(ids) and ids[place].as_py() == wanted
+        return int(order[place]) if is_there else -1
+
+    def _ordered(self) -> tuple[Ordinals, Array]:
+        if self._order is None or self._sorted_ids is None:
+            ids = self.column(ID)
+            with self._lock:
+                order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
+                self._sorted_ids = pick(ids, order)
+                self._order = order
+        return self._order, self._sorted_ids
+
+
+class _Texts(Sequence[bytes]):
+    """Strings as the bytes they are ordered by."""
+
+    def __init__(self, texts: Array) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._texts[at].as_buffer().to_pybytes()
+
+
+class Gathered:
+    """Rows fetched one after another, each id once."""
+
+    def __init__(self, read_by_ids: ReadByIds, columns: Sequence[str]) -> None:
+        self._read_by_ids = read_by_ids
+        self._columns = tuple(dict.fromkeys((ID, *columns)))
+        self._parts: list[pa.Table] = []
+        self._whole: pa.Table | None = None
+        self._count = 0
+        self._places: dict[str, int] | None = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self._columns
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self._parts)
+
+    def append(self, part: pa.Table) -> Ordinals:
+        """Rows none of which is here yet."""
+        start = self._count
+        self._parts.append(part.select(self._columns))
+        self._count += part.num_rows
+        self._whole = None
+        self._places = None
+        return np.arange(start, self._count, dtype=np.int32)
+
+    def add(self, part: pa.Table) -> Ordinals:
+        """Rows some of which may be here; where each of them is."""
+        places = self._known()
+        fresh: list[int] = []
+        at = np.empty(part.num_rows, np.int32)
+        for number, each in enumerate(texts_of(part[ID])):
+            place = places.get(each)
+            if place is None:
+                place = places[each] = self._count + len(fresh)
+                fresh.append(number)
+            at[number] = place
+        if fresh:
+            self._parts.append(pick_rows(part.select(self._columns), np.array(fresh)))
+            self._count += len(fresh)
+            self._whole = None
+        return at
+
+    def fetch(self, ids: Collection[str]) -> None:
+        """Make sure that those of the ids that exist are here."""
+        known = self._known()
+        missing = [each for each in dict.fromkeys(ids) if each not in known]
+        if missing:
+            self.add(self._read_by_ids(missing, self._columns))
+
+    def take(self, name: str, at: Ordinals) -> Array:
+        if name not in self._columns:
+            self._widen(name)
+        if not self._count:
+            return nulls(len(at))
+        return gather(one_chunk(self._table()[name]), at)
+
+    def find(self, ids: Array) -> Ordinals:
+        places = self._known()
+        return np.array([places.get(each, -1) for each in texts_of(ids)], np.int32)
+
+    def _known(self) -> dict[str, int]:
+        if self._places is None:
+            ids = texts_of(self._table()[ID])
+            self._places = {each: at for at, each in enumerate(ids)}
+        return self._places
+
+    def _table(self) -> pa.Table:
+        if self._whole is None:
+            self._whole = pa.concat_tables(self._parts).combine_chunks()
+            self._parts = [self._whole]
+        return self._whole
+
+    def _widen(self, name: str) -> None:
+        """Fetch a column that nobody announced."""
+        columns = (*self._columns, name)
+        if self._count:
+            held = self._table()
+            ids = texts_of(held[ID])
+            read = self._read_by_ids(ids, (ID, name))
+            places = {each: at for at, each in enumerate(texts_of(read[ID]))}
+            order = [places[each] for each in ids]
+            self._whole = held.append_column(read.schema.field(name), read[name].take(order))
+            self._parts = [self._whole]
+        self._columns = columns

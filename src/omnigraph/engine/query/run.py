@@ -1,0 +1,118 @@
+"""A plan, run: rows flow from the leaves through generators, columns come out at the top."""
+
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import pyarrow as pa
+
+from omnigraph.compiler import plan
+from omnigraph.engine.query.aggregate import aggregate
+from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.expand import expand
+from omnigraph.engine.query.frame import ONE_ROW, Frame
+from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join
+from omnigraph.engine.query.project import project
+from omnigraph.engine.query.rank import rank_rows, rank_scan
+from omnigraph.engine.query.scan import look_up, scan
+from omnigraph.engine.query.sort import sort, sort_columns
+
+Watch = Callable[[plan.Operator, Frames], Frames]
+"""Told of the rows that every operator yields; hands them on."""
+
+
+class Runner:
+    """Runs the operators of one execution."""
+
+    def __init__(self, execution: Execution, watch: Watch | None = None) -> None:
+        self._execution = execution
+        self._watch = watch
+
+    def table(self, operator: plan.Operator) -> pa.Table:
+        """The columns that the top of a plan yields."""
+        match operator:
+            case plan.Project(given):
+                return project(operator, self.rows(given, ONE_ROW), self._execution)
+            case plan.Aggregate(given):
+                return aggregate(operator, self.rows(given, ONE_ROW), self._execution)
+            case plan.SortColumns(given):
+                return sort_columns(operator, self.table(given))
+            case plan.Limit(given):
+                start, count = self._window(operator)
+                return self.table(given).slice(start, count)
+            case _:
+                raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
+
+    def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
+        """The rows of an operator; `outside` is what `Given` stands for."""
+        frames = self._rows(operator, outside)
+        return frames if self._watch is None else self._watch(operator, frames)
+
+    def _rows(self, operator: plan.Operator, outside: Frame) -> Frames:
+        execution = self._execution
+        match operator:
+            case plan.OneRow() | plan.Given():
+                return iter((outside,))
+            case plan.NodeScan():
+                return self._leaf(scan(operator, execution), outside)
+            case plan.KeyLookup():
+                return self._leaf(look_up(operator, execution), outside)
+            case plan.Expand(input=given):
+                return expand(operator, self.rows(given, outside), execution)
+            case plan.CrossJoin(left, right):
+                other = self.rows(right, ONE_ROW)
+                return cross_join(self.rows(left, outside), other, execution)
+            case plan.AntiJoin(given, inner):
+                rows = self.rows(given, outside)
+                return anti_join(operator, rows, lambda frame: self.rows(inner, frame))
+            case plan.LeftJoin(given, inner):
+                rows = self.rows(given, outside)
+                run_inner = self._inner(inner)
+                return left_join(operator, rows, run_inner, execution)
+            case plan.Filter(given, conditions):
+                rows = self.rows(given, outside)
+                return _filled(execution.keep(conditions, frame) for frame in rows)
+            case plan.TopRanked(given):
+                rows = self.rows(given, outside)
+                if isinstance(given, plan.NodeScan):
+                    return rank_scan(operator, given, execution, rows)
+                return rank_rows(operator, execution, rows)
+            case plan.Sort(given):
+                return sort(operator, self.rows(given, outside), execution)
+            case plan.Limit(given):
+                return self._limit(operator, self.rows(given, outside))
+            case plan.Project() | plan.Aggregate() | plan.SortColumns():
+                raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
+            case _:
+                assert_never(operator)
+
+    def _inner(self, inner: plan.Operator) -> Callable[[Frame], Frames]:
+        return lambda frame: self.rows(inner, frame)
+
+    def _leaf(self, frames: Frames, outside: Frame) -> Frames:
+        """A block that depends on nothing outside is joined with its one row, and its number."""
+        if NUMBER not in outside.bound:
+            return frames
+        return cross_join(iter((outside,)), frames, self._execution)
+
+    def _limit(self, operator: plan.Limit, frames: Frames) -> Frames:
+        start, count = self._window(operator)
+        stop = None if count is None else start + count
+        seen = 0
+        if stop == 0:
+            return
+        for frame in frames:
+            left = None if stop is None else stop - seen
+            part = frame.slice(max(0, start - seen), left)
+            seen += frame.count
+            if part.count:
+                yield part
+            if stop is not None and seen >= stop:
+                return
+
+    def _window(self, operator: plan.Limit) -> tuple[int, int | None]:
+        start = self._execution.count_of(operator.offset) or 0
+        return start, self._execution.count_of(operator.count)
+
+
+def _filled(frames: Iterator[Frame]) -> Frames:
+    return (frame for frame in frames if frame.count)

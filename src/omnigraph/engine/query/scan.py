@@ -1,0 +1,137 @@
+"""Where rows begin: a scan of a table, and the look-up of one node."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.keys import KeyValue, derive_id
+from omnigraph.catalog.model import NodeType
+from omnigraph.compiler import ir, plan
+from omnigraph.engine.query.arrays import Array, texts_of
+from omnigraph.engine.query.execution import Execution, Frames, Span, columns_of
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
+from omnigraph.engine.query.pushdown import push
+from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.search import Candidates
+from omnigraph.engine.query.view import TableView
+from omnigraph.errors import KeyInvalid
+
+ROWS_EXPECTED: int = 1000
+"""A guess at what a filter with an index lets through."""
+
+
+def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
+    table = execution.bind(operator.variable, execution.view.node(operator.type_name))
+    columns = _columns(operator)
+    view = execution.view
+    is_image = (
+        view.prefers_scan_of_image(table, columns)
+        if operator.index is None
+        else view.prefers_image(table, columns, asked=ROWS_EXPECTED)
+    )
+    if is_image:
+        yield from _scan_image(operator, execution, table)
+    elif any(isinstance(each, ir.TextMatch) for each in operator.filters):
+        yield from _scan_matches(operator, execution, table)
+    else:
+        yield from _scan_table(operator, execution, table)
+
+
+def look_up(operator: plan.KeyLookup, execution: Execution) -> Frames:
+    table = execution.bind(operator.variable, execution.view.node(operator.type_name))
+    wanted = _key_id(operator, execution, table)
+    if wanted is not None:
+        yield from at_ids(operator, execution, table, pa.array([wanted], pa.string()))
+
+
+def at_ids(
+    operator: plan.NodeScan | plan.KeyLookup,
+    execution: Execution,
+    table: TableView,
+    ids: Array,
+) -> Frames:
+    """The rows of a leaf that have one of these ids, in the order of the ids."""
+    columns = _columns(operator)
+    if execution.view.prefers_image(table, columns, asked=len(ids)):
+        table.image.load((ID, *columns))
+        at = table.image.find(ids)
+        frame = _frame(operator.variable, Bound(table.image, at[at >= 0]))
+    else:
+        rows = execution.gathered(operator, table, columns)
+        rows.fetch(texts_of(ids))
+        execution.memory.hold("look up", rows.nbytes)
+        at = rows.find(ids)
+        frame = _frame(operator.variable, Bound(rows, at[at >= 0]))
+    kept = execution.keep(operator.filters, frame)
+    if kept.count:
+        yield kept
+
+
+def _columns(operator: plan.NodeScan | plan.KeyLookup) -> tuple[str, ...]:
+    read = columns_of(operator.variable, operator.filters)
+    return tuple(dict.fromkeys((*operator.columns, *read)))
+
+
+def _frame(variable: str, bound: Bound) -> Frame:
+    return Frame(len(bound.at), {variable: bound})
+
+
+def _scan_image(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
+    table.image.load(columns_of(operator.variable, operator.filters))
+    for start in range(0, table.row_count, ROWS_MAX):
+        span = Span(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
+        mask = execution.judge.all_hold(operator.filters, span)
+        if mask is None:
+            at = np.arange(span.start, span.stop, dtype=np.int32)
+        else:
+            at = np.flatnonzero(mask).astype(np.int32) + np.int32(start)
+        if len(at):
+            yield _frame(operator.variable, Bound(table.image, at))
+
+
+def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
+    rows = execution.gathered(operator, table, _columns(operator))
+    pushed = push(operator.filters, execution.parameters)
+    for part in table.scan(rows.columns, pushed.where):
+        execution.memory.hold("scan", part.nbytes)
+        frame = _frame(operator.variable, Bound(rows, rows.append(part)))
+        kept = execution.keep(operator.filters, frame)
+        if kept.count:
+            yield kept
+
+
+def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
+    """What a text search finds, narrowed down by the rest."""
+    rest = tuple(each for each in operator.filters if not isinstance(each, ir.TextMatch))
+    clauses: Sequence[ir.TextMatch] = [
+        each for each in operator.filters if isinstance(each, ir.TextMatch)
+    ]
+    candidates = Candidates(push(rest, execution.parameters).where, None)
+    searched = execution.searched(operator.variable)
+    for each in clauses:
+        found = execution.searching.match(searched, each, execution.value_of, candidates)
+        candidates = Candidates(candidates.where, found)
+    assert candidates.ids is not None
+    narrowed = plan.NodeScan(
+        operator.type_name, operator.variable, rest, operator.columns, operator.index
+    )
+    yield from at_ids(narrowed, execution, table, candidates.ids)
+
+
+def _key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> str | None:
+    """The id that the key spells; None if nothing can have it."""
+    values: dict[str, KeyValue] = {}
+    for part in operator.key:
+        value = execution.value_of(part.value)
+        if value is None:
+            return None
+        assert isinstance(value, str | int | float | bool), value
+        values[part.column] = value
+    if ID in values:
+        return str(values[ID])
+    assert isinstance(table.type, NodeType)
+    try:
+        return derive_id(table.type, values)
+    except KeyInvalid:
+        return None

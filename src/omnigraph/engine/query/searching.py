@@ -1,0 +1,25 @@
+"""Who is asked for text and vectors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.compiler import ir
+from omnigraph.compiler.ir import Operand
+from omnigraph.engine.query import search
+from omnigraph.engine.query.arrays import Array
+from omnigraph.engine.query.search import Candidates, Ranking, Searched
+
+ValueOf = Callable[[Operand], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    match: Callable[[Searched, ir.TextMatch, ValueOf, Candidates], Array]
+    """The ids of the candidates for which a text clause is true."""
+    rank: Callable[[Searched, ir.Rank, ValueOf, Candidates, int | None], Ranking]
+    """The candidates that a rank function keeps, best first; at most so many."""
+
+
+INDEXES: Final = Searching(search.match, search.rank)
+"""The tables themselves, through their indexes."""

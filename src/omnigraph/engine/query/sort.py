@@ -1,0 +1,116 @@
+"""Orders: of rows, and of groups. Nulls are smallest, and no two rows are left in a tie."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.types import ValueType
+from omnigraph.compiler import ir, plan
+from omnigraph.engine.query.arrays import Array, array_of, is_null, one_chunk, pick_rows
+from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.frame import Frame, concat
+from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.values import Fixed, as_plain, value_of
+
+Key = tuple[Array, bool]
+"""A column, and whether it descends."""
+
+
+def sort(operator: plan.Sort, frames: Frames, execution: Execution) -> Frames:
+    held = [execution.memory.hold_frame("sort", each) for each in frames]
+    if not held:
+        return
+    frame = concat(held)
+    keys = [_key(each, frame, execution) for each in operator.keys]
+    ties = [(_ids(frame, name), False) for name in operator.ties]
+    known = [each for each in keys if each is not None]
+    yield frame.pick(order_of([*known, *ties])) if known or ties else frame
+
+
+def _ids(frame: Frame, variable: str) -> Array:
+    column = frame.column(variable, ID)
+    return column.cast(pa.string()) if is_null(column) else column
+
+
+def _key(key: plan.ByValue | plan.ByRank, frame: Frame, execution: Execution) -> Key | None:
+    match key:
+        case plan.ByValue(operand, descending):
+            value = value_of(operand, frame, execution.parameters)
+            return None if isinstance(value, Fixed) else (value, descending)
+        case plan.ByRank(variable):
+            return array_of(places_of(variable, frame, execution)), False
+        case _:
+            assert_never(key)
+
+
+def places_of(
+    variable: str, frame: Frame, execution: Execution
+) -> "npt.NDArray[np.signedinteger[Any]]":
+    """For each row, the place of its node in the ranking; -1 if it has none."""
+    bound = frame.bound[variable]
+    ranked = execution.rankings[variable].ids
+    places = np.full(len(bound.rows) + 1, -1, np.int64)
+    at = bound.rows.find(ranked)
+    there = at >= 0
+    places[at[there]] = np.flatnonzero(there)
+    places[-1] = -1  # nobody
+    return places[bound.at]
+
+
+def sort_columns(operator: plan.SortColumns, table: pa.Table) -> pa.Table:
+    assert isinstance(operator.input, plan.Aggregate)
+    columns = operator.input.columns
+    plain = [_plain(table, place, columns[place].type) for place in range(len(columns))]
+    keys = [(plain[each.place], each.descending) for each in operator.keys]
+    ties = [
+        (plain[place], False)
+        for place, each in enumerate(columns)
+        if not isinstance(each.expression, ir.Aggregate)
+    ]
+    return pick_rows(table, order_of([*keys, *ties]))
+
+
+def _plain(table: pa.Table, place: int, value_type: ValueType) -> Array:
+    return as_plain(one_chunk(table[place]), value_type)
+
+
+def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
+    """The places of rows in the order of these keys, the first one deciding first."""
+    columns: list[Array] = []
+    orders: list[tuple[str, Literal["ascending", "descending"]]] = []
+    for column, descending in keys:
+        way: Literal["ascending", "descending"] = "descending" if descending else "ascending"
+        # Which side nulls go to cannot be told for each key, so they are a key of their own.
+        if column.null_count:
+            columns.append(column.is_valid().cast(pa.int8()))
+            orders.append((str(len(orders)), way))
+        columns.append(_sortable(column))
+        orders.append((str(len(orders)), way))
+    table = pa.Table.from_arrays(columns, [str(at) for at in range(len(columns))])
+    return np.asarray(pc.sort_indices(table, sort_keys=orders)).astype(np.int64)
+
+
+def _sortable(column: Array) -> Array:
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.int8())
+    if pa.types.is_nested(kind):
+        return _ranks(column.to_pylist())
+    return column
+
+
+def _ranks(values: Sequence[object]) -> Array:
+    """Lists and vectors are compared element by element; what ends first is smaller."""
+    keys = [None if each is None else _element_key(each) for each in values]
+    ordered = sorted({each for each in keys if each is not None})
+    places = {each: at for at, each in enumerate(ordered)}
+    return pa.array([None if each is None else places[each] for each in keys], pa.int64())
+
+
+def _element_key(value: object) -> tuple[tuple[bool, Any], ...]:
+    assert isinstance(value, list)
+    return tuple((each is not None, 0 if each is None else each) for each in value)

@@ -1,0 +1,25 @@
+"""When and where a read looks."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.ids import MAIN, BranchName, CommitId, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A branch as it is now, unless one of the others is set."""
+
+    branch: BranchName = MAIN
+    version: Version | None = None
+    """The branch at this version of its manifest."""
+    at_us: int | None = None
+    """The branch as it was at this time, in microseconds since the epoch."""
+    commit_id: CommitId | None = None
+    """The graph as this commit left it."""
+    snapshot: Snapshot | None = None
+    """This very snapshot."""
+
+
+NOW_ON_MAIN: Final = Target()

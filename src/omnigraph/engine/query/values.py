@@ -1,0 +1,92 @@
+"""Operands as values: one for the whole execution, or a column with one for every row.
+
+Columns come as they are stored, except that dates and instants are the integers they are stored as;
+so whatever is compared is text, a boolean or a number.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
+
+import pyarrow as pa
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.types import ValueType
+from omnigraph.compiler import ir
+from omnigraph.compiler.ir import NOW_PARAMETER, Operand, Value
+from omnigraph.engine.columns import carrier_of
+from omnigraph.engine.query.arrays import Array, is_null, nulls
+from omnigraph.engine.query.rows import ID
+
+ValueOf = Callable[[Operand], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The same in every row, in canonical form."""
+
+    value: Value
+
+
+class Columns(Protocol):
+    """Whatever has a value of every variable's properties for each of its rows."""
+
+    @property
+    def count(self) -> int: ...
+    def column(self, variable: str, name: str) -> Array: ...
+
+
+def is_fixed(operand: Operand) -> bool:
+    return isinstance(operand, ir.Constant | ir.ParameterRef | ir.Now)
+
+
+def fixed_value(operand: Operand, parameters: Mapping[str, Value]) -> Value:
+    match operand:
+        case ir.Constant(value):
+            return value
+        case ir.ParameterRef(name):
+            return parameters[name]
+        case ir.Now():
+            return parameters[NOW_PARAMETER]
+        case ir.PropertyOf() | ir.IdOf():
+            raise AssertionError(f"{operand} has a value for each row")
+        case _:
+            assert_never(operand)
+
+
+def stored_column(operand: ir.PropertyOf | ir.IdOf, columns: Columns) -> Array:
+    """The column of an operand, as its table holds it."""
+    name = ID if isinstance(operand, ir.IdOf) else operand.name
+    column = columns.column(operand.variable, name)
+    return nulls(len(column), arrow_type(operand.type)) if is_null(column) else column
+
+
+def value_of(
+    operand: Operand, columns: Columns, parameters: Mapping[str, Value]
+) -> "Fixed | Array":
+    """What an operand is, ready to be compared."""
+    if isinstance(operand, ir.PropertyOf | ir.IdOf):
+        return as_plain(stored_column(operand, columns), operand.type)
+    return Fixed(fixed_value(operand, parameters))
+
+
+def as_plain(column: Array, value_type: ValueType) -> Array:
+    """Dates and instants as integers."""
+    carrier = carrier_of(value_type)
+    return column if carrier is None else column.view(carrier)
+
+
+def build_column(value: Value, count: int, value_type: ValueType) -> Array:
+    """A column that holds one value throughout."""
+    wanted = arrow_type(value_type)
+    if value is None:
+        return nulls(count, wanted)
+    carrier = carrier_of(value_type)
+    item = list(value) if isinstance(value, tuple) else value
+    if carrier is None:
+        return _build([item] * count, wanted)
+    return _build([item] * count, carrier).view(wanted)
+
+
+def _build(items: "list[Any]", kind: pa.DataType) -> Array:
+    return pa.array(items, kind)

@@ -1,0 +1,215 @@
+"""One snapshot, as tables to read.
+
+Nothing here looks at what writers do meanwhile: a snapshot names versions, and versions stay.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.manifest import Pin
+from omnigraph.commit.snapshot import Snapshot, open_pin
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine import filters
+from omnigraph.engine.columns import column_type
+from omnigraph.engine.query.arrays import nulls
+from omnigraph.engine.query.rows import ID, Image
+from omnigraph.engine.query.shelf import Shelf, TableState
+from omnigraph.engine.settings import Access
+from omnigraph.ids import BranchName, lance_branch
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Handle, ScanRequest, Tables
+
+IDS_PER_FILTER_MAX: Final = 500
+"""A filter with more is split: the time to parse it grows faster than its length."""
+
+SMALL_ROWS: Final = 20_000
+"""A table so small is read whole in about the time of a look-up or two."""
+
+LOOK_UP_COST: Final = 20_000
+"""What a look-up through an index costs, in values that a scan would read in that time."""
+
+LOOK_UP_COST_PER_ID: Final = 130
+
+ENCODING_COST: Final = 8
+"""What finding both ends of an edge among the nodes costs, in values that a scan would read."""
+
+VALUE_BYTES: Final = 16
+"""A guess at what a value takes up in memory, before it is read."""
+
+BATCH_ROWS: Final = 1 << 16
+
+
+class TableView:
+    """One table of the snapshot."""
+
+    def __init__(
+        self, type_: NodeType | EdgeType, pin: Pin, state: TableState, stores: Stores, shelf: Shelf
+    ) -> None:
+        self.type = type_
+        self.pin = pin
+        self.state = state
+        self._stores = stores
+        self._shelf = shelf
+
+    @property
+    def tables(self) -> Tables:
+        return self._stores.tables
+
+    @property
+    def row_count(self) -> int:
+        return self.pin.row_count
+
+    @property
+    def handle(self) -> Handle:
+        return self._shelf.handle(self.state, lambda: open_pin(self._stores, self.pin))
+
+    # the whole of it
+
+    @property
+    def image(self) -> Image:
+        return self._shelf.take(self.state, lambda: Image(self.row_count, self.read))
+
+    def is_resident(self, columns: Collection[str]) -> bool:
+        found = self._shelf.find(self.state)
+        return isinstance(found, Image) and found.has(columns)
+
+    def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
+        """Columns of all rows, or of those that a filter lets through."""
+        handle = self.handle
+        held = self._held(handle, columns)
+        if where == filters.NOTHING or not self.row_count:
+            return self._complete(self._empty(held), columns)
+        table = self.tables.read(handle, ScanRequest(columns=held, where=where))
+        return self._complete(table, columns)
+
+    # parts of it
+
+    def scan(self, columns: Sequence[str], where: str | None) -> Iterator[pa.Table]:
+        """The rows that a filter lets through, as they are read."""
+        if where == filters.NOTHING or not self.row_count:
+            return
+        handle = self.handle
+        held = self._held(handle, columns)
+        request = ScanRequest(columns=held, where=where, batch_rows_max=BATCH_ROWS)
+        with self.tables.scan(handle, request) as batches:
+            for batch in batches:
+                yield self._complete(pa.Table.from_batches([batch]), columns)
+
+    def read_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
+        return self.read_by(ID, ids, columns)
+
+    def read_by(self, column: str, values: Collection[str], columns: Sequence[str]) -> pa.Table:
+        """The rows whose column holds one of these texts."""
+        listed = list(dict.fromkeys(values))
+        parts = []
+        for at in range(0, len(listed), IDS_PER_FILTER_MAX):
+            some = listed[at : at + IDS_PER_FILTER_MAX]
+            parts.append(self.read(columns, filters.one_of(column, STRING, some)))
+        return pa.concat_tables(parts) if parts else self.read(columns, filters.NOTHING)
+
+    # columns that a table of the past had not yet
+
+    def _held(self, handle: Handle, columns: Sequence[str]) -> tuple[str, ...]:
+        known = set(handle.schema.names)
+        return tuple(name for name in columns if name in known) or (ID,)
+
+    def _complete(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        if table.num_columns != len(columns):
+            for name in columns:
+                if name not in table.column_names:
+                    kind = arrow_type(column_type(self.type, name))
+                    table = table.append_column(name, nulls(table.num_rows, kind))
+        return table.select(list(columns))
+
+    def _empty(self, held: Sequence[str]) -> pa.Table:
+        fields = [pa.field(name, arrow_type(column_type(self.type, name))) for name in held]
+        return pa.schema(fields).empty_table()
+
+
+@dataclass(slots=True)
+class View:
+    """A snapshot. Tables are opened when they are asked something."""
+
+    snapshot: Snapshot
+    catalog: Catalog
+    stores: Stores
+    shelf: Shelf
+    access: Access
+    incarnation_of: Callable[[BranchName], str]
+    _tables: dict[str, TableView] = field(default_factory=dict)
+
+    def node(self, name: str) -> TableView:
+        """Raises TableUnknown."""
+        found = self.catalog.node(name)
+        assert found is not None, name
+        return self._table(found)
+
+    def edge(self, name: str) -> TableView:
+        """Raises TableUnknown."""
+        found = self.catalog.edge(name)
+        assert found is not None, name
+        return self._table(found)
+
+    def _table(self, type_: NodeType | EdgeType) -> TableView:
+        key = type_.table_key
+        if key not in self._tables:
+            pin = self.snapshot.pin(key)
+            branch = lance_branch(pin.owner)
+            incarnation = "" if branch is None else self.incarnation_of(pin.owner)
+            state = TableState(pin.path, branch, incarnation, pin.version)
+            self._tables[key] = TableView(type_, pin, state, self.stores, self.shelf)
+        return self._tables[key]
+
+    # which way
+
+    def prefers_image(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
+        """Read whole columns, to find so many rows by id?"""
+        match self.access:
+            case Access.RESIDENT:
+                return True
+            case Access.INDEXED:
+                return False
+            case Access.AUTO:
+                pass
+        if table.row_count <= SMALL_ROWS or table.is_resident((ID, *columns)):
+            return True
+        cost = table.row_count * (1 + len(columns))
+        if not self._fits(cost):
+            return False
+        renting = LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked
+        return self.shelf.spend(table.state, renting) >= cost
+
+    def prefers_scan_of_image(self, table: TableView, columns: Collection[str]) -> bool:
+        """Read whole columns, where a scan would have to look at every row anyway?"""
+        match self.access:
+            case Access.RESIDENT:
+                return True
+            case Access.INDEXED:
+                return False
+            case Access.AUTO:
+                return self._fits(table.row_count * (1 + len(columns)))
+
+    def prefers_adjacency(self, edges: TableView, key: object, *, asked: int) -> bool:
+        """Read all edges, to walk from so many nodes?"""
+        match self.access:
+            case Access.RESIDENT:
+                return True
+            case Access.INDEXED:
+                return False
+            case Access.AUTO:
+                pass
+        if edges.row_count <= SMALL_ROWS or self.shelf.find(("edges", key)) is not None:
+            return True
+        cost = edges.row_count * ENCODING_COST
+        if not self._fits(edges.row_count):
+            return False
+        renting = 2 * (LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked)
+        return self.shelf.spend(("edges", key), renting) >= cost
+
+    def _fits(self, values: int) -> bool:
+        return values * VALUE_BYTES <= self.shelf.bytes_max

@@ -1,0 +1,88 @@
+"""Walking an adjacency from many rows at once.
+
+Every function answers with two arrays of one length: from which row of the input a walk came, and
+where it arrived.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from omnigraph.engine.query.csr import Adjacency
+from omnigraph.engine.query.rows import Ordinals
+
+Places = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.int64]
+"""A row in the upper bits, a node in the lower."""
+
+
+def degrees(adjacency: Adjacency, at: Ordinals) -> Places:
+    return adjacency.starts[at + 1] - adjacency.starts[at]
+
+
+def spread(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Places]:
+    """Which row, and which place in the list of targets."""
+    if len(at) == 1:
+        start, stop = adjacency.starts[at[0]], adjacency.starts[at[0] + 1]
+        return np.zeros(stop - start, np.int64), np.arange(start, stop)
+    starts = adjacency.starts[at]
+    counts = adjacency.starts[at + 1] - starts
+    rows = np.repeat(np.arange(len(at)), counts)
+    before = np.cumsum(counts) - counts
+    places = np.arange(len(rows)) + np.repeat(starts - before, counts)
+    return rows, places
+
+
+def step(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals]:
+    """To each neighbour."""
+    rows, places = spread(adjacency, at)
+    return rows, adjacency.targets[places]
+
+
+def step_along(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals, Ordinals]:
+    """To each neighbour, edge by edge."""
+    assert adjacency.edges is not None
+    rows, places = spread(adjacency, at)
+    return rows, adjacency.targets[places], adjacency.edges[places]
+
+
+def search(
+    adjacency: Adjacency, at: Ordinals, *, hops_low: int, hops_high: int
+) -> tuple[Places, Ordinals]:
+    """To each node whose distance lies between the bounds, breadth-first, row by row.
+
+    Where a walk began it never comes back to. A loop leads to its own node, at the hop at which it
+    is walked, and no further.
+    """
+    rows, nodes = np.arange(len(at)), at
+    visited: Keys = _keys(rows, nodes)
+    found: list[Keys] = []
+    has_loops = False
+    for hop in range(1, hops_high + 1):
+        within, reached = step(adjacency, nodes)
+        origins = rows[within]
+        keys = _keys(origins, reached)
+        loops = keys[reached == nodes[within]]
+        fresh = _minus(np.unique(keys), visited)
+        if hop >= hops_low:
+            has_loops |= bool(len(loops))
+            found += [fresh, loops]
+        if not len(fresh):
+            break
+        visited = np.sort(np.concatenate([visited, fresh]), kind="stable")
+        rows, nodes = fresh >> 32, fresh.astype(np.int32)
+    whole = np.concatenate(found) if found else np.empty(0, np.int64)
+    if has_loops or len(found) > 2:
+        whole = np.unique(whole)
+    return whole >> 32, whole.astype(np.int32)
+
+
+def _keys(rows: "npt.NDArray[np.int64]", nodes: Ordinals) -> Keys:
+    return (rows << 32) | nodes
+
+
+def _minus(keys: Keys, visited: Keys) -> Keys:
+    """Both are sorted."""
+    places = np.searchsorted(visited, keys)
+    places[places == len(visited)] = 0
+    fresh: Keys = keys[visited[places] != keys]
+    return fresh

@@ -1,0 +1,47 @@
+"""What callers say about when and where to read, as a target."""
+
+from datetime import UTC, datetime
+
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.engine.query.target import Target
+from omnigraph.errors import UsageError
+from omnigraph.ids import MAIN, CommitId, Version, parse_branch
+
+
+def target_of(
+    branch: str | None = None,
+    *,
+    snapshot: Snapshot | str | None = None,
+    commit: str | None = None,
+    version: int | None = None,
+    at: datetime | str | None = None,
+) -> Target:
+    """One way of saying when, at most. Raises UsageError, BranchNameInvalid."""
+    moments = [each for each in (snapshot, commit, version, at) if each is not None]
+    if len(moments) > 1:
+        raise UsageError("a read looks at one moment: a snapshot, a commit, a version or a time")
+    if branch is not None and (snapshot is not None or commit is not None):
+        raise UsageError("a commit says which branch it is on; name it alone")
+    name = parse_branch(branch or MAIN)
+    if isinstance(snapshot, Snapshot):
+        return Target(snapshot=snapshot)
+    named = snapshot or commit
+    if named is not None:
+        return Target(commit_id=CommitId(named))
+    return Target(
+        name,
+        version=None if version is None else Version(version),
+        at_us=None if at is None else microseconds(at),
+    )
+
+
+def microseconds(moment: datetime | str) -> int:
+    """A time as microseconds since the epoch; without a zone it is UTC. Raises UsageError."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            example = "2026-06-01T00:00:00Z"
+            raise UsageError(f"a time is written such as {example}, not '{moment}'") from None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1_000_000)

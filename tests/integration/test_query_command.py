@@ -1,0 +1,117 @@
+"""`omnigraph query`, as people and scripts meet it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.app import run
+from omnigraph.sdk import local
+from omnigraph.storage.durability import Durability
+
+SCHEMA = "node Person { name: String @key  age: I32?  big: I64?  tags: [String]? }"
+QUERIES = """
+query everyone() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }
+query older($than: I32) { match { $p: Person $p.age > $than } return { $p.name } }
+query add() { insert Person { name: "Cy" } }
+"""
+ODD = 'match { $p: Person { name: "a,\\"b\\"" } } return { $p.name, $p.tags, $p.age }'
+
+Streams = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OMNIGRAPH_PROFILE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queries.gq").write_text(QUERIES)
+    made = local.init("g", SCHEMA, durability=Durability.RELAXED)
+    made.insert("Person", [{"name": "Ada", "age": 36}, {"name": "Bo"}])
+    return "g"
+
+
+def printed(capsys: Streams, *arguments: str) -> str:
+    assert run(["query", "--store", "g", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_table_is_what_people_get(capsys: Streams) -> None:
+    out = printed(capsys, "everyone", "--query", "queries.gq")
+    assert out.splitlines() == [
+        "2 rows from branch main via everyone",
+        "p.name | p.age",
+        "-------+------",
+        "Ada    | 36",
+        "Bo     | null",
+    ]
+
+
+@pytest.mark.usefixtures("graph")
+def test_pairs_lines_and_commas(capsys: Streams) -> None:
+    asked = ("everyone", "--query", "queries.gq", "--format")
+    assert printed(capsys, *asked, "kv") == (
+        "2 rows from branch main via everyone\nrow 1\np.name: Ada\np.age: 36\n\n"
+        "row 2\np.name: Bo\np.age: null\n"
+    )
+    assert [json.loads(line) for line in printed(capsys, *asked, "jsonl").splitlines()] == [
+        {
+            "kind": "metadata",
+            "query_name": "everyone",
+            "target": {"branch": "main", "snapshot": None},
+            "row_count": 2,
+        },
+        {"p.name": "Ada", "p.age": 36},
+        {"p.name": "Bo", "p.age": None},
+    ]
+    assert printed(capsys, *asked, "csv") == "p.name,p.age\nAda,36\nBo,null\n"
+
+
+def test_a_cell_of_a_spreadsheet_is_quoted_when_it_must_be(graph: str, capsys: Streams) -> None:
+    local.open(graph).insert("Person", [{"name": 'a,"b"', "tags": ["x", "y"]}])
+    out = printed(capsys, "-e", f"query odd() {{ {ODD} }}", "--format", "csv")
+    assert out.splitlines()[1] == '"a,""b""","[""x"",""y""]",null'
+
+
+@pytest.mark.usefixtures("graph")
+def test_json_is_the_document_of_the_result(capsys: Streams) -> None:
+    out = printed(capsys, "older", "--query", "queries.gq", "--params", '{"than": 30}', "--json")
+    document = json.loads(out)
+    assert document.pop("graph_commit_id")
+    assert document == {
+        "query_name": "older",
+        "target": {"branch": "main", "snapshot": None},
+        "row_count": 1,
+        "columns": ["p.name"],
+        "rows": [{"p.name": "Ada"}],
+    }
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_mutation_is_not_run_as_a_query(capsys: Streams) -> None:
+    assert run(["query", "add", "--store", "g", "--query", "queries.gq"]) == 1
+    assert "changes the graph" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("graph")
+def test_the_old_name_still_works(capsys: Streams) -> None:
+    assert run(["read", "everyone", "--store", "g", "--query", "queries.gq"]) == 0
+    streams = capsys.readouterr()
+    assert "is now 'query'" in streams.err
+    assert streams.out.startswith("2 rows")
+
+
+def test_the_past_is_read_by_commit_version_and_time(graph: str, capsys: Streams) -> None:
+    opened = local.open(graph)
+    before = opened.commits()[0]
+    opened.insert("Person", [{"name": "Cy"}])
+    asked = ("everyone", "--query", "queries.gq")
+    assert "3 rows from branch main" in printed(capsys, *asked)
+    assert f"2 rows from snapshot {before.id}" in printed(capsys, *asked, "--snapshot", before.id)
+    version = str(before.manifest_version)
+    assert "2 rows from branch main" in printed(capsys, *asked, "--version", version)
+    assert run(["query", *asked, "--store", graph, "--at", "1999-01-01T00:00:00Z"]) == 1
+    assert "has no commit" in capsys.readouterr().err
+    assert run(["query", *asked, "--store", graph, "--at", "yesterday"]) == 2
+    assert run(["query", *asked, "--store", graph, "--branch", "main", "--snapshot", "x"]) == 2

@@ -1,0 +1,158 @@
+"""The engine answers as the interpreter, whatever the query, the graph and its physical shape."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from omnigraph.catalog.model import Catalog, EdgeType, Index, Key, NodeType, Property
+from omnigraph.compiler.explain import explain
+from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
+from omnigraph.compiler.lower import lower
+from omnigraph.compiler.passes import optimise
+from omnigraph.compiler.plan import ReadPlan
+from omnigraph.engine.query.arrays import one_chunk
+from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.reading import types_of
+from omnigraph.engine.query.run import Runner
+from omnigraph.engine.query.values import as_plain
+from omnigraph.engine.settings import Access
+from omnigraph.testing.graphs import (
+    EDGE_PROPERTIES,
+    INSTANT_MS,
+    KEY,
+    NODE_PROPERTIES,
+    catalogs,
+    dense_graph,
+    graphs,
+)
+from omnigraph.testing.interpreter import run
+from omnigraph.testing.queries import parameter_values, reads
+from omnigraph.testing.steps import format_read
+from omnigraph.testing.worlds import Shape, World, write_world
+
+EXAMPLES = int(os.environ.get("OMNIGRAPH_QUERY_EXAMPLES", "60"))
+SEEDS = range(2)
+
+PATIENT = settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
+)
+
+Table = list[tuple[Value, ...]]
+
+
+def properties(types: Mapping[str, "object"], *names: str) -> tuple[Property, ...]:
+    known = {**NODE_PROPERTIES, **EDGE_PROPERTIES}
+    return tuple(Property(name, known[name]) for name in sorted(names or types))
+
+
+CATALOG = Catalog(
+    nodes=(
+        NodeType("Ant", properties(NODE_PROPERTIES), (Index(("total",)),)),
+        NodeType("Bee", (KEY, *properties({}, "age", "text")), (Key((KEY.name,)),)),
+        NodeType("Cow", properties({}, "kind", "vec")),
+    ),
+    edges=(
+        EdgeType("Eats", "Ant", "Ant", properties(EDGE_PROPERTIES)),
+        EdgeType("Follows", "Ant", "Bee", properties({}, "note")),
+        EdgeType("Greets", "Bee", "Bee"),
+        EdgeType("Herds", "Cow", "Ant", properties({}, "since")),
+    ),
+)
+"""Every kind of property, edges that chain and edges that cannot, keys and none."""
+
+
+@pytest.fixture(scope="module", params=Shape, ids=lambda shape: shape.value)
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[World]:
+    shape: Shape = request.param
+    root = tmp_path_factory.mktemp(shape.value)
+    return [
+        write_world(root / str(seed), CATALOG, dense_graph(CATALOG, seed), shape) for seed in SEEDS
+    ]
+
+
+def answer(plan: ReadPlan, world: World, values: Mapping[str, Value], access: Access) -> Table:
+    parameters = {NOW_PARAMETER: INSTANT_MS, **values}
+    searching = world.searching(values, INSTANT_MS)
+    execution = Execution(world.view(access), parameters, Memory(1 << 28), searching)
+    table = Runner(execution).table(plan.root)
+    columns = [
+        as_plain(one_chunk(table[at]), kind).to_pylist()
+        for at, kind in enumerate(types_of(plan.root))
+    ]
+    return [tuple(map(canonical, cells)) for cells in zip(*columns, strict=True)]
+
+
+def canonical(value: object) -> Value:
+    """As the interpreter has it; floats as far as the order of a sum cannot show."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    assert value is None or isinstance(value, str | int | bool)
+    return value
+
+
+def check(query: Read, world: World, values: Mapping[str, Value], access: Access) -> None:
+    plan = lower(optimise(query, world.catalog), world.catalog)
+    assert isinstance(plan, ReadPlan)
+    note(f"{access}\n{explain(plan)}")
+    found = answer(plan, world, values, access)
+    expected = rounded(run(query, world.graph, values, INSTANT_MS))
+    if query.order:
+        assert found == expected
+    elif query.limit is None and query.offset is None:
+        assert Counter(found) == Counter(expected)
+    else:
+        whole = replace(query, limit=None, offset=None)
+        assert len(found) == len(expected)
+        assert not Counter(found) - Counter(rounded(run(whole, world.graph, values, INSTANT_MS)))
+
+
+def rounded(table: Table) -> Table:
+    return [tuple(canonical(list(c) if isinstance(c, tuple) else c) for c in row) for row in table]
+
+
+@settings(PATIENT)
+@given(st.data())
+def test_every_way_of_running_a_read_answers_as_the_interpreter(
+    worlds: list[World], data: st.DataObject
+) -> None:
+    query = data.draw(reads(CATALOG))
+    values = data.draw(parameter_values())
+    note(format_read(query))
+    world = data.draw(st.sampled_from(worlds))
+    expected = run(query, world.graph, values, INSTANT_MS)
+    assume(expected or data.draw(st.integers(0, 5)) == 0)
+    for access in Access:
+        check(query, world, values, access)
+
+
+@pytest.mark.slow
+@settings(PATIENT, max_examples=EXAMPLES // 3)
+@given(st.data())
+def test_random_graphs_answer_as_the_interpreter(data: st.DataObject) -> None:
+    catalog = data.draw(catalogs())
+    query = data.draw(reads(catalog))
+    graph = data.draw(graphs(catalog))
+    values = data.draw(parameter_values())
+    assume(run(query, graph, values, INSTANT_MS) or data.draw(st.integers(0, 5)) == 0)
+    note(format_read(query))
+    with TemporaryDirectory() as folder:
+        world = write_world(Path(folder), catalog, graph, data.draw(st.sampled_from(Shape)))
+        for access in (Access.RESIDENT, Access.INDEXED):
+            check(query, world, values, access)

@@ -83,6 +83,7 @@ CATALOGUE = frozenset(
         "recovery.record_audit",
         "recovery.orphan_discard_audit_append",
         "ensure_indices.post_stage_pre_commit_btree",
+        "ensure_indices.after_index_k",
         "ensure_indices.post_phase_b_pre_manifest_commit",
         "optimize.before_compact",
         "optimize.post_phase_b_pre_manifest_commit",

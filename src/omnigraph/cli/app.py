@@ -12,6 +12,7 @@ from omnigraph.cli.commands import (
     commit,
     explain,
     export,
+    index,
     init,
     lint,
     load,
@@ -42,6 +43,7 @@ app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
+app.command("index")(index.index)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
 app.add_typer(recovery.app, name="recovery")

@@ -29,6 +29,7 @@ from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.bulk import Bulk
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.gate import Action, Gate, let_pass
+from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices, find_substrings
 from omnigraph.engine.inspection import (
     PastRecovery,
     PendingWrite,
@@ -318,6 +319,23 @@ class Graph:
         if self._upkeep is not None:
             self._upkeep.after(order.into, merged.tables)
         return merged
+
+    def ensure_indices(
+        self,
+        branch: BranchName = MAIN,
+        *,
+        actor: str | None = None,
+        queries: Source | None = None,
+    ) -> IndicesResult:
+        """Build the indexes that are missing, as a commit of its own; none if nothing is.
+
+        `queries` are looked through for `contains`, which an index of its own serves. Raises
+        BranchNotFound, SchemaLocked, LeaseHeld, QueryInvalid.
+        """
+        self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, branch)
+        used = frozenset() if queries is None else find_substrings(queries, self.catalog)
+        return ensure_indices(self._bench, self.catalog, IndexOrder(branch, actor, used))
 
     def _ask(self, order: Order | LoadOrder) -> None:
         self._check_signer(order.actor)

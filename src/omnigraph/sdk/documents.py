@@ -10,6 +10,7 @@ from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
 from omnigraph.engine.export import ExportResult
+from omnigraph.engine.indexes import IndexReport, IndexState, IndicesResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.conflicts import conflict_document
@@ -180,3 +181,26 @@ def recovery_document(recovery: PastRecovery) -> JsonObject:
         "per_table_outcomes": json.loads(recovery.outcomes_json),
         "created_at": recovery.created_at_us,
     }
+
+
+def indices_document(result: IndicesResult) -> JsonObject:
+    return {
+        "branch": result.branch,
+        "built": [_index(each) for each in result.of(IndexState.BUILT)],
+        "pending": [_index(each) for each in result.of(IndexState.PENDING)],
+        "already_covered": [_index(each) for each in result.of(IndexState.COVERED)],
+        "commits": [each.id for each in result.commits],
+        "actor_id": result.actor,
+    }
+
+
+def _index(report: IndexReport) -> JsonObject:
+    kind, name = split_table_key(report.table)
+    document: JsonObject = {
+        "table_key": report.table,
+        "entity_kind": kind,
+        "type_name": name,
+        "column": report.column,
+        "index": report.kind,
+    }
+    return document if report.reason is None else {**document, "reason": report.reason}

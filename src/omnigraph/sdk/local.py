@@ -16,6 +16,7 @@ from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
+from omnigraph.engine.indexes import IndicesResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.merge.run import MergeResult
@@ -383,6 +384,29 @@ class LocalGraph:
 
         shown = self.snapshot(branch, commit=commit, version=version)
         return open_dataframe(self._graph, shown, type_name, spark=spark, columns=columns)
+
+    # indexes
+
+    def ensure_indices(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        queries: str | Path | None = None,
+    ) -> IndicesResult:
+        """Build the indexes that are missing, as commits of their own; nothing if none is.
+
+        `queries` is the text or the path of a query file: properties it looks for pieces of words
+        in (`contains`) are indexed for that too, from then on. What cannot be built yet, such as
+        an index over vectors that are all null, is reported as pending.
+
+        Raises BranchNotFound, SchemaLocked, LeaseHeld, QueryInvalid, OpenedReadOnly.
+        """
+        source = None
+        if queries is not None:
+            text, called = _read_text(queries, "<queries>")
+            source = Source(called, text)
+        return self._graph.ensure_indices(parse_branch(branch), actor=actor, queries=source)
 
     # commits
 

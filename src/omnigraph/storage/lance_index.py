@@ -3,13 +3,14 @@
 An index is a set of segments under one name, each covering some fragments. New fragments get a
 segment of their own, which costs what they weigh and not what the table weighs. A full-text
 segment must be finalised even when it is the only one: committed raw, it answers every query with
-a missing file.
+a missing file. A column may have several indexes, of different kinds and names.
 """
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from lance import LanceDataset, LanceOperation
 from lance.bitmap import Bitmap
@@ -31,6 +32,13 @@ from omnigraph.storage.tables import (
     Staged,
     StagedCompaction,
 )
+
+FRAGMENTS_PER_SEGMENT: Final = 32
+"""How many fragments are indexed at a time, as long as that makes few segments."""
+
+SEGMENTS_PER_BUILD_MAX: Final = 8
+
+_OVER_VECTORS: Final = (IndexKind.IVF_FLAT, IndexKind.IVF_PQ)
 
 
 def inspect(handle: LanceHandle) -> Anatomy:
@@ -85,8 +93,8 @@ def stage_indices(
         for spec in specs:
             segments = _find_segments(dataset, spec)
             fragment_ids, superseded = _plan(dataset, spec, segments, scope)
-            if fragment_ids:
-                built.append(_build(dataset, spec, fragment_ids))
+            if _has_values(dataset, spec, fragment_ids):
+                built += _build(dataset, spec, fragment_ids)
                 replaced += superseded
     if not built:
         return None
@@ -109,6 +117,10 @@ def _plan(
     everything = sorted(each.fragment_id for each in dataset.get_fragments())
     covered = {number for segment in segments for number in segment.fragment_ids}
     missing = [number for number in everything if number not in covered]
+    if any(
+        each.name == spec.name and not spec.is_built_by(each) for each in _find_indices(dataset)
+    ):
+        return everything, segments  # an index of another kind, from before the column changed
     match scope:
         case IndexScope.REBUILD:
             return everything, segments
@@ -142,19 +154,41 @@ def _revives_old_text(
     return moved.count_rows() > 0
 
 
-def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> LanceIndex:
-    parameters: dict[str, Any] = dict(spec.parameters)
-    segment = dataset.create_index_uncommitted(
-        spec.column,
-        spec.kind.value,
-        name=spec.name,
-        fragment_ids=fragment_ids,
-        replace=True,
-        **parameters,
+def _has_values(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> bool:
+    """Is there anything to index? Only an index over vectors cannot be made of nulls."""
+    if spec.kind not in _OVER_VECTORS or not fragment_ids:
+        return bool(fragment_ids)
+    wanted = set(fragment_ids)
+    present = dataset.scanner(
+        columns=[],
+        filter=f"`{spec.column}` IS NOT NULL",
+        fragments=[each for each in dataset.get_fragments() if each.fragment_id in wanted],
+        with_row_id=True,
+        limit=1,
     )
+    return len(present.to_table()) > 0
+
+
+def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> list[LanceIndex]:
+    """The segments of a large table are built one after the other, so that none is large."""
+    step = len(fragment_ids)
+    if spec.kind not in _OVER_VECTORS:
+        step = max(FRAGMENTS_PER_SEGMENT, math.ceil(step / SEGMENTS_PER_BUILD_MAX))
+    parameters: dict[str, Any] = dict(spec.parameters)
+    segments = [
+        dataset.create_index_uncommitted(
+            spec.column,
+            spec.kind.value,
+            name=spec.name,
+            fragment_ids=fragment_ids[start : start + step],
+            replace=True,
+            **parameters,
+        )
+        for start in range(0, len(fragment_ids), step)
+    ]
     if spec.kind is IndexKind.INVERTED:
-        return dataset.merge_existing_index_segments([segment])
-    return segment
+        return [dataset.merge_existing_index_segments(segments)]
+    return segments
 
 
 def _find_segments(dataset: LanceDataset, spec: IndexSpec) -> list[LanceIndex]:

@@ -263,6 +263,7 @@ class Pieces:
 class IndexKind(Enum):
     BTREE = "BTREE"
     INVERTED = "INVERTED"
+    NGRAM = "NGRAM"
     IVF_FLAT = "IVF_FLAT"
     IVF_PQ = "IVF_PQ"
 
@@ -272,10 +273,16 @@ class IndexSpec:
     column: str
     kind: IndexKind
     parameters: Mapping[str, int | str | bool] = field(default_factory=dict)
+    is_second: bool = False
+    """Stands beside another index of the column, under a name of its own."""
 
     @property
     def name(self) -> str:
-        return f"{self.column}_idx"
+        kind = f"_{self.kind.value.lower()}" if self.is_second else ""
+        return f"{self.column}{kind}_idx"
+
+    def is_built_by(self, index: Index) -> bool:
+        return index.name == self.name and index.kind.upper() == self.kind.value
 
 
 class IndexScope(Enum):

@@ -138,6 +138,7 @@ class Scene(StrEnum):
     FIRST_WRITE = "two tables are written on a branch that owns neither"
     DELETE = "a node is deleted, with its edges of two types"
     DELETE_LONER = "a node without edges is deleted"
+    INDEX = "every table is indexed"
     UPKEEP = "a table of many fragments is tidied up"
     FORWARD = "a write that moved all its tables is finished"
     BACK = "a write that moved two of its three tables is undone"
@@ -336,7 +337,13 @@ _UPKEEP: Final = (
         "compacted, not indexed",
     ),
     Failpoint(
-        "ensure_indices.post_stage_pre_commit_btree", Scene.UPKEEP, At(COMMIT), "index files exist"
+        "ensure_indices.post_stage_pre_commit_btree", Scene.INDEX, At(COMMIT), "index files exist"
+    ),
+    Failpoint(
+        "ensure_indices.after_index_2",
+        Scene.INDEX,
+        At(COMMIT, 2, When.AFTER),
+        "some tables are indexed",
     ),
     Failpoint(
         "mutation.after_index_build_pre_publish",
@@ -350,7 +357,7 @@ _UPKEEP: Final = (
     Failpoint("recovery.sidecar_confirm", Scene.UPKEEP, At(PUT, 2), "saying how far it got"),
     Failpoint("optimize.post_phase_b_pre_manifest_commit", Scene.UPKEEP, At(PUBLISH), "confirmed"),
     Failpoint(
-        "ensure_indices.post_phase_b_pre_manifest_commit", Scene.UPKEEP, At(SWAP), "about to swap"
+        "ensure_indices.post_phase_b_pre_manifest_commit", Scene.INDEX, At(SWAP), "about to swap"
     ),
 )
 

@@ -57,6 +57,8 @@ def act(scene: Scene, graph: BreakableGraph) -> object:
             return graph.ask(LONER)
         case Scene.UPKEEP:
             return graph.tidy(PERSON)
+        case Scene.INDEX:
+            return graph.ensure_indices()
         case Scene.FORWARD | Scene.BACK | Scene.DISCARD:
             return heal(graph.bench)
         case Scene.CREATE_BRANCH:

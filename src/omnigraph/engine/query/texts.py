@@ -102,7 +102,11 @@ class Texts:
 
     def count(self, fragments: Iterable[Fragment]) -> Mapping[str, Totals]:
         """The totals of fragments, by identity; read, if need be."""
-        return {key: each.totals for key, each in self._read(tuple(fragments)).items()}
+        counted: dict[str, Totals] = {}
+        for fragment in fragments:
+            # One at a time: together they may be more than fits in memory.
+            counted.update({key: each.totals for key, each in self._read((fragment,)).items()})
+        return counted
 
     # how they are found
 

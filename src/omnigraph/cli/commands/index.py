@@ -1,0 +1,51 @@
+"""`omnigraph index`: build the indexes a graph wants."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_target
+
+if TYPE_CHECKING:
+    from omnigraph.engine.indexes import IndexReport
+
+
+def index(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    uri_option: Annotated[
+        str | None, typer.Option("--uri", help="The graph, as an option.")
+    ] = None,
+    branch: Annotated[str, typer.Option(help="The branch whose tables to index.")] = "main",
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="A .gq file: what it searches with `contains` is indexed for that."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Build the indexes that are missing or do not know all rows yet.
+
+    What cannot be built yet, such as an index over vectors where there are none, is reported as
+    pending. Nothing is committed if there is nothing to build.
+    """
+    from omnigraph.sdk.documents import indices_document
+
+    graph = open_graph(uri or uri_option, context.obj)
+    print_target("index", graph.uri, context.obj)
+    result = graph.ensure_indices(branch, actor=find_actor(context.obj), queries=queries)
+    if as_json:
+        print_json(indices_document(result))
+        return
+    for each in result.indexes:
+        print_line(_line(each))
+    if not result.commits:
+        print_line("nothing to build")
+
+
+def _line(report: "IndexReport") -> str:
+    reason = "" if report.reason is None else f" ({report.reason})"
+    return f"{report.state}: {report.table} {report.column} {report.kind}{reason}"

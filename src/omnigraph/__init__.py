@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["Durability", "LocalGraph", "OmnigraphError", "init", "open"]
+__all__ = ["Durability", "LocalGraph", "OmnigraphError", "Input", "init", "open"]
 
 if TYPE_CHECKING:
+    from omnigraph.engine.inputs import Input
     from omnigraph.errors import OmnigraphError
     from omnigraph.sdk.local import LocalGraph, init, open
     from omnigraph.storage.durability import Durability
@@ -19,6 +20,7 @@ _HOMES = {
     "Durability": "omnigraph.storage.durability",
     "LocalGraph": "omnigraph.sdk.local",
     "OmnigraphError": "omnigraph.errors",
+    "Input": "omnigraph.engine.inputs",
     "init": "omnigraph.sdk.local",
     "open": "omnigraph.sdk.local",
 }

@@ -387,7 +387,7 @@ def test_a_task_that_was_killed_is_tried_again_and_leaves_only_files_nobody_name
         mortal = DiesOnce(work, str(marker)) if isinstance(work, Ingest) else work
         return run_tasks(spark, mortal, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.load.run_tasks", run_mortal)
+    monkeypatch.setattr("omnigraph.pipeline.reading.run_tasks", run_mortal)
     large.put(APPEND, *[person(f"p{number}") for number in range(10)])
     assert marker.exists()
     assert len(large.tables()["Person"]) == 10
@@ -406,7 +406,7 @@ def test_a_job_that_dies_for_good_is_one_line_and_changes_nothing(
         del work
         return run_tasks(spark, fill_the_disk, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.load.run_tasks", run_broken)
+    monkeypatch.setattr("omnigraph.pipeline.reading.run_tasks", run_broken)
     before = large.graph.snapshot()
     with pytest.raises(JobFailed, match="reading the input failed: ValueError: the disk is full"):
         large.put(APPEND, person("ada"))

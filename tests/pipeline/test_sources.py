@@ -11,29 +11,45 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.catalog.model import Catalog
+from omnigraph.engine.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.pipeline.parse import split_lines
+from omnigraph.pipeline.planning import RecordFile, Survey
 from omnigraph.pipeline.sources import (
+    SPLIT_BYTES,
     LineNumbers,
-    Plan,
+    Split,
     count_lines,
-    find_files,
+    cut_records,
     ordinal_of,
-    plan_splits,
     read_blocks,
 )
+from omnigraph.storage.inputs import InputFile, find_inputs
 
 LINES = st.lists(st.binary(max_size=12).map(lambda each: each.replace(b"\n", b"")), max_size=12)
 
 
-def numbered(plan: Plan, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+def splits_of(*paths: Path, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    splits: list[Split] = []
+    for path in paths:
+        file = InputFile(str(path), path.name, path.stat().st_size)
+        splits += cut_records(file, len(splits), split_bytes)
+    return splits
+
+
+def numbered(splits: list[Split], block_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Every line with its ordinal, as workers read them."""
-    for split in plan.splits:
+    for split in splits:
         line = 0
-        for block in read_blocks(split, block_bytes):
+        for block in read_blocks(split, {}, block_bytes):
             for each in split_lines(block):
-                yield ordinal_of(split, line), each
+                yield ordinal_of(split.number, line), each
                 line += 1
+
+
+def count_all(splits: list[Split], block_bytes: int = 100) -> list[int]:
+    return [sum(map(count_lines, read_blocks(each, {}, block_bytes))) for each in splits]
 
 
 @settings(max_examples=200, deadline=None)
@@ -48,23 +64,19 @@ def test_any_cut_gives_the_same_lines_with_the_same_numbers(
     path = tmp_path_factory.mktemp("cut") / "a.jsonl"
     text = b"\n".join(lines) + (b"\n" if ends else b"")
     path.write_bytes(text)
-    plan = plan_splits([(str(path), "a")], split_bytes)
-    counts = [sum(map(count_lines, read_blocks(each, block_bytes))) for each in plan.splits]
-    numbers = LineNumbers(plan.splits, counts)
-    found = [(numbers.place_of(at).line, line) for at, line in numbered(plan, block_bytes)]
+    splits = splits_of(path, split_bytes=split_bytes)
+    numbers = LineNumbers(splits, count_all(splits, block_bytes))
+    found = [(numbers.place_of(at).line, line) for at, line in numbered(splits, block_bytes)]
     assert found == list(enumerate(split_lines(text), start=1)) if text else found == []
 
 
 def test_lines_are_counted_from_one_in_every_file(tmp_path: Path) -> None:
-    files = []
-    for name in ("a", "b"):
-        path = tmp_path / f"{name}.jsonl"
+    paths = [tmp_path / name for name in ("a", "b")]
+    for path in paths:
         path.write_bytes(b"1\n22\n333\n")
-        files.append((str(path), name))
-    plan = plan_splits(files, 4)
-    counts = [sum(map(count_lines, read_blocks(each))) for each in plan.splits]
-    numbers = LineNumbers(plan.splits, counts)
-    shown = [str(numbers.place_of(at)) for at, _ in numbered(plan, 100)]
+    splits = splits_of(*paths, split_bytes=4)
+    numbers = LineNumbers(splits, count_all(splits))
+    shown = [str(numbers.place_of(at)) for at, _ in numbered(splits, 100)]
     assert shown == ["a:1", "a:2", "a:3", "b:1", "b:2", "b:3"]
 
 
@@ -77,41 +89,41 @@ def test_a_compressed_file_is_one_split_with_the_same_lines(tmp_path: Path, suff
     else:
         with pa.CompressedOutputStream(str(path), "zstd") as stream:
             stream.write(text)
-    plan = plan_splits([(str(path), "a")], 10)
-    assert len(plan.splits) == 1
-    assert b"".join(read_blocks(plan.splits[0], 64)) == text
+    (split,) = splits_of(path, split_bytes=10)
+    assert b"".join(read_blocks(split, {}, 64)) == text
 
 
 def test_a_damaged_compressed_file_is_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(b"this is not gzip")
-    (split,) = plan_splits([(str(path), "a.gz")]).splits
-    with pytest.raises(FileUnreadable, match=r"cannot read a\.gz"):
-        list(read_blocks(split))
+    (split,) = splits_of(path)
+    with pytest.raises(FileUnreadable, match=r"cannot read a\.jsonl\.gz"):
+        list(read_blocks(split, {}))
 
 
 def test_folders_and_patterns_stand_for_their_files_by_name(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl", "deep/c.jsonl", "_SUCCESS", ".a.crc"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
-    found = [Path(shown).name for _, shown in find_files([str(tmp_path)], tmp_path)]
+    found = [Path(each.shown).name for each in find_inputs(str(tmp_path), {})]
     assert found == ["a.jsonl", "b.jsonl", "c.jsonl"]
-    found = [Path(shown).name for _, shown in find_files([f"{tmp_path}/*.jsonl"], tmp_path)]
+    found = [Path(each.shown).name for each in find_inputs(f"{tmp_path}/*.jsonl", {})]
     assert found == ["a.jsonl", "b.jsonl"]
 
 
 @pytest.mark.parametrize("source", ["nowhere.jsonl", "*.nothing"])
 def test_a_source_without_files_is_told(tmp_path: Path, source: str) -> None:
     with pytest.raises(FileUnreadable, match="no such file"):
-        find_files([str(tmp_path / source)], tmp_path)
+        find_inputs(str(tmp_path / source), {})
 
 
 def test_no_source_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        find_files([], tmp_path)
+        Survey(Catalog(), {}, tmp_path).look([])
 
 
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
-    ((path, shown),) = find_files(["-"], tmp_path)
-    assert (Path(path).read_bytes(), shown) == (b"{}\n", "<stdin>")
+    (item,) = Survey(Catalog(), {}, tmp_path).look([Input("-")])
+    assert isinstance(item, RecordFile)
+    assert (Path(item.file.path).read_bytes(), item.file.shown) == (b"{}\n", "<stdin>")

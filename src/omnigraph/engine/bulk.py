@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest import Pin
+from omnigraph.engine.inputs import Input
 from omnigraph.engine.violations import Violation
 from omnigraph.ids import BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage.durability import Durability
@@ -71,8 +72,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    sources: Sequence[str]
-    """Files, folders and patterns; `-` is standard input."""
+    sources: Sequence[Input | str]
+    """A text names files of records; `-` is standard input."""
     mode: LoadMode
     branch: BranchName
     operation_id: OperationId
@@ -92,7 +93,7 @@ class Fault:
     """One thing that is wrong with the input. Without a place it is about what was there before."""
 
     kind: str
-    """A `ViolationKind`, or `record` for a line that could not be read at all."""
+    """A `ViolationKind`; `record` for a line that could not be read at all; or `column`."""
     message: str
     file: str | None = None
     line: int | None = None
@@ -102,10 +103,15 @@ class Fault:
     value: object = None
 
     def render(self) -> str:
-        return self.message if self.file is None else f"{self.file}:{self.line}: {self.message}"
+        if self.file is None:
+            return self.message
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}"
 
 
 RECORD: Final = "record"
+COLUMN: Final = "column"
+"""Of a fault: a column of a table does not fit, whatever is in it."""
 
 
 def fault_of(violation: Violation, *, file: str | None = None, line: int | None = None) -> Fault:

@@ -38,6 +38,7 @@ from omnigraph.engine.bulk import (
 )
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.incoming import Incoming, judge
+from omnigraph.engine.inputs import Input
 from omnigraph.engine.mutate import check_unmoved, is_tidied
 from omnigraph.engine.once import Once, find_done
 from omnigraph.engine.settings import Settings
@@ -52,7 +53,7 @@ logger = logging.getLogger(__name__)
 class LoadOrder:
     """What to load, how, and where to."""
 
-    sources: Sequence[str]
+    sources: Sequence[Input | str]
     mode: LoadMode
     branch: BranchName = MAIN
     actor: str | None = None

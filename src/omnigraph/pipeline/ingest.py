@@ -8,10 +8,11 @@
    that an answer names are ever read.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import pyarrow as pa
 
@@ -20,8 +21,19 @@ from omnigraph.effects import REAL
 from omnigraph.engine.bulk import Fault, LoadMode, Placement, Target
 from omnigraph.engine.committed import Type
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.delimited import read_cells
+from omnigraph.pipeline.parquet import read_row_groups
 from omnigraph.pipeline.parse import Parsed, parse_block
-from omnigraph.pipeline.sources import Split, count_lines, ordinal_of, read_blocks
+from omnigraph.pipeline.sources import (
+    Cells,
+    Partition,
+    Records,
+    RowGroups,
+    Split,
+    count_lines,
+    ordinal_of,
+    read_blocks,
+)
 from omnigraph.pipeline.stage import Aside, InPlace, KeyFile, Sink, Storage
 
 _VALUE_CHARACTERS_MAX: Final = 1_000
@@ -43,12 +55,30 @@ class Ingest:
 
     def __call__(self, number: int) -> dict[str, Any]:
         split = self.splits[number]
+        return self.absorb(split.number, self._read(split))
+
+    def _read(self, split: Split) -> Iterator[tuple[Parsed, int]]:
+        """What a split holds, some at a time, and how many lines that was."""
+        match split.content:
+            case Records():
+                for block in read_blocks(split, self.storage.options):
+                    yield parse_block(self.catalog, block), count_lines(block)
+            case Cells():
+                yield from read_cells(split, self.storage.options)
+            case RowGroups():
+                yield from read_row_groups(split, self.storage.options)
+            case Partition():
+                raise AssertionError("Spark reads its data frames itself")
+            case _:
+                assert_never(split.content)
+
+    def absorb(self, split: int, pieces: Iterable[tuple[Parsed, int]]) -> dict[str, Any]:
+        """Write what was read of one split, and say what came of it."""
         report = Report(self.errors_max)
         sinks: dict[TableKey, Sink] = {}
-        for block in read_blocks(split):
+        for parsed, line_count in pieces:
             first = report.line_count
-            parsed = parse_block(self.catalog, block)
-            report.add(parsed, count_lines(block))
+            report.add(parsed, line_count)
             for type_, rows, lines in parsed.tables:
                 sink = sinks.get(type_.table_key)
                 if sink is None:
@@ -59,8 +89,8 @@ class Ingest:
             report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
         return report.document()
 
-    def _sink(self, type_: Type, split: Split) -> "Sink":
-        stem = f"{type_.table_key.replace(':', '-')}-{split.number:06}-{REAL.new_id()}"
+    def _sink(self, type_: Type, split: int) -> Sink:
+        stem = f"{type_.table_key.replace(':', '-')}-{split:06}-{REAL.new_id()}"
         folder = Path(self.scratch)
         target = self.targets[type_.table_key]
         aside = self.is_small or target.placement is Placement.ASIDE
@@ -104,6 +134,11 @@ class Report:
 def _brief(fault: Fault) -> Fault:
     """A fault may be about a vector or a book; where it is found they need not be repeated."""
     shown = repr(fault.value)
-    if len(shown) <= _VALUE_CHARACTERS_MAX:
-        return fault
-    return replace(fault, value=f"{shown[:_VALUE_CHARACTERS_MAX]}…")
+    if len(shown) > _VALUE_CHARACTERS_MAX:
+        return replace(fault, value=f"{shown[:_VALUE_CHARACTERS_MAX]}…")
+    try:
+        json.dumps(fault.value, allow_nan=False)
+    except (TypeError, ValueError):
+        # Tables hold what JSON has no word for, such as bytes and numbers that are none.
+        return replace(fault, value=shown)
+    return fault

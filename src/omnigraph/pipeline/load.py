@@ -23,6 +23,7 @@ from omnigraph.engine.bulk import (
     Verdict,
     type_of,
 )
+from omnigraph.engine.inputs import as_input
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks import find_verdict
@@ -31,15 +32,10 @@ from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
+from omnigraph.pipeline.planning import Survey, check_tables, cut
+from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.session import SCRATCH, SparkSettings, find_session, read_settings
-from omnigraph.pipeline.sources import (
-    SPLIT_BYTES,
-    LineNumbers,
-    Split,
-    find_files,
-    ordinal_of,
-    plan_splits,
-)
+from omnigraph.pipeline.sources import SPLIT_BYTES, LineNumbers, Split, ordinal_of
 from omnigraph.pipeline.stage import AsideFile, Storage, aside_schema
 from omnigraph.storage.layout import STAGING
 from omnigraph.storage.tables import Pieces, Receipt, TableRef
@@ -67,11 +63,15 @@ class SparkBulk:
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
         with self._scratch(job) as scratch:
-            files = find_files(job.sources, scratch)
-            plan = plan_splits(files, self.split_bytes)
-            is_small = plan.size_bytes < self.small_bytes
+            survey = Survey(job.catalog, job.storage_options, scratch)
+            items = survey.look([as_input(each) for each in job.sources])
+            check_tables(items, job.errors_max)
+            spark = session_of(items) or find_session(self.settings)
+            check_shared(spark, scratch)
+            plan = cut(items, QuotesOnSpark(spark, job.storage_options), self.split_bytes)
+            is_small = plan.is_small(self.small_bytes)
             work = Ingest(
-                splits=plan.splits,
+                splits=tuple(plan.splits),
                 catalog=job.catalog,
                 mode=job.mode,
                 targets=job.targets,
@@ -80,18 +80,9 @@ class SparkBulk:
                 errors_max=job.errors_max,
                 is_small=is_small,
             )
-            answers: list[dict[str, Any]] = []
-            spark = find_session(self.settings)
-            check_shared(spark, scratch)
-            if plan.splits:
-                answers = run_tasks(
-                    spark,
-                    work,
-                    len(plan.splits),
-                    job="reading the input",
-                    concurrency=1 if is_small else self.settings.concurrency,
-                )
-            yield SparkIngested(self, job, work, answers, spark)
+            concurrency = 1 if is_small else self.settings.concurrency
+            splits, answers = read_input(spark, work, plan.frames, concurrency)
+            yield SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
 
     @contextmanager
     def _scratch(self, job: LoadJob) -> Iterator[Path]:
@@ -175,7 +166,7 @@ class SparkIngested:
         listed: list[Fault] = []
         for split, answer in zip(splits, self._answers, strict=True):
             for line, document in answer["faults"]:
-                place = self.place_of(ordinal_of(split, line))
+                place = self.place_of(ordinal_of(split.number, line))
                 fault = Fault(**{**document, "ids": tuple(document["ids"])})
                 listed.append(replace(fault, file=place.file, line=place.line))
         count = sum(each["fault_count"] for each in self._answers)
@@ -249,6 +240,10 @@ class SparkIngested:
         ]
 
     def _aside_schema(self, key: TableKey) -> pa.Schema:
+        """As this process reads it: where Lance is at hand, a blob is a type of its own."""
+        for file in self._aside(key):
+            with pa.ipc.open_file(file.path) as opened:
+                return opened.schema
         return aside_schema(type_of(self._job.catalog, key))
 
     # what spans rows

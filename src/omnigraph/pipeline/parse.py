@@ -39,6 +39,11 @@ class Parsed:
         self.tables.append((type_, rows, lines))
         self.given_ids[type_.table_key] = self.given_ids.get(type_.table_key, 0) + given_ids
 
+    def move_lines(self, by: int) -> None:
+        """Count from an earlier line."""
+        self.tables = [(type_, rows, lines + by) for type_, rows, lines in self.tables]
+        self.faults = [(line + by, fault) for line, fault in self.faults]
+
 
 def split_lines(block: bytes) -> list[bytes]:
     lines = block.split(b"\n")

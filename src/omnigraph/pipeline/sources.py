@@ -3,27 +3,27 @@
 A split of plain text is a range of bytes. It owns the lines that begin in it: a reader skips to the
 first of them and reads the last one to its end, wherever that is. So every line belongs to exactly
 one split, whatever the lines look like. A compressed file is one split, because nobody can start in
-the middle of it.
+the middle of it. `delimited` and `parquet` say how tables are cut.
 
 Splits are numbered in the order of the input, and an ordinal is the number of a split and the
 number of a line in it. Which line of the file that is can be told once every split before it has
 counted its lines; nobody reads anything twice for it.
 """
 
-import glob
-import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Final, Literal
+from typing import BinaryIO, Final, Literal
 
 import pyarrow as pa
 
 from omnigraph.engine.bulk import RecordPlace
-from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.pipeline.feeds import Feed
+from omnigraph.storage.inputs import InputFile, open_input, reading
 
 SPLIT_BYTES: Final = 16 * 2**20
 """What a task reads: enough to be worth a task, little enough to hold several times over."""
@@ -31,16 +31,53 @@ SPLIT_BYTES: Final = 16 * 2**20
 BLOCK_BYTES: Final = 8 * 2**20
 """What is parsed at once."""
 
-STDIN: Final = "-"
 SPOOLED: Final = "<stdin>"
 
 Codec = Literal["gzip", "zstd"]
 
-_CODECS: Final[dict[str, Codec]] = {".gz": "gzip", ".zst": "zstd"}
-_INFLATION: Final = 10
+CODECS: Final[Mapping[str, Codec]] = {".gz": "gzip", ".zst": "zstd"}
+INFLATION: Final = 10
 """How much larger than their files compressed records are taken to be."""
 
-_LINES_PER_SPLIT_BITS: Final = 40
+_LINES_PER_SPLIT_BITS: Final = 36
+
+PARTITIONS_MAX: Final = 2**18
+"""How many splits a data frame may turn out to have; so many numbers are kept for it."""
+
+
+# ── splits ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Lines that are records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Lines of cells, the first line of the file being their names."""
+
+    feed: Feed
+    header: tuple[str, ...]
+    delimiter: str
+    null: str
+    is_inside: bool = False
+    """The split begins between two quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Row groups of a Parquet file; the split is a range of their numbers."""
+
+    feed: Feed
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition of a data frame, which Spark has cut."""
+
+
+Content = Records | Cells | RowGroups | Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,112 +90,71 @@ class Split:
     """What people call the file."""
     start: int
     end: int | None
+    content: Content = Records()
 
     @property
     def codec(self) -> Codec | None:
-        return _CODECS.get(Path(self.path).suffix)
+        return codec_of(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    splits: tuple[Split, ...]
-    size_bytes: int
-    """Of the records, as far as one can tell."""
+def codec_of(path: str) -> Codec | None:
+    return CODECS.get(Path(path).suffix)
 
 
-def ordinal_of(split: Split, line: int) -> int:
+def ordinal_of(split: int, line: int) -> int:
     """Where a line is in all the input; `line` counts from 0 in its split."""
-    return (split.number << _LINES_PER_SPLIT_BITS) | line
+    return (split << _LINES_PER_SPLIT_BITS) | line
 
 
-def plan_splits(files: Sequence[tuple[str, str]], split_bytes: int = SPLIT_BYTES) -> Plan:
-    """Cut files, given by path and by name for people. Raises FileUnreadable."""
-    splits: list[Split] = []
-    size_bytes = 0
-    for path, shown in files:
-        size = _size_of(path, shown)
-        if Path(path).suffix in _CODECS:
-            splits.append(Split(len(splits), path, shown, 0, None))
-            size_bytes += size * _INFLATION
-            continue
-        bounds = [*range(0, size, split_bytes), size]
-        for start, end in pairwise(bounds):
-            splits.append(Split(len(splits), path, shown, start, end))
-        size_bytes += size
-    return Plan(tuple(splits), size_bytes)
+def cut_records(file: InputFile, first: int, split_bytes: int = SPLIT_BYTES) -> list[Split]:
+    """The splits of a file of records, numbered from `first`."""
+    if codec_of(file.path) is not None:
+        return [Split(first, file.path, file.shown, 0, None)]
+    return [
+        Split(first + number, file.path, file.shown, start, end)
+        for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
+    ]
 
 
-def _size_of(path: str, shown: str) -> int:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - to find out whether we may
-            return os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise FileUnreadable(shown, reason=error.strerror or str(error)) from error
+def cut_bytes(size: int, split_bytes: int) -> list[tuple[int, int]]:
+    return list(pairwise([*range(0, size, split_bytes), size]))
 
 
-# ── finding files ────────────────────────────────────────────────────────────────────────────────
-
-
-def find_files(sources: Sequence[str], spool: Path) -> list[tuple[str, str]]:
-    """Every file that is meant, in order: path, and name for people.
-
-    A folder stands for the files in it and a pattern for those that match, by name. Standard input
-    is written to `spool`, because a worker cannot read it. Raises FileUnreadable, UsageError.
-    """
-    files: list[tuple[str, str]] = []
-    for source in sources:
-        if source == STDIN:
-            files.append((_spool(spool), SPOOLED))
-            continue
-        found = _find(source.removeprefix("file://"))
-        if not found:
-            raise FileUnreadable(source, reason="no such file, or no file matches")
-        files += [(str(Path(each).resolve()), each) for each in found]
-    if not files:
-        raise UsageError("there is nothing to load: name a file")
-    return files
-
-
-def _find(source: str) -> list[str]:
-    path = Path(source)
-    if path.is_file():
-        return [source]
-    if path.is_dir():
-        inside = (each for each in path.rglob("*") if each.is_file())
-        return sorted(str(each) for each in inside if not _is_hidden(each.relative_to(path)))
-    matches = glob.glob(source, recursive=True)  # noqa: PTH207 - the pattern may be absolute
-    return sorted(each for each in matches if Path(each).is_file())
-
-
-def _is_hidden(path: Path) -> bool:
-    """Other programs leave markers such as `_SUCCESS` and `.crc` files beside their output."""
-    return any(part.startswith((".", "_")) for part in path.parts)
-
-
-def _spool(folder: Path) -> str:
+def spool(folder: Path) -> InputFile:
+    """Standard input as a file, because a worker cannot read it."""
     target = folder / "stdin.jsonl"
     with target.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, BLOCK_BYTES)
-    return str(target)
+    return InputFile(str(target), SPOOLED, target.stat().st_size)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_blocks(split: Split, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+def read_blocks(
+    split: Split, options: Mapping[str, str], block_bytes: int = BLOCK_BYTES
+) -> Iterator[bytes]:
     """The lines a split owns, some whole lines at a time. Raises FileUnreadable."""
-    try:
+    with open_plain(split.path, split.shown, options) as stream:
         if split.codec is not None:
-            with pa.input_stream(split.path, compression=split.codec) as stream:
-                yield from _whole_lines(stream, block_bytes)
+            yield from _whole_lines(stream, block_bytes)
         else:
-            with open(split.path, "rb") as file:  # noqa: PTH123 - a seekable stream of bytes
-                yield from _read_range(file, split, block_bytes)
-    except OSError as error:
-        raise FileUnreadable(split.shown, reason=error.strerror or str(error)) from error
+            yield from _read_range(stream, split, block_bytes)
 
 
-def _read_range(file: IO[bytes], split: Split, block_bytes: int) -> Iterator[bytes]:
+@contextmanager
+def open_plain(path: str, shown: str, options: Mapping[str, str]) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if it is compressed. Raises FileUnreadable."""
+    codec = codec_of(path)
+    with open_input(path, shown, options) as file:
+        if codec is None:
+            yield file
+            return
+        with reading(shown), pa.CompressedInputStream(file, codec) as stream:  # type: ignore[arg-type] # any stream of bytes
+            yield stream  # type: ignore[misc] # it reads like one
+
+
+def _read_range(file: BinaryIO, split: Split, block_bytes: int) -> Iterator[bytes]:
     assert split.end is not None
     if split.start > 0:
         # The line that the byte before us belongs to is not ours, unless it ends right there.
@@ -172,7 +168,7 @@ def _read_range(file: IO[bytes], split: Split, block_bytes: int) -> Iterator[byt
         yield block if block.endswith(b"\n") else block + file.readline()
 
 
-def _whole_lines(stream: "pa.NativeFile", block_bytes: int) -> Iterator[bytes]:
+def _whole_lines(stream: BinaryIO, block_bytes: int) -> Iterator[bytes]:
     carried = b""
     while chunk := stream.read(block_bytes):
         head, newline, tail = chunk.rpartition(b"\n")
@@ -196,12 +192,12 @@ class LineNumbers:
     """Which line of which file an ordinal means, once all lines are counted."""
 
     def __init__(self, splits: Sequence[Split], line_counts: Sequence[int]) -> None:
-        self._splits = splits
-        self._first: list[int] = []
+        self._splits = {split.number: split for split in splits}
+        self._first: dict[int, int] = {}
         before, path = 0, None
         for split, count in zip(splits, line_counts, strict=True):
             before = before if split.path == path and split.start > 0 else 0
-            self._first.append(before)
+            self._first[split.number] = before
             before, path = before + count, split.path
 
     def place_of(self, ordinal: int) -> RecordPlace:

@@ -17,6 +17,7 @@ from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.indexes import IndicesResult
+from omnigraph.engine.inputs import Input, find_inputs_in
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.merge.run import MergeResult
@@ -263,35 +264,45 @@ class LocalGraph:
 
     def load(
         self,
-        source: str | Path | Sequence[str | Path],
+        source: object,
         *,
         mode: LoadMode | str,
+        type: str | None = None,  # noqa: A002 - as the schema calls it
+        edge: str | None = None,
+        mapping: Mapping[str, str] | None = None,
         branch: str = MAIN,
         from_branch: str | None = None,
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
     ) -> LoadResult:
-        """Load files of records as one commit, or nothing: `append`, `merge` or `overwrite`.
+        """Load data as one commit, or nothing: `append`, `merge` or `overwrite`.
 
-        `source` names files, folders or patterns, compressed or not; `-` is standard input. A
-        branch that does not exist is made from `from_branch`, if that is given. Starts Spark, once
-        in a process, unless a session is active.
+        `source` names files, folders or patterns, here or at `s3://`, compressed or not; `-` is
+        standard input. Or it is a Spark data frame, an `Input`, or a list of all these. Parquet
+        files, CSV files and data frames are tables: `type` says which nodes their rows are, or
+        `edge` which edges, and `mapping` which column feeds which property. A branch that does not
+        exist is made from `from_branch`, if that is given. Starts Spark, once in a process, unless
+        a session is active.
 
         Raises LoadRejected with up to `max_errors` faults, each with its file and line; KeyConflict
         when appended rows exist; ExpectedVersionMismatch when an overwritten table moved;
-        FileUnreadable, BranchNotFound, OpenedReadOnly, JavaMissing, SparkUnusable, JobFailed.
+        FileUnreadable, TypeUnknown, UsageError, BranchNotFound, OpenedReadOnly, JavaMissing,
+        SparkUnusable, JobFailed.
         """
         from omnigraph.pipeline.load import open_bulk  # noqa: PLC0415 - brings Spark along
 
-        listed = [source] if isinstance(source, str | Path) else list(source)
+        table = Input(None, type=type, edge=edge, mapping=dict(mapping or {}))
+        inputs = find_inputs_in(source, table)
+        files = [str(each.data) for each in inputs if isinstance(each.data, str | Path)]
+        shapes = [each.shape for each in inputs if each.is_table]
         order = LoadOrder(
-            sources=tuple(str(each) for each in listed),
+            sources=inputs,
             mode=_mode(mode),
             branch=parse_branch(branch),
             actor=actor,
             errors_max=max_errors,
-            once=once_of_files(idempotency_key, listed, str(mode), branch, from_branch),
+            once=once_of_files(idempotency_key, files, shapes, str(mode), branch, from_branch),
         )
         base = None if from_branch is None else parse_branch(from_branch)
         return self._graph.load(order, open_bulk(), from_branch=base)

@@ -127,8 +127,8 @@ def open_bucket(
     """
     with translating_objects("open", uri):
         objects = CloudObjects(
-            patient=_connect(uri, storage_options, retries_max=None),
-            once=_connect(uri, storage_options, retries_max=0),
+            patient=connect(uri, storage_options, retries_max=None),
+            once=connect(uri, storage_options, retries_max=0),
             new_id=new_id,
         )
     check_conditional_puts(objects, uri)
@@ -159,9 +159,10 @@ def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
             objects.delete(key)
 
 
-def _connect(
-    uri: str, storage_options: Mapping[str, str], *, retries_max: int | None
+def connect(
+    uri: str, storage_options: Mapping[str, str], *, retries_max: int | None = None
 ) -> ObjectStore:
+    """A store as obstore knows it, with options as Lance spells them."""
     config = {k: v for k, v in storage_options.items() if k not in _CLIENT_OPTIONS}
     client = {k: v for k, v in storage_options.items() if k in _CLIENT_OPTIONS}
     return S3Store.from_url(

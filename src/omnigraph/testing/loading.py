@@ -8,6 +8,7 @@ from typing import Final
 
 from omnigraph.engine.bulk import LoadMode
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.inputs import Input
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
@@ -60,7 +61,7 @@ class Loader:
     def load(
         self,
         mode: LoadMode,
-        *sources: str,
+        *sources: Input | str,
         branch: BranchName = MAIN,
         from_branch: BranchName | None = None,
         errors_max: int = 100,

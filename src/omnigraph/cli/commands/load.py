@@ -3,8 +3,9 @@
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,9 +14,10 @@ from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
-from omnigraph.errors import FileUnreadable, LoadRejected
+from omnigraph.errors import FileUnreadable, LoadRejected, UsageError
 
 if TYPE_CHECKING:
+    from omnigraph.engine.inputs import Format
     from omnigraph.engine.load import LoadResult
 
 _Data = Annotated[
@@ -24,6 +26,27 @@ _Data = Annotated[
         "--data", help="A file, a folder or a pattern; - is standard input. Give it as often."
     ),
 ]
+_Type = Annotated[
+    str | None, typer.Option("--type", help="The node type that rows of a table are.")
+]
+_Edge = Annotated[
+    str | None, typer.Option("--edge", help="The edge type that rows of a table are.")
+]
+_Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        help="PROPERTY=COLUMN: which column feeds a property, or id, from or to. Give it as often.",
+    ),
+]
+_Format = Annotated[
+    str | None,
+    typer.Option("--format", help="jsonl, parquet or csv; else the names of the files tell."),
+]
+_Delimiter = Annotated[
+    str | None, typer.Option(help=r"What stands between the cells of a CSV; \t is a tab.")
+]
+_Null = Annotated[str, typer.Option(help="What a CSV has where there is nothing.")]
 _Mode = Annotated[str, typer.Option(help="append, merge or overwrite.")]
 _Uri = Annotated[str | None, typer.Argument(help="The graph.")]
 _Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
@@ -40,6 +63,12 @@ def load(
     *,
     data: _Data,
     mode: _Mode,
+    node_type: _Type = None,
+    edge_type: _Edge = None,
+    mapping: _Map = None,
+    format_name: _Format = None,
+    delimiter: _Delimiter = None,
+    null: _Null = "",
     branch: _Branch = "main",
     base: Annotated[
         str | None,
@@ -49,10 +78,24 @@ def load(
     rejects: _Rejects = None,
     as_json: _Json = False,
 ) -> None:
-    """Load nodes and edges from files of JSON lines. Runs on Spark."""
+    """Load nodes and edges from JSON lines, Parquet or CSV, as one commit. Runs on Spark.
+
+    JSON lines say what they are. The rows of a Parquet or CSV file are of one --type or --edge;
+    a property is fed by the column of its name, unless --map names another.
+    """
+    from omnigraph.engine.inputs import Input
     from omnigraph.sdk.documents import load_document
 
     settings: Globals = context.obj
+    table = Input(
+        None,
+        type=node_type,
+        edge=edge_type,
+        mapping=_read_mapping(mapping or []),
+        format=_read_format(format_name),
+        delimiter=_TAB.get(delimiter or "", delimiter),
+        null=null,
+    )
     graph = open_graph(uri, settings)
     if mode == "overwrite":
         confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
@@ -60,7 +103,7 @@ def load(
     try:
         with _progress(settings):
             result = graph.load(
-                data,
+                [replace(table, data=each) for each in data],
                 mode=mode,
                 branch=branch,
                 from_branch=base,
@@ -102,6 +145,35 @@ def ingest(
         rejects=rejects,
         as_json=as_json,
     )
+
+
+_TAB: Final = {"\\t": "\t", "tab": "\t"}
+"""Shells make it hard to give a tab."""
+
+
+def _read_mapping(given: list[str]) -> dict[str, str]:
+    """Raises UsageError."""
+    mapping: dict[str, str] = {}
+    for each in given:
+        target, equals, column = each.partition("=")
+        if not equals or not target or not column:
+            raise UsageError(f"--map is PROPERTY=COLUMN, not '{each}'")
+        if target in mapping:
+            raise UsageError(f"--map names '{target}' twice")
+        mapping[target] = column
+    return mapping
+
+
+def _read_format(given: str | None) -> "Format | None":
+    """Raises UsageError."""
+    from omnigraph.engine.inputs import Format
+
+    if given is None:
+        return None
+    try:
+        return Format(given)
+    except ValueError:
+        raise UsageError(f"a format is jsonl, parquet or csv, not '{given}'") from None
 
 
 def _progress(settings: Globals) -> AbstractContextManager[object]:

@@ -1,0 +1,61 @@
+"""What a load reads: files of records, files of tables, or frames that only the pipeline knows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+
+class Format(StrEnum):
+    RECORDS = "jsonl"
+    """JSON lines that each name their type."""
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a load: where it is, and, for a table, what its rows are.
+
+    `data` is a file, a folder or a pattern, here or at `s3://`; or a Spark data frame. A table
+    feeds one `type` of nodes or one type of edges, `edge`.
+    """
+
+    data: object
+    type: str | None = None
+    edge: str | None = None
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """Which column feeds a property, or `id`, `from` and `to`; the rest is fed by namesakes."""
+    format: Format | None = None
+    """None is told by the name of each file."""
+    delimiter: str | None = None
+    """Between the cells of a CSV; None is a comma, or a tab if the file is called `.tsv`."""
+    null: str = ""
+    """What a CSV has where there is nothing, unless it is quoted."""
+    name: str | None = None
+    """What messages call a data frame."""
+    are_texts: bool = False
+    """The texts of a data frame are cells of a CSV, and spell numbers and dates too."""
+
+    @property
+    def is_table(self) -> bool:
+        return self.type is not None or self.edge is not None
+
+    @property
+    def shape(self) -> list[object]:
+        """What is said of a table, as JSON."""
+        mapping = dict(sorted(self.mapping.items()))
+        return [self.type, self.edge, mapping, self.format, self.delimiter, self.null]
+
+
+def as_input(given: Input | str) -> Input:
+    return given if isinstance(given, Input) else Input(given)
+
+
+def find_inputs_in(given: object, table: Input) -> tuple[Input, ...]:
+    """What was given alone or in a list, each as `table` says unless it says so itself."""
+    listed = given if isinstance(given, list | tuple) else [given]
+    return tuple(each if isinstance(each, Input) else replace(table, data=each) for each in listed)

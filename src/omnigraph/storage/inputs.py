@@ -1,0 +1,185 @@
+"""Files that are not ours: finding and reading what is to be loaded, on a disk or in a bucket.
+
+Nothing is ever written here. A bucket is reached with the storage options that were given, or with
+the credentials of the machine (D22).
+"""
+
+import fnmatch
+import glob
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore
+
+from omnigraph.errors import FileUnreadable
+from omnigraph.storage.objects_cloud import connect
+
+S3: Final = "s3://"
+_FILE: Final = "file://"
+_PATTERN: Final = re.compile(r"[*?\[]")
+_READ_AHEAD_BYTES: Final = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    path: str
+    """Where it is, for every process."""
+    shown: str
+    """What people call it."""
+    size_bytes: int
+
+
+def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
+    """The files that are meant, by name: one, those of a folder, or those that match.
+
+    Raises FileUnreadable if there is none.
+    """
+    if source.startswith(S3):
+        with reading(source):
+            found = _find_in_bucket(source, options)
+    else:
+        with reading(source):
+            found = _find_here(source.removeprefix(_FILE))
+    if not found:
+        raise FileUnreadable(source, reason="no such file, or no file matches")
+    return found
+
+
+@contextmanager
+def open_input(path: str, shown: str, options: Mapping[str, str]) -> Iterator[BinaryIO]:
+    """The bytes of a file, from any place in it. Raises FileUnreadable, also while it is read."""
+    with reading(shown):
+        if path.startswith(S3):
+            store, key = _open_bucket(path, options)
+            # What it lacks of a file (names, writing) nobody asks a file for that is only read.
+            reader = obstore.open_reader(store, key, buffer_size=_READ_AHEAD_BYTES)
+            yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Raw(reader))))
+        else:
+            with open(path, "rb") as file:  # noqa: PTH123 - a seekable stream of bytes
+                yield file
+
+
+@contextmanager
+def reading(shown: str) -> Iterator[None]:
+    """What goes wrong with a file is told by its name. Raises FileUnreadable."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or _first_line(error)
+        raise FileUnreadable(shown, reason=reason) from error
+    except BaseError as error:
+        raise FileUnreadable(shown, reason=_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+# ── a disk ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_here(source: str) -> list[InputFile]:
+    path = Path(source)
+    if path.is_file():
+        found = [path]
+    elif path.is_dir():
+        inside = (each for each in path.rglob("*") if each.is_file())
+        found = [each for each in inside if not _is_hidden(each.relative_to(path).parts)]
+    else:
+        matches = glob.glob(source, recursive=True)  # noqa: PTH207 - the pattern may be absolute
+        found = [Path(each) for each in matches if Path(each).is_file()]
+    return [
+        InputFile(str(each.resolve()), str(each), _size(each)) for each in sorted(found, key=str)
+    ]
+
+
+def _size(path: Path) -> int:
+    # Opened, to find out now whether we may.
+    with path.open("rb") as file:
+        return file.seek(0, io.SEEK_END)
+
+
+def _is_hidden(parts: tuple[str, ...]) -> bool:
+    """Other programs leave markers such as `_SUCCESS` and `.crc` files beside their output."""
+    return any(part.startswith((".", "_")) for part in parts)
+
+
+# ── a bucket ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open_bucket(address: str, options: Mapping[str, str]) -> tuple[ObjectStore, str]:
+    bucket, _, key = address.removeprefix(S3).partition("/")
+    if not bucket:
+        raise FileUnreadable(address, reason="it names no bucket")
+    return connect(f"{S3}{bucket}", options), key
+
+
+def _find_in_bucket(source: str, options: Mapping[str, str]) -> list[InputFile]:
+    store, key = _open_bucket(source, options)
+    bucket = source.removesuffix(key)
+    pattern = _PATTERN.search(key)
+    if pattern is None and key and not key.endswith("/"):
+        try:
+            meta = obstore.head(store, key)
+        except FileNotFoundError:
+            pass
+        else:
+            return [InputFile(source, source, meta["size"])]
+    folder = key if pattern is None else key[: pattern.start()].rpartition("/")[0]
+    sizes = {
+        meta["path"]: meta["size"]
+        for chunk in obstore.list(store, folder.rstrip("/") or None)
+        for meta in chunk
+    }
+    if pattern is None:
+        inside = folder.rstrip("/").count("/") + 1 if folder else 0
+        wanted = [each for each in sizes if not _is_hidden(tuple(each.split("/"))[inside:])]
+    else:
+        parts = key.split("/")
+        wanted = [each for each in sizes if _is_match(each.split("/"), parts)]
+    return [InputFile(f"{bucket}{each}", f"{bucket}{each}", sizes[each]) for each in sorted(wanted)]
+
+
+def _is_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """As a shell reads it: `*` stays within a folder, `**` stands for any folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_is_match(parts[at:], pattern[1:]) for at in range(len(parts) + 1))
+    return (
+        bool(parts)
+        and fnmatch.fnmatchcase(parts[0], pattern[0])
+        and _is_match(parts[1:], pattern[1:])
+    )
+
+
+class _Raw(io.RawIOBase):
+    """An object as Python's own streams want it."""
+
+    def __init__(self, reader: "obstore.ReadableFile") -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(cast("bytearray", buffer)).cast("B")
+        data = self._reader.read(len(view))
+        view[: len(data)] = memoryview(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()

@@ -40,8 +40,10 @@ from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
+from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
+from omnigraph.engine.query.searching import searching_with
 from omnigraph.engine.query.shelf import Shelf
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
 from omnigraph.engine.settings import DEFAULTS, Settings
@@ -101,7 +103,13 @@ class Graph:
         self._mode = mode
         self._gate = gate
         self._settings = settings
-        self._reader = Reader(stores, settings, Shelf(settings.query_cache_bytes_max))
+        embedding = Embedding(settings.embedding, settings.effects)
+        self._reader = Reader(
+            stores,
+            settings,
+            Shelf(settings.query_cache_bytes_max),
+            searching_with(embedding),
+        )
 
     @property
     def uri(self) -> str:

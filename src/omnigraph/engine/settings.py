@@ -7,6 +7,7 @@ from typing import Final
 
 from omnigraph.commit.leases import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL, Effects
+from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability
 
 
@@ -32,6 +33,8 @@ class Settings:
     """What one read may hold at a time, beside what is cached."""
     query_cache_bytes_max: int = 1 << 30
     """Columns and adjacencies that reads of this process share."""
+    embedding: EmbedSettings | None = None
+    """Who embeds the texts of queries; None: whom the environment names."""
     timing: Timing = DEFAULT_TIMING
     effects: Effects = REAL
 

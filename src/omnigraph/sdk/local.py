@@ -1,6 +1,7 @@
 """An embedded graph: a directory or a prefix, opened in this process."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -11,6 +12,7 @@ from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.compiler.parameters import Binding
+from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
@@ -475,14 +477,20 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
     maintenance: bool = True,
+    embedding: EmbedSettings | None = None,
 ) -> LocalGraph:
     """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
+
+    `embedding` says who turns the texts that `nearest` is given into vectors; without it the
+    environment does.
 
     Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
     SchemaFilesInvalid.
     """
     mode = Mode.READ_ONLY if read_only else Mode.READ_WRITE
-    settings = _settings(storage_options, durability, maintenance=maintenance)
+    settings = replace(
+        _settings(storage_options, durability, maintenance=maintenance), embedding=embedding
+    )
     return LocalGraph(opening.open_graph(str(uri), mode=mode, settings=settings))
 
 

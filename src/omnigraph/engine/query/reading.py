@@ -21,7 +21,7 @@ from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.memory import Memory
 from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.run import Runner, Watch
-from omnigraph.engine.query.searching import INDEXES
+from omnigraph.engine.query.searching import INDEXES, Searching
 from omnigraph.engine.query.shelf import Shelf
 from omnigraph.engine.query.view import View
 from omnigraph.engine.settings import Settings
@@ -72,6 +72,7 @@ class Reader:
     stores: Stores
     settings: Settings
     shelf: Shelf
+    searching: Searching = INDEXES
 
     def answer(
         self, question: Question, catalog: Catalog, seen: Seen, watch: Watch | None = None
@@ -86,7 +87,7 @@ class Reader:
             seen.incarnation_of,
         )
         memory = Memory(self.settings.query_memory_bytes_max)
-        execution = Execution(view, question.values, memory, INDEXES)
+        execution = Execution(view, question.values, memory, self.searching)
         try:
             table = Runner(execution, watch).table(question.plan.root)
         finally:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Operand
 from omnigraph.engine.query import search
 from omnigraph.engine.query.arrays import Array
-from omnigraph.engine.query.search import Candidates, Ranking, Searched
+from omnigraph.engine.query.search import Candidates, Embedder, Means, Ranking, Searched
 
 ValueOf = Callable[[Operand], object]
 
@@ -21,5 +22,10 @@ class Searching:
     """The candidates that a rank function keeps, best first; at most so many."""
 
 
+def searching_with(embed: Embedder) -> Searching:
+    """The tables themselves, and this embedder for texts that have to become vectors."""
+    return Searching(search.match, partial(search.rank, means=Means(embed=embed)))
+
+
 INDEXES: Final = Searching(search.match, search.rank)
-"""The tables themselves, through their indexes."""
+"""The tables themselves, without an embedder."""

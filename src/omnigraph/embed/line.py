@@ -1,0 +1,74 @@
+"""The connection to a provider: one question, and what came of it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+
+from omnigraph.embed.providers import Request
+
+_OK: Final = 200
+_TOO_MANY: Final = 429
+_THEIR_FAULT: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """It answered, perhaps with something that is no JSON, which is then None."""
+
+    document: object
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It will not answer this question, ever."""
+
+    status: int
+    document: object
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It may answer the next time."""
+
+    reason: str
+    document: object = None
+
+
+Reply = Answered | Refused | Failed
+
+
+class Line:
+    """Safe to share among threads."""
+
+    def __init__(self, transport: httpx.BaseTransport | None = None) -> None:
+        self._client = httpx.Client(transport=transport)
+
+    def ask(self, request: Request, *, timeout_ms: int) -> Reply:
+        try:
+            answer = self._client.post(
+                request.url,
+                headers=dict(request.headers),
+                json=dict(request.body),
+                timeout=timeout_ms / 1000,
+            )
+        except httpx.TimeoutException:
+            return Failed(f"no answer within {timeout_ms} ms")
+        except httpx.TransportError as error:
+            return Failed(f"it cannot be reached ({error})")
+        except httpx.InvalidURL as error:
+            return Refused(0, {"error": f"{request.url} cannot be asked: {error}"})
+        document = _json(answer)
+        status = answer.status_code
+        if status == _OK:
+            return Answered(document)
+        if status == _TOO_MANY or status >= _THEIR_FAULT:
+            return Failed(f"HTTP {status}", document)
+        return Refused(status, document)
+
+
+def _json(answer: httpx.Response) -> object:
+    try:
+        return answer.json()
+    except ValueError:
+        return None

@@ -9,7 +9,9 @@ import typer
 import omnigraph
 from omnigraph.cli.commands import (
     branch,
+    changes,
     commit,
+    diff,
     explain,
     export,
     index,
@@ -46,6 +48,8 @@ app.command("snapshot")(snapshot.snapshot)
 app.command("index")(index.index)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
+app.command("diff")(diff.diff)
+app.add_typer(changes.app, name="changes")
 app.add_typer(recovery.app, name="recovery")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)

@@ -12,6 +12,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.base import Bases, find_incarnation, manifest_ref
+from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import Deleted
@@ -27,7 +28,9 @@ from omnigraph.commit.workbench import Workbench
 from omnigraph.compiler.parameters import Binding
 from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.bulk import Bulk
+from omnigraph.engine.changes import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
 from omnigraph.engine.contract import Contract
+from omnigraph.engine.feed import CommitPage, Feed, FeedPage, Poll, read_commit
 from omnigraph.engine.gate import Action, Gate, let_pass
 from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices, find_substrings
 from omnigraph.engine.inspection import (
@@ -229,6 +232,29 @@ class Graph:
     def open_table(self, snapshot: Snapshot, key: TableKey) -> Handle:
         """The rows a snapshot shows of one table. Raises TableUnknown."""
         return open_pin(self._stores, snapshot.pin(key))
+
+    def diff(
+        self, before: Snapshot, after: Snapshot, where: ChangeFilter = EVERY_CHANGE
+    ) -> GraphDiff:
+        """What differs between two snapshots. Raises ChangesRefused, TypeUnknown."""
+        return find_diff(self._stores.tables, self._open_pin, self.catalog, (before, after), where)
+
+    def _open_pin(self, pin: Pin) -> Handle:
+        return open_pin(self._stores, pin)
+
+    def feed(self, branch: BranchName = MAIN) -> Feed:
+        """The changes of a branch, commit by commit. Raises BranchNotFound."""
+        return Feed(self._stores, self.catalog, self._bases.current(branch), self._open_pin)
+
+    def changes(self, branch: BranchName, asked: Poll) -> FeedPage:
+        """What commits changed, after a cursor. Raises what `Feed.poll` raises."""
+        return self.feed(branch).poll(asked)
+
+    def commit_changes(self, commit_id: CommitId, asked: Poll) -> CommitPage:
+        """What one commit changed. Raises CommitNotFound, ChangesRefused, ChangeFeedGap."""
+        commit = self.commit(commit_id)
+        parent = None if commit.parent is None else self.commit(commit.parent)
+        return read_commit(self.feed(), commit, parent, asked)
 
     # writing
 

@@ -16,7 +16,9 @@ from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.changes import GraphDiff
 from omnigraph.engine.export import ExportFormat, ExportResult, Selection
+from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage, Poll
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
 from omnigraph.engine.indexes import IndicesResult
 from omnigraph.engine.inputs import Input, find_inputs_in
@@ -31,7 +33,7 @@ from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
-from omnigraph.sdk import exporting, merging
+from omnigraph.sdk import exporting, merging, reviewing
 from omnigraph.sdk.moments import target_of
 from omnigraph.storage.durability import Durability
 
@@ -420,6 +422,80 @@ class LocalGraph:
             text, called = _read_text(queries, "<queries>")
             source = Source(called, text)
         return self._graph.ensure_indices(parse_branch(branch), actor=actor, queries=source)
+
+    # reviewing
+
+    def diff(
+        self,
+        before: str,
+        after: str,
+        *,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+    ) -> GraphDiff:
+        """What differs between two states: branches, commits, or `branch@version`.
+
+        Its `counts` say how much, by table; its `changes()` tell every entity, as one reads on.
+        Raises BranchNotFound, CommitNotFound, VersionNotFound, TypeUnknown, ChangesRefused.
+        """
+        sides = [reviewing.find_snapshot(self._graph, each) for each in (before, after)]
+        return self._graph.diff(sides[0], sides[1], reviewing.read_filter(kinds, types, ops))
+
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        page_token: str | None = None,
+        limit: int = CHANGES_DEFAULT,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+    ) -> CommitPage:
+        """What one commit changed since its first parent, so many changes at a time.
+
+        Raises CommitNotFound, ChangesRefused, ChangeFeedGap, CursorInvalid, TypeUnknown.
+        """
+        where = reviewing.read_filter(kinds, types, ops)
+        return reviewing.commit_page(self._graph, commit_id, where, page_token, limit)
+
+    def changes(
+        self,
+        cursor: str | None = None,
+        *,
+        start: str | None = None,
+        branch: str = MAIN,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+        commits_max: int = COMMITS_DEFAULT,
+        limit: int = CHANGES_DEFAULT,
+    ) -> FeedPage:
+        """What the commits of a branch changed, after a cursor, or from `start` on.
+
+        `start` is `now`, `beginning` or `after:COMMIT`. Keep the cursor of a page once everything
+        before it is dealt with; go on with `next_page_token` while there is one.
+
+        Raises BranchNotFound, CommitNotFound, CursorInvalid, ChangeFeedGap, ChangesRefused,
+        TypeUnknown, UsageError.
+        """
+        where = reviewing.read_filter(kinds, types, ops)
+        asked = Poll(where, cursor, start, commits_max, limit)
+        return self._graph.changes(parse_branch(branch), asked)
+
+    def baseline(
+        self,
+        *,
+        branch: str = MAIN,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+    ) -> reviewing.Baseline:
+        """Everything a branch shows now, and the cursor from which its changes follow.
+
+        Read its `lines()` to the end before the cursor is used. Raises BranchNotFound, TypeUnknown.
+        """
+        where = reviewing.read_filter(kinds, types, ())
+        return reviewing.take_baseline(self._graph, parse_branch(branch), where)
 
     # commits
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.commands.diff import Kinds, Ops, Types, print_change
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import UsageError
@@ -72,6 +73,42 @@ def show(
     print_line(_line(found))
     print_line(f"actor: {found.actor or '(none)'}")
     print_line(f"created: {datetime.fromtimestamp(found.created_at_us / 1e6, UTC).isoformat()}")
+
+
+@app.command()
+def changes(
+    context: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="[URI] ID", help="The commit, by its id.")],
+    second: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    *,
+    limit: Annotated[int, typer.Option(help="So many changes at most.")] = 1_000,
+    page_token: Annotated[str | None, typer.Option(help="Go on where the last page ended.")] = None,
+    kinds: Kinds = None,
+    types: Types = None,
+    ops: Ops = None,
+    uri_option: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a commit changed since the one before it: every entity, before and after."""
+    from omnigraph.sdk.reviewing import commit_changes_document
+
+    uri, commit_id = (uri_option, first) if second is None else (first, second)
+    page = open_graph(uri, context.obj, read_only=True).commit_changes(
+        commit_id,
+        page_token=page_token,
+        limit=limit,
+        kinds=kinds or (),
+        types=types or (),
+        ops=ops or (),
+    )
+    if as_json:
+        print_json(commit_changes_document(page))
+        return
+    print_line(_line(page.cause))
+    for each in page.changes:
+        print_change(each)
+    if page.next_page_token is not None:
+        print_line(f"next page: {page.next_page_token}")
 
 
 def _line(commit: "Commit") -> str:

@@ -1,0 +1,120 @@
+"""`omnigraph changes`: what commits changed, as a feed that can be followed."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.commands.diff import Json, Kinds, Ops, Types, print_change
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_note
+from omnigraph.errors import FileUnreadable
+
+app = typer.Typer(help="Follow what commits change.", no_args_is_help=True)
+
+Uri = Annotated[str | None, typer.Argument(help="The graph.")]
+Branch = Annotated[str, typer.Option(help="Whose commits.")]
+
+
+@app.command()
+def poll(
+    context: typer.Context,
+    uri: Uri = None,
+    *,
+    cursor: Annotated[
+        str | None, typer.Option(help="Go on here: the cursor or page token of the last answer.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Begin here: now, beginning, or after:COMMIT.")
+    ] = None,
+    branch: Branch = "main",
+    kinds: Kinds = None,
+    types: Types = None,
+    ops: Ops = None,
+    commits: Annotated[int, typer.Option(help="Look at so many commits at most.")] = 128,
+    limit: Annotated[int, typer.Option(help="Tell so many changes at most.")] = 1_000,
+    as_json: Json = False,
+) -> None:
+    """Tell what commits changed since a cursor, and give the cursor to go on with.
+
+    Every commit is told at least once, whole, in the order of the branch's history. Save the cursor
+    once everything before it is dealt with.
+    """
+    from omnigraph.sdk.reviewing import feed_document
+
+    graph = open_graph(uri, context.obj, read_only=True)
+    page = graph.changes(
+        cursor,
+        start=start,
+        branch=branch,
+        kinds=kinds or (),
+        types=types or (),
+        ops=ops or (),
+        commits_max=commits,
+        limit=limit,
+    )
+    if as_json:
+        print_json(feed_document(page))
+        return
+    for block in page.blocks:
+        actor = "" if block.cause.actor is None else f" by {block.cause.actor}"
+        print_line(f"commit {block.cause.id}{actor}")
+        for each in block.changes:
+            print_change(each)
+    if page.next_page_token is not None:
+        print_line(f"next page: {page.next_page_token}")
+    else:
+        tail = "" if page.caught_up else " (there is more)"
+        print_line(f"cursor: {page.cursor}{tail}")
+
+
+@app.command()
+def baseline(
+    context: typer.Context,
+    uri: Uri = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; it appears when it is complete.")
+    ] = None,
+    branch: Branch = "main",
+    kinds: Kinds = None,
+    types: Types = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written, as JSON; needs --out.")
+    ] = False,
+) -> None:
+    """Write everything a branch shows, then a line with the cursor its changes follow from."""
+    graph = open_graph(uri, context.obj, read_only=True)
+    found = graph.baseline(branch=branch, kinds=kinds or (), types=types or ())
+    if out is None:
+        for chunk in found.lines():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.flush()
+        return
+    try:
+        _install(out, found.lines())
+    except OSError as error:
+        raise FileUnreadable(str(out), reason=error.strerror or str(error)) from error
+    if as_json:
+        print_json({"path": str(out), **found.document()})
+    else:
+        print_note(f"baseline of {branch} written to {out}")
+        print_line(f"cursor: {found.resume_cursor}")
+
+
+def _install(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a file that is there whole, or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

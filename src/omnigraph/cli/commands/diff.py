@@ -1,0 +1,90 @@
+"""`omnigraph diff`: what differs between two states of a graph."""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_line
+
+if TYPE_CHECKING:
+    from omnigraph.commit.records import JsonObject
+    from omnigraph.engine.changes import EntityChange
+
+Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only node or only edge.")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="Only this type. Give it as often.")
+]
+Ops = Annotated[
+    list[str] | None, typer.Option("--op", help="Only insert, update or delete. Give it as often.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+_SIGNS = {"insert": "+", "update": "~", "delete": "-"}
+
+
+def diff(
+    context: typer.Context,
+    sides: Annotated[
+        str, typer.Argument(metavar="A..B", help="Branches, commits, or BRANCH@VERSION.")
+    ],
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    kinds: Kinds = None,
+    types: Types = None,
+    ops: Ops = None,
+    summary: Annotated[bool, typer.Option("--summary", help="Only how much, not what.")] = False,
+    uri_option: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what changes from A to B: how much of each type, then every entity, before and after."""
+    from omnigraph.sdk.reviewing import change_document, diff_document, split_range
+
+    before, after = split_range(sides)
+    graph = open_graph(uri or uri_option, context.obj, read_only=True)
+    found = graph.diff(before, after, kinds=kinds or (), types=types or (), ops=ops or ())
+    changes = iter(()) if summary else found.changes()
+    if as_json:
+        _print_json(diff_document(found), (change_document(each) for each in changes))
+        return
+    for key, counts in found.counts.items():
+        print_line(f"{key}: +{counts.inserted} ~{counts.updated} -{counts.deleted}")
+    for each in changes:
+        print_change(each)
+
+
+def _print_json(head: "JsonObject", changes: Iterable["JsonObject"]) -> None:
+    """Written as it is read: the array may be longer than memory."""
+    print_line(f'{json.dumps(head, ensure_ascii=False, indent=2)[:-2]},\n  "changes": [')
+    waiting = None
+    for each in changes:
+        if waiting is not None:
+            print_line(f"    {waiting},")
+        waiting = json.dumps(each, ensure_ascii=False)
+    if waiting is not None:
+        print_line(f"    {waiting}")
+    print_line("  ]\n}")
+
+
+def print_change(change: "EntityChange") -> None:
+    """One entity, and what is different about it."""
+    ends = "" if change.ends is None else f" {change.ends[0]} → {change.ends[1]}"
+    name = f"{change.kind}:{change.type_name}"
+    print_line(f"{_SIGNS[change.op]} {name} {change.id}{ends}")
+    old = {} if change.before is None else change.before.properties
+    new = {} if change.after is None else change.after.properties
+    for prop in dict.fromkeys((*old, *new)):
+        before, after = old.get(prop), new.get(prop)
+        if before == after:
+            continue
+        if change.op == "update":
+            print_line(f"    {prop}: {_show(before)} → {_show(after)}")
+        else:
+            print_line(f"    {prop}: {_show(after if change.after is not None else before)}")
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -7,8 +7,10 @@ and the memory of the driver does not grow with the input.
 
 In reading order: `session` starts Spark, late and once; `sources` cuts input into splits; `records`
 reads lines and says exactly what is wrong with them; `columns` reads many lines at once, and only
-those that are beyond doubt; `ingest` is what a worker does with a split; `checks` are the questions
-that span rows, asked as joins; `load` puts them together and fulfils `engine.bulk`.
+those that are beyond doubt; `ingest` is what a worker does with a split, and `answers` what all of
+them said; `keysets` are the keys that come in and those that are there, `checks` the questions that
+span rows, asked of them; `merge` has rows written that wait aside; `load` puts them together and
+fulfils `engine.bulk`.
 
 The other way round, `export` writes what a snapshot shows to files, and `datasource` reads it as a
 DataFrame: `shapes` says which columns that has, `pushing` which of its filters a table can decide.

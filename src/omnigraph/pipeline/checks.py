@@ -1,17 +1,24 @@
-"""What spans rows, asked as joins over keys.
+"""What spans rows, asked over keys.
 
 The questions are those of `engine.validate`, and so are the answers: one violation for a value that
-several rows share, for an end that is missing, for a source with too few or too many edges. Only
-the keys of faulty rows come back to the driver, and no more of them than will be told about.
+several rows share, for an end that is missing, for a source with too few or too many edges.
 
-1. An id given twice is settled first. Where it is an error nothing else is asked; where the last
+1. Every check is a frame of what is wrong, empty if nothing is. All of them are asked in one job
+   whether they are empty, because nearly always all of them are, and a job costs more than most
+   checks. What is wrong is told by asking those that are not empty once more. Only the keys of
+   faulty rows come back to the driver, and no more of them than will be told about.
+2. An id given twice is settled first. Where it is an error nothing else is told; where the last
    row counts, only that row takes part.
-2. A committed row whose id comes in is replaced, so it holds no value and counts for no source.
-3. Tables that are overwritten begin empty, and must not leave edges behind that lead nowhere.
+3. A committed row whose id comes in is replaced, so it holds no value and counts for no source.
+4. Tables that are overwritten begin empty, and must not leave edges behind that lead nowhere.
+5. What has to be among many others is looked for in a hash of them that every task gets, if they
+   are few enough; if not, both are shuffled together once and counted. Sorting both would cost
+   more than either.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -33,6 +40,9 @@ from omnigraph.pipeline.keysets import KeySets, Question, union
 HOLDERS_MAX: Final = 10_000
 """How many rows that share values are looked at; more than anybody will read about."""
 
+CHECKS_PER_JOB: Final = 32
+"""Beyond this, planning a job takes longer than running two."""
+
 
 def find_verdict(
     spark: SparkSession,
@@ -43,7 +53,8 @@ def find_verdict(
     """Raises JobFailed."""
     asked = find_asked(question)
     files = committed.find_files([pins[key] for key in sorted(asked)])
-    checks = _Checks(question, KeySets(spark, question, files))
+    counts = {key: pin.row_count for key, pin in pins.items()}
+    checks = _Checks(question, KeySets(spark, question, files, counts))
     with failing_as("checking the rows"):
         return replace(checks.verdict(), asked=asked)
 
@@ -78,58 +89,113 @@ def _node_key(catalog: Catalog, name: str) -> TableKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """(1) What is wrong, as rows that Spark may find; and the telling of it."""
+
+    wrong: DataFrame
+    tell: Callable[[], Iterable[Fault]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Checks:
     question: Question
     keys: KeySets
 
     def verdict(self) -> Verdict:
-        given_twice = [fault for each in self._touched() for fault in self.find_repeated(each)]
-        if given_twice:
-            return Verdict(self._gather(given_twice))  # (1)
-        found = [fault for each in self._touched() for fault in self.find_shared(each)]
-        found += self.find_missing_ends()
-        found += self.find_miscounts()
-        found += self.find_orphans()
-        return Verdict(self._gather(found), self.find_taken())
+        touched = [type_of(self.question.catalog, key) for key in sorted(self.question.key_files)]
+        edges = [each for each in touched if isinstance(each, EdgeType)]
+        repeated = [*self.check_repeated(touched)]
+        others = [
+            *self.check_shared(touched),
+            *self.check_ends(edges),
+            *self.check_counts(edges),
+            *self.check_orphans(),
+        ]
+        taken = [*self.find_taken(touched)]
+        frames = [*(each.wrong for each in (*repeated, *others)), *(ids for _, ids in taken)]
+        wrong = self._find_wrong(frames)
+        told = [*self._tell(repeated, wrong)]
+        if told:
+            return Verdict(self._gather(told))  # (2)
+        others_wrong = {number - len(repeated) for number in wrong}
+        told = [*self._tell(others, others_wrong)]
+        taken_wrong = {number - len(others) for number in others_wrong}
+        return Verdict(self._gather(told), self._tell_taken(taken, taken_wrong))
+
+    def _find_wrong(self, frames: Sequence[DataFrame]) -> set[int]:
+        """(1) The numbers of those that are not empty."""
+        found: set[int] = set()
+        numbered = [
+            frame.select(f.lit(number).alias("check")) for number, frame in enumerate(frames)
+        ]
+        for begin in range(0, len(numbered), CHECKS_PER_JOB):
+            some = union(numbered[begin : begin + CHECKS_PER_JOB])
+            assert some is not None
+            (row,) = some.agg(f.collect_set("check").alias("checks")).collect()
+            found |= set(row["checks"])
+        return found
+
+    def _tell(self, checks: Sequence[Check], wrong: Collection[int]) -> Iterator[Fault]:
+        for number, check in enumerate(checks):
+            if number in wrong:
+                yield from check.tell()
+
+    def _tell_taken(
+        self, taken: Sequence[tuple[Type, DataFrame]], wrong: Collection[int]
+    ) -> dict[str, tuple[str, ...]]:
+        """Of the first type that has any."""
+        for number, (type_, ids) in enumerate(taken):
+            if number in wrong:
+                found = self._first(ids, "id")
+                return {type_.name: tuple(str(row["id"]) for row in found)}
+        return {}
 
     def _gather(self, found: Sequence[Fault]) -> Faults:
         return Faults(tuple(found[: self.question.errors_max]), len(found))
 
-    def _touched(self) -> list[Type]:
-        """The types that have rows in the input, in the order of their tables."""
-        return [type_of(self.question.catalog, key) for key in sorted(self.question.key_files)]
+    # ids
 
-    def _touched_edges(self) -> list[EdgeType]:
-        return [each for each in self._touched() if isinstance(each, EdgeType)]
+    def check_repeated(self, types: Iterable[Type]) -> Iterator[Check]:
+        """(2) Ids that come in twice where they may not."""
+        for type_ in types:
+            if self.keys.is_last_wins(type_) or not self.keys.has_given_ids(type_):
+                continue
+            at = f.col(ORDINAL_KEY)
+            counted = (
+                self.keys.incoming(type_)
+                .groupBy("id")
+                .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
+            )
+            wrong = counted.where("count > 1")
+            yield Check(wrong, partial(self._tell_repeated, type_, wrong))
 
-    # questions
-
-    def find_repeated(self, type_: Type) -> Iterator[Fault]:
-        """Ids that come in twice where they may not."""
-        if self.keys.is_last_wins(type_) or not self.keys.has_given_ids(type_):
-            return
-        at = f.col(ORDINAL_KEY)
-        counted = (
-            self.keys.incoming(type_)
-            .groupBy("id")
-            .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
-        )
-        for row in self._first(counted.where("count > 1"), "last"):
+    def _tell_repeated(self, type_: Type, wrong: DataFrame) -> Iterator[Fault]:
+        for row in self._first(wrong, "last"):
             places = [self.question.place_of(row[name]) for name in ("first", "last")]
             yield repeated(type_, row["id"], places)
 
-    def find_shared(self, type_: Type) -> Iterator[Fault]:
+    def find_taken(self, types: Iterable[Type]) -> Iterator[tuple[Type, DataFrame]]:
+        """Ids that were to be new and are there."""
+        if self.question.mode is not LoadMode.APPEND:
+            return
+        for type_ in types:
+            committed = self.keys.committed(type_)
+            if committed is not None and self.keys.has_given_ids(type_):
+                yield type_, self.keys.find_common(type_, committed)
+
+    # unique values
+
+    def check_shared(self, types: Iterable[Type]) -> Iterator[Check]:
         """Unique values that several rows would hold."""
-        for number, group in enumerate(uniques_of(type_)):
-            name = unique_name(number)
-            holders = self._find_holders(type_, name)
-            counts = holders.groupBy(name).agg(
-                f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
-            )
-            shared = self._first(counts.where("count > 1"), "last")
-            if shared:
-                values = [str(row[name]) for row in shared]
-                yield from self._describe_shared(type_, group, holders, name, values)
+        for type_ in types:
+            for number, group in enumerate(uniques_of(type_)):
+                name = unique_name(number)
+                holders = self._find_holders(type_, name)
+                counts = holders.groupBy(name).agg(
+                    f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
+                )
+                wrong = counts.where("count > 1")
+                yield Check(wrong, partial(self._tell_shared, type_, group, holders, wrong))
 
     def _find_holders(self, type_: Type, name: str) -> DataFrame:
         """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
@@ -141,15 +207,12 @@ class _Checks:
         rivals = kept.join(incoming.select(name), name, "left_semi").select(*wanted)
         return incoming.unionByName(rivals)
 
-    def _describe_shared(
-        self,
-        type_: Type,
-        group: tuple[str, ...],
-        holders: DataFrame,
-        name: str,
-        values: Sequence[str],
+    def _tell_shared(
+        self, type_: Type, group: tuple[str, ...], holders: DataFrame, wrong: DataFrame
     ) -> Iterator[Fault]:
-        rows = holders.where(f.col(name).isin(list(values))).limit(HOLDERS_MAX).collect()
+        name = wrong.columns[0]
+        values = [str(row[name]) for row in self._first(wrong, "last")]
+        rows = holders.where(f.col(name).isin(values)).limit(HOLDERS_MAX).collect()
         by_value: dict[str, list[Row]] = {value: [] for value in values}
         for row in rows:
             by_value[row[name]].append(row)
@@ -160,30 +223,32 @@ class _Checks:
             violation = shared_value(type_, group, cells_of(type_, group, value), ids)
             yield self._locate(violation, [row[ORDINAL_KEY] for row in some])
 
-    def find_missing_ends(self) -> Iterator[Fault]:
-        """Ends of incoming edges that will not be there.
+    # ends
 
-        First all ends that one type of nodes is to have, in one join; which edges they belong to
-        is asked only if some are missing.
-        """
+    def check_ends(self, edges: Sequence[EdgeType]) -> Iterator[Check]:
+        """Ends of incoming edges that will not be there: all that one type of nodes is to have."""
         ends = [
             (edge, column, self._node(name))
-            for edge in self._touched_edges()
+            for edge in edges
             for column, name in (("src", edge.source), ("dst", edge.target))
         ]
         for node in sorted({node.name: node for _, _, node in ends}.values(), key=_name):
             mine = [(edge, column) for edge, column, of in ends if of.name == node.name]
-            known = self.keys.known_ids(node)
             wanted = union(
                 self.keys.winners(edge).select(f.col(column).alias("id")) for edge, column in mine
             )
             assert wanted is not None, "a type that is asked about has edges"
-            if known is not None and wanted.join(known, "id", "left_anti").isEmpty():
-                continue
-            for edge, column in mine:
-                yield from self._describe_lost(edge, column, self.keys.winners(edge), known)
+            wrong = self.keys.find_absent(wanted, node)
+            yield Check(wrong, partial(self._tell_missing, mine, node))
 
-    def _describe_lost(
+    def _tell_missing(
+        self, ends: Sequence[tuple[EdgeType, str]], node: NodeType
+    ) -> Iterator[Fault]:
+        known = self.keys.known_ids(node)
+        for edge, column in ends:
+            yield from self._tell_lost(edge, column, self.keys.winners(edge), known)
+
+    def _tell_lost(
         self, edge: EdgeType, column: str, edges: DataFrame, known: DataFrame | None
     ) -> Iterator[Fault]:
         lost = edges
@@ -193,18 +258,36 @@ class _Checks:
             violation = missing_end(edge, row["id"], column, row[column])
             yield self._locate(violation, [row[ORDINAL_KEY]])
 
-    def find_miscounts(self) -> Iterator[Fault]:
+    def check_orphans(self) -> Iterator[Check]:
+        """(4) Edges that stay, and lose a node at one end."""
+        if self.question.mode is not LoadMode.OVERWRITE:
+            return
+        for edge in self.question.catalog.edges:
+            rows = self.keys.committed(edge)
+            for column, name in (("src", edge.source), ("dst", edge.target)):
+                node = self._node(name)
+                if rows is not None and self.keys.is_replaced(node):
+                    wrong = self.keys.find_absent(rows.select(f.col(column).alias("id")), node)
+                    known = self.keys.known_ids(node)
+                    yield Check(wrong, partial(self._tell_lost, edge, column, rows, known))
+
+    # how many edges
+
+    def check_counts(self, edges: Iterable[EdgeType]) -> Iterator[Check]:
         """Sources that the load touches and that end with too few edges or too many."""
-        for edge in self._touched_edges():
+        for edge in edges:
+            low, high = edge.cardinality.low, edge.cardinality.high
             if edge.cardinality == Cardinality():
                 continue
-            low, high = edge.cardinality.low, edge.cardinality.high
-            wrong = f.col("n") < low
-            wrong = wrong if high is None else wrong | (f.col("n") > high)
-            counts = self._count_edges(edge).where(wrong & (f.col("touched") == 1))
-            for row in self._first(counts, "src"):
-                for violation in judge_count(edge, row["src"], row["n"]):
-                    yield self._locate(violation, [row["last"]])
+            is_wrong = f.col("n") < low
+            is_wrong = is_wrong if high is None else is_wrong | (f.col("n") > high)
+            wrong = self._count_edges(edge).where(is_wrong & (f.col("touched") == 1))
+            yield Check(wrong, partial(self._tell_counts, edge, wrong))
+
+    def _tell_counts(self, edge: EdgeType, wrong: DataFrame) -> Iterator[Fault]:
+        for row in self._first(wrong, "src"):
+            for violation in judge_count(edge, row["src"], row["n"]):
+                yield self._locate(violation, [row["last"]])
 
     def _count_edges(self, edge: EdgeType) -> DataFrame:
         """How many edges leave each source, and whether the load has to do with it."""
@@ -226,31 +309,6 @@ class _Checks:
             f.max("touched").alias("touched"),
             f.max(ORDINAL_KEY).alias("last"),
         )
-
-    def find_orphans(self) -> Iterator[Fault]:
-        """(3) Edges that stay, and lose a node at one end."""
-        for edge in self.question.catalog.edges:
-            rows = self.keys.committed(edge)
-            if rows is None or self.question.mode is not LoadMode.OVERWRITE:
-                continue
-            for column, name in (("src", edge.source), ("dst", edge.target)):
-                node = self._node(name)
-                if self.keys.is_replaced(node):
-                    yield from self._describe_lost(edge, column, rows, self.keys.known_ids(node))
-
-    def find_taken(self) -> dict[str, tuple[str, ...]]:
-        """Ids that were to be new, of the first type that has any."""
-        if self.question.mode is not LoadMode.APPEND:
-            return {}
-        for type_ in self._touched():
-            committed = self.keys.committed(type_)
-            if committed is None or not self.keys.has_given_ids(type_):
-                continue
-            ids = self.keys.incoming(type_).select("id")
-            found = self._first(ids.join(committed.select("id"), "id", "left_semi"), "id")
-            if found:
-                return {type_.name: tuple(str(row["id"]) for row in found)}
-        return {}
 
     # pieces
 

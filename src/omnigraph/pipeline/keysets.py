@@ -8,6 +8,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -19,6 +20,9 @@ from omnigraph.engine.incoming import is_keyed
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, unique_name
 
+BROADCAST_ROWS: Final = 1_000_000
+"""So many ids are sent to every task, where looking one up costs next to nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -28,6 +32,7 @@ class Question:
     mode: LoadMode
     key_files: Mapping[TableKey, Sequence[str]]
     """The keys of the input, for each table that has rows in it."""
+    counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
     errors_max: int
     place_of: Callable[[int], RecordPlace]
@@ -38,6 +43,7 @@ class KeySets:
     spark: SparkSession
     question: Question
     committed_files: Mapping[TableKey, Sequence[str]]
+    committed_counts: Mapping[TableKey, int]
 
     def _read(
         self, type_: Type, files: Sequence[str], places: Sequence[str] = ()
@@ -89,6 +95,27 @@ class KeySets:
         found = [self.incoming(node) if is_touched else None, self.committed(node)]
         return union(each.select("id") for each in found if each is not None)
 
+    def find_absent(self, wanted: DataFrame, node: NodeType) -> DataFrame:
+        """Those of the wanted ids that no node of a type will have."""
+        known = self.known_ids(node)
+        if known is None:
+            return wanted
+        if self._count_known(node) <= BROADCAST_ROWS:
+            return wanted.join(f.broadcast(known), "id", "left_anti")
+        return _count_both(wanted, known).where("theirs = 0").select("id")
+
+    def find_common(self, type_: Type, committed: DataFrame) -> DataFrame:
+        """The ids that come in and are there."""
+        incoming, there = self.incoming(type_).select("id"), committed.select("id")
+        if self.question.counts[type_.table_key] <= BROADCAST_ROWS:
+            return there.join(f.broadcast(incoming), "id", "left_semi")
+        return _count_both(incoming, there).where("ours > 0 and theirs > 0").select("id")
+
+    def _count_known(self, node: NodeType) -> int:
+        key = node.table_key
+        before = 0 if self.is_replaced(node) else self.committed_counts.get(key, 0)
+        return self.question.counts.get(key, 0) + before
+
     def is_replaced(self, type_: Type) -> bool:
         is_touched = type_.table_key in self.question.key_files
         return is_touched and self.question.mode is LoadMode.OVERWRITE
@@ -99,6 +126,16 @@ class KeySets:
     def has_given_ids(self, type_: Type) -> bool:
         """Ids that were made up are new, and all different."""
         return bool(self.question.given_ids.get(type_.table_key))
+
+
+def _count_both(ours: DataFrame, theirs: DataFrame) -> DataFrame:
+    """How often each id is in the one and in the other, in one shuffle."""
+    weighed = [
+        frame.select("id", f.lit(is_ours).alias("ours"), f.lit(1 - is_ours).alias("theirs"))
+        for frame, is_ours in ((ours, 1), (theirs, 0))
+    ]
+    both = weighed[0].unionByName(weighed[1]).groupBy("id")
+    return both.agg(f.max("ours").alias("ours"), f.max("theirs").alias("theirs"))
 
 
 def union(parts: Iterable[DataFrame]) -> DataFrame | None:

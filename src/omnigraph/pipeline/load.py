@@ -9,23 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.engine.bulk import (
-    Fault,
-    Faults,
     Ingested,
     LoadJob,
     LoadMode,
-    RecordPlace,
     Verdict,
     type_of,
 )
 from omnigraph.engine.inputs import as_input
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
+from omnigraph.pipeline.answers import Answers
 from omnigraph.pipeline.checks import find_verdict
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.ingest import Ingest
@@ -35,10 +32,10 @@ from omnigraph.pipeline.merge import Destination, write_merged, write_new
 from omnigraph.pipeline.planning import Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.session import SCRATCH, SparkSettings, find_session, read_settings
-from omnigraph.pipeline.sources import SPLIT_BYTES, LineNumbers, Split, ordinal_of
-from omnigraph.pipeline.stage import AsideFile, Storage, aside_schema
+from omnigraph.pipeline.sources import SPLIT_BYTES
+from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.layout import STAGING
-from omnigraph.storage.tables import Pieces, Receipt, TableRef
+from omnigraph.storage.tables import Pieces, TableRef
 
 SMALL_BYTES: Final = 2**20
 """Input below this is read by one task, and the engine checks it without further jobs."""
@@ -135,8 +132,8 @@ def open_bulk(environment: Mapping[str, str] = os.environ) -> SparkBulk:
     return SparkBulk(read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
 
 
-class SparkIngested:
-    """`engine.bulk.Ingested`: what the tasks answered, put together."""
+class SparkIngested(Answers):
+    """`engine.bulk.Ingested` on Spark."""
 
     def __init__(
         self,
@@ -146,10 +143,9 @@ class SparkIngested:
         answers: Sequence[Mapping[str, Any]],
         spark: SparkSession,
     ) -> None:
-        self._bulk = bulk
-        self._job = job
+        super().__init__(job, work, answers, memory_bytes=bulk.memory_bytes)
+        self._concurrency = bulk.settings.concurrency
         self._storage = work.storage
-        self._answers = answers
         self._spark = spark
         self._committed = CommittedKeys(
             spark,
@@ -158,95 +154,28 @@ class SparkIngested:
             Path(work.scratch),
             with_places=job.mode is LoadMode.MERGE,
         )
-        self._lines = LineNumbers(work.splits, [each["lines"] for each in answers])
-        self.is_small = work.is_small
-        self.faults = self._gather_faults(work.splits)
-
-    def _gather_faults(self, splits: Sequence[Split]) -> Faults:
-        listed: list[Fault] = []
-        for split, answer in zip(splits, self._answers, strict=True):
-            for line, document in answer["faults"]:
-                place = self.place_of(ordinal_of(split.number, line))
-                fault = Fault(**{**document, "ids": tuple(document["ids"])})
-                listed.append(replace(fault, file=place.file, line=place.line))
-        count = sum(each["fault_count"] for each in self._answers)
-        return Faults(tuple(listed[: self._job.errors_max]), count)
-
-    def _said_of(self, key: TableKey) -> list[Mapping[str, Any]]:
-        return [each["tables"][key] for each in self._answers if key in each["tables"]]
-
-    @property
-    def counts(self) -> Mapping[TableKey, int]:
-        keys = sorted({TableKey(key) for each in self._answers for key in each["tables"]})
-        return {key: sum(each["rows"] for each in self._said_of(key)) for key in keys}
-
-    @property
-    def given_ids(self) -> Mapping[TableKey, int]:
-        return {key: sum(each["given_ids"] for each in self._said_of(key)) for key in self.counts}
-
-    @property
-    def receipts(self) -> Mapping[TableKey, tuple[Receipt, ...]]:
-        return {
-            key: tuple(
-                Receipt(fragment, row_count)
-                for each in self._said_of(key)
-                for fragment, row_count in each.get("receipts", ())
-            )
-            for key in self.counts
-        }
-
-    def place_of(self, ordinal: int) -> RecordPlace:
-        return self._lines.place_of(ordinal)
-
-    # rows put aside
-
-    def read_aside(self, key: TableKey) -> pa.Table:
-        batches = [batch for file in self._aside(key) for batch in file.read()]
-        return pa.Table.from_batches(batches, self._aside_schema(key))
-
-    def open_aside(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
-        schema = self._aside_schema(key)
-        plain = pa.schema([schema.field(name) for name in columns])
-        batches = (batch.select(plain.names) for file in self._aside(key) for batch in file.read())
-        return pa.RecordBatchReader.from_batches(plain, batches)
-
-    def fits(self, key: TableKey) -> bool:
-        size = sum(each.get("size_bytes", 0) for each in self._said_of(key))
-        return self.is_small or size <= self._bulk.memory_bytes
 
     def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
-        files = self._aside(key)
+        files = self.find_aside(key)
         destination = Destination(self._storage, ref, pin.version)
-        concurrency = self._bulk.settings.concurrency
         if self._job.mode is not LoadMode.MERGE:
             return write_new(
-                self._spark, files, destination, self._job.mode, concurrency=concurrency
+                self._spark, files, destination, self._job.mode, concurrency=self._concurrency
             )
         type_ = type_of(self._job.catalog, key)
-        keys = KeySets(self._spark, self._question, self._committed.find_files([pin]))
+        keys = KeySets(
+            self._spark,
+            self._question,
+            self._committed.find_files([pin]),
+            {key: pin.row_count},
+        )
         return write_merged(
             keys.winners(type_),
             keys.places(type_),
             files,
             destination,
-            slots=concurrency or MERGE_TASKS,
+            slots=self._concurrency or MERGE_TASKS,
         )
-
-    def _aside(self, key: TableKey) -> list[AsideFile]:
-        return [
-            AsideFile(str(each["aside"]), tuple(each["firsts"]))
-            for each in self._said_of(key)
-            if each.get("firsts")
-        ]
-
-    def _aside_schema(self, key: TableKey) -> pa.Schema:
-        """As this process reads it: where Lance is at hand, a blob is a type of its own."""
-        for file in self._aside(key):
-            with pa.ipc.open_file(file.path) as opened:
-                return opened.schema
-        return aside_schema(type_of(self._job.catalog, key))
-
-    # what spans rows
 
     def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
         return find_verdict(self._spark, self._question, self._committed, pins)
@@ -257,8 +186,9 @@ class SparkIngested:
             catalog=self._job.catalog,
             mode=self._job.mode,
             key_files={
-                key: [str(each["keys"]) for each in self._said_of(key)] for key in self.counts
+                key: [str(each["keys"]) for each in self.said_of(key)] for key in self.counts
             },
+            counts=self.counts,
             given_ids=self.given_ids,
             errors_max=self._job.errors_max,
             place_of=self.place_of,

@@ -9,6 +9,7 @@
     │   ├── QueryNotFound         no query of that name; or several, and none was named
     │   ├── ParameterInvalid      a parameter is missing, or its value does not fit its type
     │   ├── MigrationUnsupported  the new schema cannot be reached from the old one
+    │   ├── BackfillInvalid       what old rows are to get in a new property does not fit it
     │   ├── FileUnreadable        a named file is missing or is not what it should be
     │   ├── StoreUriInvalid       a place to keep a graph was spelled in a way we cannot use
     │   ├── StoreKeyInvalid       an object's name would leave the store or hide in it
@@ -60,6 +61,8 @@
     │   ├── LeaseHeld             another process writes that table
     │   ├── LeaseLost             we were silent too long; another process took over
     │   ├── SchemaLocked          a schema change is under way
+    │   ├── SchemaChanged         the schema is another one than the caller worked with
+    │   ├── BranchesExist         a schema change needs main to be the only branch
     │   ├── BranchExists          the graph has a branch of that name already
     │   ├── BranchInUse           other branches came from this one, or still read its files
     │   ├── GraphExists           there is a graph at that place already
@@ -201,6 +204,9 @@ class Code(StrEnum):
     NOT_A_READ = "not_a_read"
     QUERY_MEMORY_EXCEEDED = "query_memory_exceeded"
     NOTHING_YET = "nothing_yet"
+    SCHEMA_CHANGED = "schema_changed"
+    BRANCHES_EXIST = "branches_exist"
+    BACKFILL_INVALID = "backfill_invalid"
 
 
 class Finding(Protocol):
@@ -285,6 +291,17 @@ class MigrationUnsupported(InputError):
         self.reason = reason
         self.rule = rule
         super().__init__(f"[{rule}] {reason}" if rule else reason)
+
+
+class BackfillInvalid(InputError):
+    """What the rows that exist are to get in a new property cannot be computed, or does not fit."""
+
+    code = Code.BACKFILL_INVALID
+
+    def __init__(self, entity: str, *, reason: str) -> None:
+        self.entity = entity
+        self.reason = reason
+        super().__init__(f"{entity} cannot be filled so: {reason}")
 
 
 class KeyInvalid(InputError):
@@ -933,8 +950,37 @@ class SchemaLocked(ConflictError):
 
     code = Code.SCHEMA_LOCKED
 
-    def __init__(self) -> None:
-        super().__init__("a schema change is under way; try again when it is done")
+    def __init__(self, *, owner: str | None = None, age_ms: int | None = None) -> None:
+        self.owner = owner
+        """Who changes it; None for a program that does not say."""
+        self.age_ms = age_ms
+        by = "" if owner is None else f" by {owner}"
+        super().__init__(f"a schema change{by} is under way; try again when it is done")
+
+
+class SchemaChanged(ConflictError):
+    """The schema in force is not the one the caller worked with. Read it, then decide again."""
+
+    code = Code.SCHEMA_CHANGED
+
+    def __init__(self, *, expected: str, actual: str) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(
+            f"the schema was changed meanwhile: it is {actual[:12]} now, and was {expected[:12]}"
+        )
+
+
+class BranchesExist(ConflictError):
+    """A schema is changed while main is the only branch. Merge or delete the others first."""
+
+    code = Code.BRANCHES_EXIST
+
+    def __init__(self, branches: Sequence[str]) -> None:
+        self.branches = tuple(branches)
+        super().__init__(
+            f"the schema cannot change while there are other branches: {', '.join(self.branches)}"
+        )
 
 
 class BranchExists(ConflictError):

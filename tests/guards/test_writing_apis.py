@@ -18,6 +18,7 @@ SOURCE = Path(omnigraph.__file__).parent
 STAGING = {
     "write_fragments",
     "delete_rows",
+    "merge_columns",
     "create_index_uncommitted",
     "merge_existing_index_segments",
     "execute_uncommitted",
@@ -49,6 +50,14 @@ MOVING = {
 
 ALLOWED = {
     "storage/lance_stage.py": {"write_fragments", "delete_rows"},
+    "storage/lance_reshape.py": {
+        "merge_columns",
+        # On a scratch copy that only tells which field numbers the columns get.
+        "shallow_clone",
+        "add_columns",
+        "alter_columns",
+        "drop_columns",
+    },
     "storage/lance_index.py": {"create_index_uncommitted", "merge_existing_index_segments"},
     "storage/lance_commit.py": {"merge_insert"},
     "storage/tables_lance.py": {"cleanup_old_versions"},

@@ -1,4 +1,7 @@
-"""`@default(literal)`: the value must be one that the property accepts. It has no effect yet."""
+"""`@default(literal)`: the value must be one that the property accepts.
+
+Rows that are older than the property get it when the schema is applied.
+"""
 
 import struct
 from collections.abc import Sequence

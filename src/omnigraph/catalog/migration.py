@@ -4,6 +4,7 @@ Most changes either keep every stored row valid or cannot be known to; the latte
 steps of their own, and a plan with one such step is not carried out at all.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -27,7 +28,7 @@ from omnigraph.catalog.diff import (
     TypeRenamed,
     diff,
 )
-from omnigraph.catalog.model import Catalog, Index
+from omnigraph.catalog.model import Catalog, Index, Property
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
@@ -47,7 +48,6 @@ from omnigraph.catalog.steps import (
     describe_constraint,
     encode_step,
 )
-from omnigraph.catalog.types import ValueType
 from omnigraph.errors import MigrationUnsupported
 
 DROP_GRAPH = MigrationRule("OG-DS-101", Tier.DESTRUCTIVE, "drops a graph that holds data")
@@ -74,8 +74,9 @@ RULES: tuple[MigrationRule, ...] = (
 """Every published code. Those a plan can carry today are REQUIRED_ADDED and TYPE_CHANGED; drops
 plan as steps, and becoming required counts as a change of type."""
 
-METADATA = frozenset({"description", "instruction"})
-"""Annotations that may change freely, because nothing but people and agents reads them."""
+METADATA = frozenset({"description", "instruction", "default"})
+"""Annotations that may change freely: people and agents read the first two, and the third speaks of
+rows that are older than their property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,22 @@ class MigrationPlan:
 
 
 def plan_migration(
-    accepted: Catalog, desired: Catalog, *, drop_mode: DropMode = DropMode.SOFT
+    accepted: Catalog,
+    desired: Catalog,
+    *,
+    drop_mode: DropMode = DropMode.SOFT,
+    filled: Collection[str] = (),
 ) -> MigrationPlan:
-    """The steps from the accepted catalog to the desired one, refusals among them."""
-    return MigrationPlan(tuple(_plan(change, drop_mode) for change in diff(accepted, desired)))
+    """The steps from the accepted catalog to the desired one, refusals among them.
+
+    `filled` names the new properties, as `Type.property`, of which the caller says what the rows
+    that exist get. One that says it itself, by `@default`, need not be named.
+    """
+    changes = diff(accepted, desired)
+    return MigrationPlan(tuple(_plan(change, drop_mode, filled) for change in changes))
 
 
-def _plan(change: SchemaChange, drop_mode: DropMode) -> Step:
+def _plan(change: SchemaChange, drop_mode: DropMode, filled: Collection[str]) -> Step:
     match change:
         case TypeAdded(kind, name):
             return AddType(kind, name)
@@ -122,7 +132,7 @@ def _plan(change: SchemaChange, drop_mode: DropMode) -> Step:
         case TypeDropped(kind, name):
             return DropType(kind, name, drop_mode)
         case PropertyAdded(kind, type_name, added):
-            return _plan_added_property(kind, type_name, added.name, added.type)
+            return _plan_added_property(kind, type_name, added, filled)
         case PropertyRenamed(kind, type_name, old, new):
             return RenameProperty(kind, type_name, old, new)
         case PropertyDropped(kind, type_name, name):
@@ -157,14 +167,18 @@ def _plan(change: SchemaChange, drop_mode: DropMode) -> Step:
 
 
 def _plan_added_property(
-    kind: EntityKind, type_name: str, name: str, value_type: ValueType
+    kind: EntityKind, type_name: str, added: Property, filled: Collection[str]
 ) -> Step:
-    if value_type.nullable:
+    name, value_type = added.name, added.type
+    is_filled = added.annotation("default") is not None or f"{type_name}.{name}" in filled
+    # An interface has no rows; the types that implement it have steps of their own.
+    if value_type.nullable or is_filled or kind == "interface":
         return AddProperty(kind, type_name, name, value_type)
     return UnsupportedChange(
         f"{kind}:{type_name}.{name}",
         f"property '{name}' of {kind} '{type_name}' is required, and rows that exist have no value "
-        f"for it; declare it as {value_type.optional()}",
+        f"for it; say what they get, by @default(…) or a backfill, or declare it as "
+        f"{value_type.optional()}",
         REQUIRED_ADDED,
     )
 

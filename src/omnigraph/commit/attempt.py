@@ -5,6 +5,7 @@
     arm       A: the note is left; from here on a stranger can finish or undo us
     apply     B: the tables move
     publish   C: the one write readers can see
+    settle    C': a schema that came into force with it is put into its files
     disarm    D: the note is removed; losing this step costs the next writer a look, not data
 
 1. No table moves, and no fork is made, before the note is there.
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from omnigraph.commit.base import Base
-from omnigraph.commit.change import Change, TableWrite
+from omnigraph.commit.change import Change, Creation, TableWrite
 from omnigraph.commit.drift import heal_drift
 from omnigraph.commit.judge import OPERATION
 from omnigraph.commit.leases import Abandoned, Held
@@ -33,8 +34,11 @@ from omnigraph.commit.records import Extension
 from omnigraph.commit.recovery import clear_abandoned
 from omnigraph.commit.refs import fork_table
 from omnigraph.commit.resolve import recovery_commit_id, undo
+from omnigraph.commit.schema_files import promote
+from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.sidecars import (
+    SCHEMA_PLACE,
     branch_place,
     manifest_place,
     remove_sidecar,
@@ -60,6 +64,7 @@ from omnigraph.storage.tables import (
     Refused,
     Staged,
     StagedCompaction,
+    TableRef,
 )
 
 RECHECKS_MAX: Final = 5
@@ -88,14 +93,19 @@ def hold(
     keys: Collection[TableKey],
     *,
     wait_ms_max: int | None = None,
+    is_schema_change: bool = False,
 ) -> Iterator[Hold]:
     """Take what is needed to write these tables, and read the branch as it is then.
 
     `wait_ms_max` is how long other processes may keep us waiting, if not as long as usual. Raises
-    LeaseHeld when somebody else writes them for too long, DriftFound when one of them moved
-    without us, BranchNotFound.
+    LeaseHeld when somebody else writes them for too long, SchemaLocked while the schema is being
+    changed, DriftFound when one of them moved without us, BranchNotFound.
     """
     places = [Place(key, branch) for key in keys] or [branch_place(branch)]
+    if is_schema_change:
+        places.append(SCHEMA_PLACE)
+    else:
+        check_unlocked(bench)
     while True:
         operation_id = OperationId(bench.stores.effects.new_id())
         try:
@@ -158,10 +168,10 @@ def run(hold: Hold, change: Change) -> Published:
     for handle in applied.reached.values():
         hold.bench.keep(handle, published.base)
     try:
-        disarm(hold, prepared)
+        _conclude(hold, prepared)
     except KeyboardInterrupt:
         # Too late to take anything back, and the note would only puzzle the next writer.
-        disarm(hold, prepared)
+        _conclude(hold, prepared)
         raise
     return published
 
@@ -170,12 +180,12 @@ def prepare(hold: Hold, change: Change) -> Prepared:
     """Mint every id, check every expectation, stage what needs no fork."""
     hold.bench.observe("prepare")
     base = hold.base
-    expected = {each.key: each.expected for each in change.writes}
-    base.manifest.check_expected(expected)
+    base.manifest.check_expected(_expected(change))
+    base.manifest.check_schema(change.schema_hash)
     sidecar = _draft(hold, change)
     staged = {}
     for write, pinned in zip(change.writes, sidecar.writes, strict=True):
-        if not pinned.is_fork and pinned.transactions:
+        if not pinned.is_fork and not pinned.is_new and pinned.transactions:
             handle = hold.bench.open_pin(base.manifest.pins[write.key], base)
             first = write.stages[0](handle, _mark(hold, pinned.transactions[0]))
             assert first is not None, "a write that names its commits makes them"
@@ -220,11 +230,12 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
     change, sidecar = applied.armed.prepared.change, applied.armed.prepared.sidecar
     stores, bases = hold.bench.stores, hold.bench.bases
     updates: tuple[Update, ...] = tuple(
-        SetVersion(describe_table(stores, key, handle)) for key, handle in applied.reached.items()
+        SetVersion(describe_table(stores, each.shown_as or each.key, applied.reached[each.key]))
+        for each in change.writes
     )
-    expected = {each.key: each.expected for each in change.writes}
-    for key, handle in applied.reached.items():
-        hold.bench.harden(handle, hold.base, onto=expected[key])
+    expected = _expected(change)
+    for each in change.writes:
+        hold.bench.harden(applied.reached[each.key], hold.base, onto=each.expected)
     reads = dict(change.reads)
     for rechecks_left in reversed(range(1 + RECHECKS_MAX)):
         hold.held.check()
@@ -238,6 +249,7 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
                     updates=(*updates, *change.updates),
                     expected={**reads, **expected},
                     guard=change.guard,
+                    schema_hash=change.schema_hash,
                     fence=recovery_commit_id(hold.operation_id),
                 ),
                 hold.bench.leases.turn(manifest_place(change.branch)),
@@ -249,6 +261,20 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
             change.recheck(manifest)
             reads = {key: manifest.version_of(key) for key in reads}
     raise AssertionError("the last round returns or raises")
+
+
+def settle(hold: Hold, prepared: Prepared) -> bool:
+    """Phase C': the files of a new schema follow its commit. False if the note must do it."""
+    shift = prepared.change.schema
+    if shift is None:
+        return True
+    hold.bench.observe("settle")
+    try:
+        promote(hold.bench.stores.objects, shift.files)
+    except StorageFailure:
+        logger.warning("the schema files will be written by the next one who comes")
+        return False
+    return True
 
 
 def disarm(hold: Hold, prepared: Prepared) -> None:
@@ -263,6 +289,16 @@ def disarm(hold: Hold, prepared: Prepared) -> None:
 # ── how the steps are taken ──────────────────────────────────────────────────────────────────────
 
 
+def _conclude(hold: Hold, prepared: Prepared) -> None:
+    if settle(hold, prepared):
+        disarm(hold, prepared)
+
+
+def _expected(change: Change) -> dict[TableKey, Version]:
+    """What the branch must show of the tables that are written. Of a new one it shows nothing."""
+    return {each.key: each.expected for each in change.writes if each.creation is None}
+
+
 def _draft(hold: Hold, change: Change) -> Sidecar:
     """The note this change will leave."""
     effects, manifest = hold.bench.stores.effects, hold.base.manifest
@@ -273,7 +309,7 @@ def _draft(hold: Hold, change: Change) -> Sidecar:
         branch=change.branch,
         branch_identifier=hold.base.identifier,
         started_at_us=now_us,
-        writes=tuple(_pin(hold, each, manifest.pins[each.key]) for each in change.writes),
+        writes=tuple(_pin(hold, each, manifest.pins.get(each.key)) for each in change.writes),
         updates=change.updates,
         reads=change.reads,
         intent=CommitIntent(
@@ -284,23 +320,42 @@ def _draft(hold: Hold, change: Change) -> Sidecar:
             extension=Extension(
                 operation_id=hold.operation_id,
                 idempotency=change.idempotency,
-                schema_hash=change.schema_hash,
+                schema_hash=_schema_hash(change),
             ),
             carried=change.carried,
         ),
+        schema=change.schema,
     )
 
 
-def _pin(hold: Hold, write: TableWrite, pin: Pin) -> PinnedWrite:
+def _schema_hash(change: Change) -> str | None:
+    """The schema that is in force once the change is visible."""
+    return change.schema_hash if change.schema is None else change.schema.files.schema_hash
+
+
+def _pin(hold: Hold, write: TableWrite, pin: Pin | None) -> PinnedWrite:
     branch = hold.base.manifest.branch
     new_id = hold.bench.stores.effects.new_id
+    uuids = tuple(new_id() for _ in range(write.commit_count)) if write.is_named else ()
+    if write.creation is not None:
+        return PinnedWrite(
+            key=write.key,
+            path=write.creation.path,
+            branch=branch,
+            expected=write.expected,
+            is_fork=False,
+            transactions=uuids,
+            is_new=True,
+        )
+    assert pin is not None, "what is written is shown, or made"
     return PinnedWrite(
         key=write.key,
         path=pin.path,
         branch=branch,
         expected=write.expected,
         is_fork=pin.owner != branch,
-        transactions=tuple(new_id() for _ in write.stages) if write.is_named else (),
+        transactions=uuids,
+        shown_as=write.shown_as,
     )
 
 
@@ -312,11 +367,14 @@ def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: Pinn
     """The commits of one table, each on top of the one before."""
     bench, base = hold.bench, hold.base
     hold.held.check()
-    if pinned.is_fork:
+    uuids = pinned.transactions or tuple(bench.stores.effects.new_id() for _ in write.stages)
+    if write.creation is not None:
+        handle = _create(hold, write, write.creation, _mark(hold, uuids[0]))
+        uuids = uuids[1:]
+    elif pinned.is_fork:
         handle = fork_table(bench.stores, bench.bases, write.key, pinned.branch)
     else:
         handle = bench.open_pin(base.manifest.pins[write.key], base)
-    uuids = pinned.transactions or tuple(bench.stores.effects.new_id() for _ in write.stages)
     staged = prepared.staged.get(write.key)
     for stage, uuid in zip(write.stages, uuids, strict=True):
         change = stage(handle, _mark(hold, uuid)) if staged is None else staged
@@ -327,6 +385,15 @@ def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: Pinn
         else:
             assert not write.is_named, "a write that names its commits makes them"
     return handle
+
+
+def _create(hold: Hold, write: TableWrite, creation: Creation, mark: Mark) -> Handle:
+    """The empty table; over a hidden one of before, if there is one, so that numbers only rise."""
+    tables, ref = hold.bench.stores.tables, TableRef(creation.path)
+    if write.expected == 0:
+        return _commit(hold, write, tables.stage_create(ref, creation.schema, mark))
+    hidden = tables.open_at(ref, write.expected)
+    return _commit(hold, write, tables.stage_overwrite(hidden, creation.schema, mark))
 
 
 def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) -> Handle:

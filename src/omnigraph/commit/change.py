@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import pyarrow as pa
+
 from omnigraph.commit.manifest import Manifest, accept
 from omnigraph.commit.records import Commit, Idempotency
+from omnigraph.commit.schema_files import SchemaShift
 from omnigraph.commit.updates import Update
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle, Mark, Staged, StagedCompaction
@@ -32,15 +35,32 @@ which only a write that is not named may find."""
 
 
 @dataclass(frozen=True, slots=True)
+class Creation:
+    """An empty table, made where there is none, or over one that nobody shows any more."""
+
+    path: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
 class TableWrite:
     """What happens to one table: its commits, in order."""
 
     key: TableKey
     expected: Version
-    """The version the writer read, which must be what the branch shows."""
+    """The version the writer read, which must be what the branch shows. Of a table that is to be
+    created, the version that was found at its path; 0 if there was none."""
     stages: tuple[Stage, ...]
     is_named: bool = True
     """Can its transactions be named in advance? A compaction chooses its own."""
+    creation: Creation | None = None
+    """Its first commit, before the stages, if the branch does not show it yet."""
+    shown_as: TableKey | None = None
+    """The key the branch shows it by from now on, if that is another one."""
+
+    @property
+    def commit_count(self) -> int:
+        return len(self.stages) + (self.creation is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +81,6 @@ class Change:
     carried: tuple[Commit, ...] = ()
     idempotency: Idempotency | None = None
     schema_hash: str | None = None
+    """The schema it was decided under, which must be the one in force."""
+    schema: SchemaShift | None = None
+    """The schema that comes into force with it."""

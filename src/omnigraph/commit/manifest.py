@@ -26,11 +26,12 @@ import pyarrow.compute as pc
 
 from omnigraph.commit.records import (
     Commit,
+    Extension,
     VersionFile,
     decode_commit,
     decode_version_file,
 )
-from omnigraph.errors import ExpectedVersionMismatch, ManifestCorrupt
+from omnigraph.errors import ExpectedVersionMismatch, ManifestCorrupt, SchemaChanged
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
 
 SCHEMA: Final = pa.schema(
@@ -130,6 +131,12 @@ class Manifest:
             if (actual := self.version_of(key)) != version:
                 raise ExpectedVersionMismatch(key, expected=version, actual=actual)
 
+    def check_schema(self, expected: str | None) -> None:
+        """Raises SchemaChanged if the branch is under another schema than somebody worked with."""
+        actual = self.log.schema_hash
+        if expected is not None and actual is not None and actual != expected:
+            raise SchemaChanged(expected=expected, actual=actual)
+
 
 @dataclass(frozen=True)
 class CommitLog:
@@ -161,6 +168,20 @@ class CommitLog:
             numbers = self.rows["table_version"]
             newest += _decode_commits(self.rows.filter(pc.equal(numbers, pc.max(numbers))))
         return max(newest, key=_rank, default=None)
+
+    @cached_property
+    def schema_hash(self) -> str | None:
+        """The schema the newest commit was made under.
+
+        Recoveries and upkeep do not say, and change nothing about it. None where a program wrote
+        that never says: then only the schema files know.
+        """
+        commit = self.head
+        while commit is not None and commit.extension != Extension():
+            if commit.extension.schema_hash is not None:
+                return commit.extension.schema_hash
+            commit = None if commit.parent is None else self.find(commit.parent)
+        return None
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """A commit of this branch's history, by id."""

@@ -53,6 +53,8 @@ class Publication:
     """Every table that was read to decide this, and the version it was read at. 0: not there."""
     guard: Callable[[Manifest], None] = accept
     """Asked about the very manifest that is swapped: raises if it must not be built on."""
+    schema_hash: str | None = None
+    """The schema it was decided under. Another one in force means that it must be decided anew."""
     fence: CommitId | None = None
     """If this commit is on the branch, somebody recovered our operation, and we must not go on."""
 
@@ -132,6 +134,7 @@ def _attempt(
     """One swap; None when somebody else was first."""
     base.manifest.check_expected(publication.expected)
     publication.guard(base.manifest)
+    base.manifest.check_schema(publication.schema_hash)
     there = {each.id for each in landed}
     missing = [each for each in publication.intents if each.id not in there]
     planned = successor(base.manifest, publication.updates, missing)

@@ -66,6 +66,8 @@ def create_branch(stores: Stores, name: BranchName, source: Handle) -> None:
         stores.tables.clear_branch(MANIFEST, name)
     stores.tables.fork(source, name)
     try:
+        # Whoever changes the schema locks first and looks for branches then; so do we.
+        check_unlocked(stores)
         _mirror(stores, name, source)
     except BaseException:
         stores.tables.clear_branch(MANIFEST, name)

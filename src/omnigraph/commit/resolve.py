@@ -14,6 +14,7 @@ All tables go forward, or all of them go back. The caller holds their leases.
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,12 +34,19 @@ from omnigraph.commit.leases import Held
 from omnigraph.commit.old_sidecar import OldPin, OldSidecar
 from omnigraph.commit.publish import Publication, publish
 from omnigraph.commit.records import Extension
+from omnigraph.commit.schema_files import promote
 from omnigraph.commit.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.sidecars import AnySidecar, remove_sidecar
 from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion, Update
 from omnigraph.commit.workbench import Workbench
-from omnigraph.errors import AlreadyDone, BranchNotFound, ExpectedVersionMismatch, InvariantViolated
+from omnigraph.errors import (
+    AlreadyDone,
+    BranchNotFound,
+    ExpectedVersionMismatch,
+    InvariantViolated,
+    TableNotFound,
+)
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version, lance_branch
 from omnigraph.storage.tables import Handle, Landed, Mark, TableRef, Transacted
 
@@ -68,6 +76,10 @@ class Found:
     is_fork: bool
     """Is the fork unknown to the branch's manifest?"""
     verdict: PinClass
+    is_new: bool = False
+    """Was the operation to make the table? `expected` is then what was there before."""
+    shown_as: TableKey | None = None
+    """The key the operation was to show it by, if another one."""
 
 
 def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | None:
@@ -77,13 +89,16 @@ def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | Non
         return _finish(bench, _publish(bench, sidecar, RecoveryKind.ORPHANED, branch=MAIN))
     log = base.manifest.log
     if log.find(recovery_commit_id(sidecar.operation_id)) is not None:
+        _promote(bench, sidecar)
         return _finish(bench, _read_recovery(base, sidecar))
     found = [_look(bench, base, sidecar, each) for each in _pins_of(sidecar)]
     if _has_landed(base, sidecar, found):
-        outcomes = tuple(TableOutcome(each.key, each.expected, each.shown) for each in found)
-        return _finish(
-            bench, _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+        outcomes = tuple(
+            TableOutcome(each.key, each.expected, _landed_at(base, each)) for each in found
         )
+        recovery = _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+        _promote(bench, sidecar)
+        return _finish(bench, recovery)
     match decide([each.verdict for each in found]):
         case Decision.ABORT:
             raise _violation(sidecar, found)
@@ -117,6 +132,8 @@ def _pins_of(sidecar: AnySidecar) -> Sequence[PinnedWrite | OldPin]:
 
 
 def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | OldPin) -> Found:
+    if isinstance(pin, PinnedWrite) and pin.is_new:
+        return _look_at_new(bench, sidecar.operation_id, pin)
     manifest = base.manifest
     path = manifest.paths.get(pin.key)
     shown = manifest.version_of(pin.key)
@@ -140,7 +157,25 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
         # A fork of a branch that had this name before: ours was never made. Whoever makes it will
         # find out that nobody shows the old one.
         head, since, verdict = None, (), PinClass.NO_MOVEMENT
-    return Found(pin.key, pin.branch, pin.expected, shown, head, since, is_fork, verdict)
+    shown_as = pin.shown_as if isinstance(pin, PinnedWrite) else None
+    return Found(
+        pin.key, pin.branch, pin.expected, shown, head, since, is_fork, verdict, shown_as=shown_as
+    )
+
+
+def _look_at_new(bench: Workbench, operation_id: OperationId, pin: PinnedWrite) -> Found:
+    """A table that was to be made: no branch shows it, so what was there counts as shown."""
+    tables, shown, verdict = bench.stores.tables, pin.expected, PinClass.NO_MOVEMENT
+    since: tuple[Transacted, ...] = ()
+    head: Handle | None = None
+    with suppress(TableNotFound):
+        head = tables.open_at(TableRef(pin.path))
+    if head is not None:
+        since = tables.find_transactions(head, after=shown)
+        verdict = classify(pin, operation_id, shown=shown, since=since)
+    return Found(
+        pin.key, pin.branch, shown, shown, head, since, is_fork=False, verdict=verdict, is_new=True
+    )
 
 
 def _open_head(bench: Workbench, path: str, branch: BranchName) -> Handle | None:
@@ -149,6 +184,10 @@ def _open_head(bench: Workbench, path: str, branch: BranchName) -> Handle | None
     if spelled is not None and tables.find_branch(path, spelled) is None:
         return None
     return tables.open_at(TableRef(path, spelled))
+
+
+def _landed_at(base: Base, found: Found) -> Version:
+    return base.manifest.version_of(found.shown_as or found.key)
 
 
 def _has_landed(base: Base, sidecar: AnySidecar, found: Sequence[Found]) -> bool:
@@ -191,14 +230,15 @@ def _roll_forward(
         assert each.head is not None, "what rolled past has a newest version"
         # The writer may have died between its commits and their flush (D11).
         bench.stores.tables.harden(each.head)
-        updates.append(SetVersion(describe_table(bench.stores, each.key, each.head)))
+        key = each.shown_as or each.key
+        updates.append(SetVersion(describe_table(bench.stores, key, each.head)))
         outcomes.append(TableOutcome(each.key, each.expected, Version(each.head.version)))
-    expected = {each.key: each.expected for each in found}
+    expected = {each.key: each.expected for each in found if not each.is_new}
     if isinstance(sidecar, Sidecar):
         updates += sidecar.updates
         expected |= sidecar.reads
     held.check()
-    return _publish(
+    recovery = _publish(
         bench,
         sidecar,
         RecoveryKind.ROLLED_FORWARD,
@@ -207,6 +247,18 @@ def _roll_forward(
         outcomes=tuple(outcomes),
         finishes=True,
     )
+    _promote(bench, sidecar)
+    return recovery
+
+
+def _promote(bench: Workbench, sidecar: AnySidecar) -> None:
+    """The files of a schema follow the commit it came into force with, and no other."""
+    shift = sidecar.schema if isinstance(sidecar, Sidecar) else None
+    if shift is None:
+        return
+    in_force = bench.bases.current(sidecar.branch).manifest.log.schema_hash
+    if in_force == shift.files.schema_hash:
+        promote(bench.stores.objects, shift.files)
 
 
 def roll_back(
@@ -220,7 +272,11 @@ def roll_back(
         if each.head is None:
             continue
         held.check()
-        if each.is_fork:
+        if each.is_new:
+            if each.verdict is PinClass.NO_MOVEMENT:
+                continue
+            _remove_new(bench, each)
+        elif each.is_fork:
             # Nobody shows the fork, so it goes as a whole.
             bench.stores.tables.clear_branch(each.head.ref.path, each.branch)
         elif each.head.version > each.shown and each.verdict is not PinClass.NO_MOVEMENT:
@@ -242,6 +298,13 @@ def roll_back(
         outcomes=tuple(outcomes),
     )
     return _finish(bench, recovery)
+
+
+def _remove_new(bench: Workbench, found: Found) -> None:
+    """A table that the operation made goes with it. One that was there is hidden, and may stay."""
+    assert found.head is not None, "what moved is there"
+    if found.expected == 0:
+        bench.stores.objects.delete_prefix(found.head.ref.path)
 
 
 def _is_restored(sidecar: AnySidecar, found: Found) -> bool:

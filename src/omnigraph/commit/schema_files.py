@@ -38,6 +38,22 @@ class SchemaFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaShift:
+    """One schema in the place of another."""
+
+    before: str
+    """The hash of the schema that was in force."""
+    files: SchemaFiles
+    """The schema that is to be."""
+
+
+def promote(objects: Objects, files: SchemaFiles) -> None:
+    """Put a schema in force. Each file is whole or not there; done again, it is completed."""
+    objects.put_over(SCHEMA_SOURCE, files.source.encode())
+    write_rest(objects, files)
+
+
+@dataclass(frozen=True, slots=True)
 class FoundSchema:
     """What is there. A graph from before the canonical form was kept has only the source."""
 

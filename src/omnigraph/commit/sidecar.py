@@ -22,6 +22,7 @@ from omnigraph.commit.records import (
     decode_commit,
     decode_extension,
 )
+from omnigraph.commit.schema_files import SchemaFiles, SchemaShift
 from omnigraph.commit.updates import CommitIntent, DropTable, RegisterTable, SetVersion, Update
 from omnigraph.ids import (
     BranchName,
@@ -52,6 +53,10 @@ class PinnedWrite:
     """The uuids of its commits, in order. Empty for a writer that cannot choose them."""
     confirmed: Version | None = None
     """The version that was reached, for a writer that could only tell afterwards."""
+    is_new: bool = False
+    """Is the table made here? `expected` is then what was found at its path, perhaps 0."""
+    shown_as: TableKey | None = None
+    """The key the branch is to show it by, if another one."""
 
     @property
     def place(self) -> Place:
@@ -69,6 +74,7 @@ class Sidecar:
     updates: tuple[Update, ...]
     reads: Mapping[TableKey, Version]
     intent: CommitIntent
+    schema: SchemaShift | None = None
 
     @property
     def actor(self) -> str | None:
@@ -102,6 +108,8 @@ class Sidecar:
                 "carried": [_encode_commit(each) for each in intent.carried],
             },
         }
+        if self.schema is not None:
+            document["schema"] = _encode_shift(self.schema)
         return json.dumps(document, ensure_ascii=False, indent=2).encode()
 
 
@@ -129,6 +137,7 @@ def decode_sidecar(document: Document) -> Sidecar:
             extension=decode_extension(lineage.value("ext"), "lineage"),
             carried=tuple(_decode_carried(each) for each in lineage.objects("carried")),
         ),
+        schema=None if document.value("schema") is None else _decode_shift(document),
     )
 
 
@@ -147,11 +156,16 @@ def _encode_write(write: PinnedWrite) -> JsonObject:
     }
     if write.confirmed is not None:
         document["confirmed_version"] = write.confirmed
+    if write.is_new:
+        document["is_new"] = True
+    if write.shown_as is not None:
+        document["shown_as"] = write.shown_as
     return document
 
 
 def _decode_write(document: Document) -> PinnedWrite:
     confirmed = document.optional("confirmed_version", int)
+    shown_as = document.optional("shown_as", str)
     return PinnedWrite(
         key=TableKey(document.take("table_key", str)),
         path=document.take("table_path", str),
@@ -160,7 +174,30 @@ def _decode_write(document: Document) -> PinnedWrite:
         is_fork=document.take("is_fork", bool),
         transactions=tuple(document.texts("txn_uuids")),
         confirmed=None if confirmed is None else Version(confirmed),
+        is_new=document.optional("is_new", bool) or False,
+        shown_as=None if shown_as is None else TableKey(shown_as),
     )
+
+
+def _encode_shift(shift: SchemaShift) -> JsonObject:
+    """The three files whole, so that whoever finishes this needs nothing else."""
+    return {
+        "before": shift.before,
+        "after": shift.files.schema_hash,
+        "source": shift.files.source,
+        "ir": shift.files.ir,
+        "state": shift.files.encode_state(),
+    }
+
+
+def _decode_shift(document: Document) -> SchemaShift:
+    schema = document.object("schema")
+    files = SchemaFiles(
+        source=schema.take("source", str),
+        ir=schema.take("ir", str),
+        schema_hash=schema.take("after", str),
+    )
+    return SchemaShift(schema.take("before", str), files)
 
 
 def _encode_update(update: Update) -> JsonObject:

@@ -1,13 +1,13 @@
 """Sidecars in the store: writing, reading and removing them, and what their writers had to hold."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from omnigraph.commit.document import load_document
 from omnigraph.commit.locks import Place
 from omnigraph.commit.old_sidecar import OldSidecar, decode_old_sidecar
 from omnigraph.commit.sidecar import VERSION, Sidecar, decode_sidecar
 from omnigraph.errors import ObjectNotFound, SidecarTooNew
-from omnigraph.ids import BranchName, OperationId, TableKey
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
 from omnigraph.storage.layout import RECOVERY, sidecar_key
 from omnigraph.storage.objects import Objects
 
@@ -61,7 +61,13 @@ def places_of(sidecar: AnySidecar) -> list[Place]:
             places = [Place(each.key, each.branch) for each in pins]
         case _:
             assert_never(sidecar)
+    if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
+        places.append(SCHEMA_PLACE)
     return places or [branch_place(sidecar.branch)]
+
+
+SCHEMA_PLACE: Final = Place(TableKey("schema"), MAIN)
+"""What whoever changes the schema holds, besides every table."""
 
 
 def branch_place(branch: BranchName) -> Place:

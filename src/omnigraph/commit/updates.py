@@ -29,6 +29,8 @@ from omnigraph.ids import BranchName, CommitId, TableKey, Version, lance_branch
 
 @dataclass(frozen=True, slots=True)
 class RegisterTable:
+    """Say where a table is. One that is hidden may come back at another place."""
+
     key: TableKey
     path: str
 
@@ -88,7 +90,8 @@ def successor(
     for update in ordered:
         match update:
             case RegisterTable(key, path):
-                _check_path(paths.get(key), update)
+                if key in base.pins:
+                    _check_path(paths.get(key), update)
                 paths[key] = path
             case SetVersion(table):
                 _check_version(table, paths, base.latest.get(table.key), latest.get(table.key))

@@ -34,13 +34,13 @@ def build_table(type_: NodeType | EdgeType, rows: Sequence[Row]) -> pa.Table:
     """The rows as a table of this type. Every required column must have its value."""
     schema = schema_of(type_)
     arrays = [
-        _build_column([row.get(name) for row in rows], column_type(type_, name))
+        build_column([row.get(name) for row in rows], column_type(type_, name))
         for name in schema.names
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _build_column(cells: list[Cell], value_type: ValueType) -> "pa.Array[Any]":
+def build_column(cells: list[Cell], value_type: ValueType) -> "pa.Array[Any]":
     wanted = arrow_type(value_type)
     if value_type.is_blob:
         return pa.array([_blob_struct(each) for each in cells], wanted)

@@ -16,6 +16,7 @@ from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import Deleted
+from omnigraph.commit.schema_lock import check_unlocked, clear_stale
 from omnigraph.commit.snapshot import (
     Snapshot,
     find_commit,
@@ -29,7 +30,7 @@ from omnigraph.compiler.parameters import Binding
 from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.bulk import Bulk
 from omnigraph.engine.changes import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
-from omnigraph.engine.contract import Contract
+from omnigraph.engine.contract import Contract, Contracts
 from omnigraph.engine.feed import CommitPage, Feed, FeedPage, Poll, read_commit
 from omnigraph.engine.gate import Action, Gate, let_pass
 from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices, find_substrings
@@ -49,6 +50,13 @@ from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.searching import searching_with
 from omnigraph.engine.query.shelf import Shelf
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
+from omnigraph.engine.schema import (
+    SchemaOrder,
+    SchemaPlan,
+    SchemaResult,
+    apply_schema,
+    plan_schema,
+)
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.upkeep import Upkeep
 from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedReadOnly, UsageError
@@ -102,7 +110,7 @@ class Graph:
         self._bases = bases
         self._bench = Workbench(stores, bases, timing=settings.timing)
         self._upkeep = Upkeep(self._bench, contract.catalog) if settings.maintenance else None
-        self._contract = contract
+        self._contracts = Contracts(stores.objects, contract)
         self._mode = mode
         self._gate = gate
         self._settings = settings
@@ -137,11 +145,26 @@ class Graph:
 
     @property
     def catalog(self) -> Catalog:
-        return self._contract.catalog
+        """What the schema in force means."""
+        return self.renew().catalog
 
     @property
     def schema_source(self) -> str:
-        return self._contract.source
+        return self.renew().source
+
+    @property
+    def _contract(self) -> Contract:
+        return self._contracts.known
+
+    def renew(self) -> Contract:
+        """The schema in force, which another process may have changed. Main says when it was.
+
+        Raises SchemaFilesInvalid.
+        """
+        contract = self._contracts.under(self._bases.current(MAIN).manifest)
+        if self._upkeep is not None:
+            self._upkeep.catalog = contract.catalog
+        return contract
 
     def refresh(self) -> tuple[Recovery, ...]:
         """Finish or undo whatever dead writers left behind; what was done about each.
@@ -150,7 +173,11 @@ class Graph:
         SidecarTooNew, InvariantViolated, OpenedReadOnly.
         """
         self.check_writable()
-        return heal(self._bench)
+        recovered = heal(self._bench)
+        clear_stale(self._bench)
+        if recovered:
+            self.renew()
+        return recovered
 
     def pending_writes(self) -> tuple[PendingWrite, ...]:
         """Writes that are under way, or wait to be finished or undone; oldest first."""
@@ -275,7 +302,7 @@ class Graph:
         self._ask(order)
         now_ms = self._stores.effects.now_ms()
         program = read_program(
-            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            source, self._contract.catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
         return self._carry_out(program, order, query_name=program.name)
 
@@ -292,7 +319,7 @@ class Graph:
         Raises TypeUnknown, ConstraintViolation, KeyConflict, HeadMoved, BranchNotFound.
         """
         self._ask(order)
-        type_ = find_type(self.catalog, type_name)
+        type_ = find_type(self._contract.catalog, type_name)
         return self._carry_out(read_rows(type_, rows, existing, self._stores.effects.new_id), order)
 
     def remove_rows(
@@ -303,8 +330,8 @@ class Graph:
         Raises TypeUnknown, ConstraintViolation, HeadMoved, ExpectedVersionMismatch, BranchNotFound.
         """
         self._ask(order)
-        type_ = find_type(self.catalog, type_name)
-        return self._carry_out(delete_ids(self.catalog, type_, ids), order)
+        type_ = find_type(self._contract.catalog, type_name)
+        return self._carry_out(delete_ids(self._contract.catalog, type_, ids), order)
 
     def load(
         self, order: LoadOrder, bulk: Bulk, *, from_branch: BranchName | None = None
@@ -374,6 +401,7 @@ class Graph:
     def _ask(self, order: Order | LoadOrder) -> None:
         self._check_signer(order.actor)
         self._gate(order.actor, Action.CHANGE, order.branch)
+        self.renew()
 
     def _check_signer(self, actor: str | None) -> None:
         self.check_writable()
@@ -392,6 +420,25 @@ class Graph:
             actor=order.actor,
             commit=written.commit,
         )
+
+    # the schema
+
+    def plan_schema(self, order: SchemaOrder) -> SchemaPlan:
+        """What another schema would change. Raises SchemaInvalid, BackfillInvalid."""
+        manifest = self._bases.current(MAIN).manifest
+        return plan_schema(manifest, self._contracts.under(manifest), order)
+
+    def apply_schema(self, order: SchemaOrder) -> SchemaResult:
+        """Put another schema in force, as one commit; no commit if it changes nothing.
+
+        Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid, BranchesExist, SchemaLocked,
+        SchemaChanged, Forbidden.
+        """
+        self._check_signer(order.actor)
+        self._gate(order.actor, Action.SCHEMA_APPLY, None, MAIN)
+        result = apply_schema(self._bench, self._contracts, order)
+        self.renew()
+        return result
 
     # commits
 
@@ -431,6 +478,7 @@ class Graph:
         self._gate(actor, Action.BRANCH_CREATE, source, branch)
 
         def create() -> None:
+            check_unlocked(self._bench)
             refs.create_branch(self._stores, branch, self._fork_point(source, commit_id))
 
         keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
@@ -454,6 +502,7 @@ class Graph:
 
         def delete() -> None:
             nonlocal deleted
+            check_unlocked(self._bench)
             deleted = refs.delete_branch(self._stores, self._bases, branch)
 
         keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)

@@ -188,6 +188,7 @@ class _Load:
             done = _loaded_before(held.base.manifest, self.order)
             if done is not None:
                 return done
+            held.base.manifest.check_schema(self.contract.schema_hash)
             if self.order.mode is LoadMode.OVERWRITE:
                 check_unmoved(held, {key: self.base.pins.get(key) for key in keys})
             if asked is None or self._has_moved(held, asked | set(keys)):

@@ -213,6 +213,7 @@ def _write(bench: Workbench, contract: Contract, task: Task, order: Order) -> Wr
         done = _written_before(held.base.manifest, order)
         if done is not None:
             return done
+        held.base.manifest.check_schema(contract.schema_hash)
         _check_head(order, held.base.manifest)
         check_unmoved(held, seen)
         committed = Committed(

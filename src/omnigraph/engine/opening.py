@@ -14,14 +14,14 @@ from omnigraph.commit.create import (
 )
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.refs import find_branches
-from omnigraph.commit.schema_files import SchemaFiles, read_schema_files, write_rest
-from omnigraph.engine.contract import check_contract, compile_contract
+from omnigraph.commit.schema_files import SchemaFiles, write_rest
+from omnigraph.engine.contract import compile_contract, read_contract
 from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
-from omnigraph.storage.layout import SCHEMA_SOURCE, SCHEMA_STATE, table_path
+from omnigraph.storage.layout import SCHEMA_STATE, table_path
 from omnigraph.storage.stores import Stores, open_stores
 
 
@@ -99,13 +99,10 @@ def open_in(
     bases = Bases(stores)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
     base = _read_main(stores, bases)
-    found = read_schema_files(stores.objects)
-    if found is None:
-        raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
-    contract = check_contract(found)
+    contract = read_contract(stores.objects, base.manifest.log.schema_hash)
     if mode is Mode.READ_WRITE:
         bases.remember(migrate(stores, base))
-        if found.ir is None:
+        if not contract.is_recorded:
             _record_contract(stores, contract.files())
     graph = Graph(stores, bases, contract, mode, settings=settings, gate=gate)
     if mode is Mode.READ_WRITE:

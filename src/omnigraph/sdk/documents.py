@@ -4,6 +4,7 @@ Field names come in two generations, and clients of either exist; both are in ev
 """
 
 import json
+from typing import cast
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
@@ -16,6 +17,7 @@ from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.conflicts import conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.schema import SchemaPlan, SchemaResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
 
@@ -143,6 +145,24 @@ def export_document(result: ExportResult) -> JsonObject:
         "output": result.output,
         "tables": [{"table_key": key, "row_count": count} for key, count in result.counts.items()],
         "total_entities": sum(result.counts.values()),
+    }
+
+
+def schema_plan_document(uri: str, plan: SchemaPlan) -> JsonObject:
+    effects: list[JsonValue] = [
+        {"table_key": each.key, "effect": each.effect.value, "row_count": each.row_count}
+        for each in plan.effects
+    ]
+    steps = cast("JsonObject", plan.migration.to_json())
+    return {"uri": uri, **steps, "effects": effects}
+
+
+def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
+    return {
+        **schema_plan_document(uri, result.plan),
+        "applied": result.applied,
+        "manifest_version": result.manifest_version,
+        "commit": None if result.commit is None else result.commit.id,
     }
 
 

@@ -29,6 +29,7 @@ from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.result import QueryResult
+from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
@@ -497,6 +498,45 @@ class LocalGraph:
         where = reviewing.read_filter(kinds, types, ())
         return reviewing.take_baseline(self._graph, parse_branch(branch), where)
 
+    # the schema
+
+    def plan_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+    ) -> SchemaPlan:
+        """What another schema would change: its steps, and what they do to which tables.
+
+        Nothing is changed, and a plan may hold steps that cannot be taken. Raises SchemaInvalid,
+        BackfillInvalid, FileUnreadable.
+        """
+        return self._graph.plan_schema(
+            _schema_order(schema, allow_data_loss=allow_data_loss, backfill=backfill)
+        )
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+        actor: str | None = None,
+    ) -> SchemaResult:
+        """Put another schema in force: one commit, or none if it changes nothing.
+
+        `schema` is the text of a schema, or the path of one. `backfill` says what old rows get in
+        a new property: `Type.property` to an SQL expression over their other columns. Drops hide;
+        with `allow_data_loss` they purge older versions too.
+
+        Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
+        other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly.
+        """
+        return self._graph.apply_schema(
+            _schema_order(schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor)
+        )
+
     # commits
 
     def commits(
@@ -576,6 +616,17 @@ def _settings(
     return Settings(
         storage_options=dict(options or {}), durability=durability, maintenance=maintenance
     )
+
+
+def _schema_order(
+    schema: str | Path,
+    *,
+    allow_data_loss: bool,
+    backfill: Mapping[str, str] | None,
+    actor: str | None = None,
+) -> SchemaOrder:
+    text, name = _read_text(schema, "<schema>")
+    return SchemaOrder(text, name, allow_data_loss, dict(backfill or {}), actor)
 
 
 def _mode(given: LoadMode | str) -> LoadMode:

@@ -120,6 +120,11 @@ def _flush_commit(
     store.flush(staged.ref, files, is_new_table=payload.base is None)
 
 
+def try_out(scratch: LanceDataset, operation: LanceOperation.BaseOperation) -> LanceDataset:
+    """Commit to a copy that nobody will ever see."""
+    return LanceDataset.commit(scratch, Transaction(scratch.version, operation), max_retries=0)
+
+
 # --- restore --------------------------------------------------------------------------------
 
 

@@ -75,6 +75,8 @@ def _bucket_root(uri: str) -> Root:
 SCHEMA_SOURCE: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"
 SCHEMA_STATE: Final = "__schema_state.json"
+SCHEMA_LOCK_NOTE: Final = "__schema_lock.json"
+"""Says whose the branch is that stands for «a schema change is under way»."""
 
 RECOVERY: Final = "__recovery"
 LEASES: Final = "__leases"
@@ -105,6 +107,11 @@ def lease_line_prefix(table: str, branch: str | None) -> str:
 
 def staging_note_key(operation_id: str) -> str:
     return f"{STAGING}/{operation_id}.json"
+
+
+def scratch_prefix(name: str) -> str:
+    """Where a table is tried out that nobody will ever see."""
+    return f"{STAGING}/{name}.scratch"
 
 
 def job_key(job_id: str) -> str:

@@ -25,7 +25,7 @@ what is staged (`Mark`, `RowChanges`, `IndexSpec`, `Staged`), what came of it (`
 `Elsewhere`), what happened before (`Transacted`, `Branch`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -304,6 +304,33 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """A new column that is not null everywhere: what every row that exists gets in it.
+
+    The expression is SQL over the columns of the row, as they are called before the change.
+    """
+
+    entity: str
+    """What the column is called in messages."""
+    column: "pa.Field[pa.DataType]"
+    expression: str | None
+    """None: nothing of the row is needed, only how many rows there are."""
+    convert: Callable[["pa.Array[Any]", int], "pa.Array[Any]"]
+    """Makes cells of the column out of what the expression gave for so many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """Other columns for the same rows. What is not filled is null, and no row is rewritten."""
+
+    drops: tuple[str, ...] = ()
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Former name to new name."""
+    nulls: tuple["pa.Field[pa.DataType]", ...] = ()
+    fills: tuple[Fill, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """A change whose files are written and which nobody can see yet."""
 
@@ -551,6 +578,15 @@ class Tables(Protocol):
 
         The new rows are given, or were staged for an overwrite before and are named by their
         receipts; or both.
+        """
+        ...
+
+    def stage_reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
+        """Drop, rename and add columns, all in one transaction.
+
+        Rows keep their ids, and indices of columns that stay are kept. The table has rows: an
+        empty one is overwritten. Only filled columns cost what the table weighs. Raises
+        BackfillInvalid.
         """
         ...
 

@@ -1,9 +1,9 @@
 """`Tables` on Lance: the protocol, method by method, in the order it is declared.
 
 The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
-`lance_stage` and `lance_index` write files, `lance_pieces` lets others commit them, `lance_commit`
-moves HEAD, `lance_branches` forks and clears, `lance_history` tells what happened, `lance_files`
-names what must reach the disk.
+`lance_stage`, `lance_reshape` and `lance_index` write files, `lance_pieces` lets others commit
+them, `lance_commit` moves HEAD, `lance_branches` forks and clears, `lance_history` tells what
+happened, `lance_files` names what must reach the disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from omnigraph.storage import (
     lance_index,
     lance_pieces,
     lance_read,
+    lance_reshape,
     lance_stage,
 )
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
@@ -36,6 +37,7 @@ from omnigraph.storage.tables import (
     Part,
     Pieces,
     Receipt,
+    Reshape,
     RowChanges,
     Rows,
     ScanRequest,
@@ -169,6 +171,9 @@ class LanceTables:
         receipts: Sequence[Receipt] = (),
     ) -> Staged:
         return lance_stage.stage_overwrite(_own(handle), schema, mark, rows, receipts)
+
+    def stage_reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
+        return lance_reshape.stage_reshape(self.store, _own(handle), reshape, mark)
 
     def stage_indices(
         self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark

@@ -17,17 +17,16 @@ import pyarrow as pa
 
 from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.audit import read_audit
-from omnigraph.commit.base import Bases
+from omnigraph.commit.base import Bases, read_base
 from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.leases import DEFAULT_TIMING, Lease, Timing, decode_lease
 from omnigraph.commit.owner import Owner, is_dead
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.resolve import ACTOR
-from omnigraph.commit.schema_files import read_schema_files
 from omnigraph.commit.sidecars import find_sidecars
 from omnigraph.commit.workbench import Observer, Workbench, unobserved
 from omnigraph.effects import REAL
-from omnigraph.engine.contract import Contract, check_contract
+from omnigraph.engine.contract import Contract, read_contract
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.opening import create, open_in
@@ -175,10 +174,9 @@ def _open(
     root: Path, watch: Watch | None, owner: Owner | None, timing: Timing, observe: Observer
 ) -> BreakableGraph:
     stores = stores_at(root)
-    found = read_schema_files(stores.objects)
-    assert found is not None
     watched = stores if watch is None else watch_stores(stores, watch)
-    contract = check_contract(found)
+    in_force = read_base(stores, MAIN).manifest.log.schema_hash
+    contract = read_contract(stores.objects, in_force)
     return BreakableGraph(watched, contract, owner=owner, timing=timing, observe=observe)
 
 

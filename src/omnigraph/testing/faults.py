@@ -31,6 +31,7 @@ TABLE_WRITES: Final = frozenset(
         "stage_upsert",
         "stage_delete",
         "stage_overwrite",
+        "stage_reshape",
         "stage_indices",
         "stage_settings",
         "stage_compaction",

@@ -1,49 +1,168 @@
-"""`omnigraph schema`: look at schemas and at what changing them would mean."""
+"""`omnigraph schema`: look at schemas, at what changing them would mean, and change them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.migration import MigrationPlan, plan_migration
 from omnigraph.catalog.steps import DropMode, describe_step
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.files import read_source
-from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.errors import UsageError
 
-app = typer.Typer(help="Look at schemas and plan changes to them.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from omnigraph.engine.schema import SchemaPlan
+
+app = typer.Typer(help="Look at schemas, plan changes to them, apply them.", no_args_is_help=True)
+
+_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
+_Schema = Annotated[Path, typer.Option(help="The schema you want, a .pg file.")]
+_DataLoss = Annotated[bool, typer.Option(help="Make drops hard: older versions are purged too.")]
+_Backfill = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="What old rows get in a new property: 'Type.property=SQL'. Give it as often."
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 @app.command()
 def plan(
+    context: typer.Context,
+    uri: _Uri = None,
     *,
-    schema: Annotated[Path, typer.Option(help="The schema you want, a .pg file.")],
-    from_: Annotated[Path, typer.Option("--from", help="The schema you have, a .pg file.")],
-    allow_data_loss: Annotated[
-        bool, typer.Option(help="Plan drops as hard: older versions are purged too.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    schema: _Schema,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", help="The schema you have, a .pg file, instead of a graph."),
+    ] = None,
+    allow_data_loss: _DataLoss = False,
+    backfill: _Backfill = None,
+    as_json: _Json = False,
 ) -> None:
-    """Show the steps from one schema to another, and whether they can be taken.
+    """Show the steps from the schema in force to another, and whether they can be taken.
 
-    Exits with 1 when a step is unsupported.
+    With a graph, also what they would do to its tables. Exits with 1 when a step is unsupported.
     """
-    accepted = compile_schema(read_source(from_))
-    desired = compile_schema(read_source(schema))
-    drop_mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
-    migration = plan_migration(accepted, desired, drop_mode=drop_mode)
+    if from_ is not None:
+        if uri is not None:
+            raise UsageError("name the schema you have once: a graph, or --from FILE")
+        migration = _plan_files(
+            from_, schema, _drop_mode(allow=allow_data_loss), _read_backfill(backfill)
+        )
+        if as_json:
+            print_json({"uri": str(from_), **migration.to_json()})
+        else:
+            _print_steps(migration)
+        _exit(migration)
+        return
+    from omnigraph.sdk.documents import schema_plan_document
+
+    graph = open_graph(uri, context.obj, read_only=True)
+    found = graph.plan_schema(
+        schema, allow_data_loss=allow_data_loss, backfill=_read_backfill(backfill)
+    )
     if as_json:
-        print_json({"uri": str(from_), **migration.to_json()})
+        print_json(schema_plan_document(graph.uri, found))
     else:
-        _print_plan(migration)
+        _print_steps(found.migration)
+        _print_effects(found)
+    _exit(found.migration)
+
+
+@app.command()
+def apply(
+    context: typer.Context,
+    uri: _Uri = None,
+    *,
+    schema: _Schema,
+    allow_data_loss: _DataLoss = False,
+    backfill: _Backfill = None,
+    as_json: _Json = False,
+) -> None:
+    """Put another schema in force, as one commit or not at all."""
+    from omnigraph.sdk.documents import schema_result_document
+
+    settings: Globals = context.obj
+    graph = open_graph(uri, settings)
+    if allow_data_loss:
+        confirm_destructive("drop data of", graph.uri, settings, interactive=not as_json)
+    print_target("schema apply", graph.uri, settings)
+    result = graph.apply_schema(
+        schema,
+        allow_data_loss=allow_data_loss,
+        backfill=_read_backfill(backfill),
+        actor=find_actor(settings),
+    )
+    if as_json:
+        print_json(schema_result_document(graph.uri, result))
+        return
+    _print_steps(result.plan.migration)
+    _print_effects(result.plan)
+    print_line(f"applied: {'yes' if result.applied else 'no'}")
+
+
+@app.command()
+def show(context: typer.Context, uri: _Uri = None, *, as_json: _Json = False) -> None:
+    """Print the schema in force, as it was written."""
+    graph = open_graph(uri, context.obj, read_only=True)
+    source = graph.schema_source
+    if as_json:
+        print_json({"schema_source": source})
+    else:
+        print_line(source.rstrip("\n"))
+
+
+app.command("get", hidden=True)(show)
+
+
+def _drop_mode(*, allow: bool) -> DropMode:
+    return DropMode.HARD if allow else DropMode.SOFT
+
+
+def _plan_files(
+    accepted: Path, desired: Path, drop_mode: DropMode, backfill: dict[str, str]
+) -> MigrationPlan:
+    return plan_migration(
+        compile_schema(read_source(accepted)),
+        compile_schema(read_source(desired)),
+        drop_mode=drop_mode,
+        filled=backfill.keys(),
+    )
+
+
+def _read_backfill(given: list[str] | None) -> dict[str, str]:
+    """Raises UsageError."""
+    backfill = {}
+    for each in given or ():
+        entity, equals, expression = each.partition("=")
+        if not equals or "." not in entity or not expression.strip():
+            raise UsageError(f"a backfill is 'Type.property=expression', not '{each}'")
+        backfill[entity.strip()] = expression.strip()
+    return backfill
+
+
+def _exit(migration: MigrationPlan) -> None:
     if not migration.supported:
         raise typer.Exit(Exit.FAILED)
 
 
-def _print_plan(migration: MigrationPlan) -> None:
+def _print_steps(migration: MigrationPlan) -> None:
     print_line(f"supported: {'yes' if migration.supported else 'no'}")
     for step in migration.steps:
         print_line(f"- {describe_step(step)}")
     if not migration.steps:
         print_line("no schema changes")
+
+
+def _print_effects(plan: "SchemaPlan") -> None:
+    for each in plan.effects:
+        print_line(f"  {each.key}: {each.effect.value}, {each.row_count} rows")

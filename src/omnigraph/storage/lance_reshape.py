@@ -1,0 +1,100 @@
+"""Other columns for a Lance table, without rewriting its rows.
+
+Lance keeps columns by number. A file says which numbers it holds, the schema says what each number
+is called; so dropping and renaming touch the schema alone, an added column that no file holds is
+null, and a filled one is a further file beside those a fragment has. All of it is one `Merge`,
+which conflicts with every other change of rows.
+
+Which numbers a changed schema has only Lance knows, and only after it has changed one. So the
+change is made to a scratch copy first, which has the description of the table and none of its
+bytes, and the schema that came out is committed to the table itself.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+from lance import LanceOperation
+from lance.fragment import FragmentMetadata, LanceFragment
+from lance.schema import LanceSchema
+
+from omnigraph.errors import BackfillInvalid
+from omnigraph.storage import lance_files, layout
+from omnigraph.storage.lance_commit import try_out
+from omnigraph.storage.lance_stage import LancePayload
+from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import Fill, Mark, Reshape, Staged
+
+
+def stage_reshape(store: LanceStore, handle: LanceHandle, reshape: Reshape, mark: Mark) -> Staged:
+    fragments = handle.dataset.get_fragments()
+    assert fragments, "a table without rows is overwritten instead"
+    with translating(handle.ref, "reshape"):
+        before = [each.metadata for each in fragments]
+        after, schema = before, handle.dataset.lance_schema
+        if reshape.fills:
+            filled = [_fill(each, reshape.fills) for each in fragments]
+            after, schema = [metadata for metadata, _ in filled], filled[0][1]
+        merge = LanceOperation.Merge(after, schema)
+        schema = _evolve(store, handle, merge, reshape, name=mark.uuid)
+    known = set(lance_files.written_data(before))
+    return Staged(
+        ref=handle.ref,
+        read_version=handle.version,
+        mark=mark,
+        payload=LancePayload(
+            handle,
+            LanceOperation.Merge(after, schema),
+            tuple(each for each in lance_files.written_data(after) if each not in known),
+        ),
+    )
+
+
+def _fill(fragment: LanceFragment, fills: tuple[Fill, ...]) -> tuple[FragmentMetadata, LanceSchema]:
+    """The fragment with one more file. One fragment at a time is held in memory, no more."""
+    row_count = fragment.count_rows()
+    columns = [each.convert(_evaluate(fragment, each), row_count) for each in fills]
+    rows = pa.table(columns, schema=pa.schema([each.column for each in fills]))
+    return fragment.merge_columns(rows.to_reader())
+
+
+def _evaluate(fragment: LanceFragment, fill: Fill) -> "pa.Array[Any]":
+    if fill.expression is None:
+        return pa.nulls(0)
+    # A column of the table comes along, because Lance scans nothing for a constant alone.
+    anchor = fragment.schema.names[0]
+    try:
+        columns = {"anchor": f"`{anchor}`", "filled": fill.expression}
+        given = fragment.scanner(columns=columns).to_table()
+    except (ValueError, OSError) as error:
+        raise BackfillInvalid(fill.entity, reason=str(error).partition(", /")[0]) from error
+    return given["filled"].combine_chunks()
+
+
+def _evolve(
+    store: LanceStore,
+    handle: LanceHandle,
+    filled: LanceOperation.Merge,
+    reshape: Reshape,
+    *,
+    name: str,
+) -> LanceSchema:
+    """What the schema is after the change, numbers included. Starts from what filling made."""
+    scratch = layout.scratch_prefix(name)
+    try:
+        dataset = store.reopen(handle).shallow_clone(
+            store.root.locate(scratch), handle.version, storage_options=store.options()
+        )
+        if reshape.fills:
+            dataset = try_out(dataset, filled)
+        # Added first: the number of a dropped column that no file holds would be taken again.
+        if reshape.nulls:
+            dataset.add_columns(pa.schema(reshape.nulls))
+        if reshape.drops:
+            dataset.drop_columns(list(reshape.drops))
+        if reshape.renames:
+            for old, new in reshape.renames.items():
+                renaming: Any = {"path": old, "name": new}  # declared as a list of these
+                dataset.alter_columns(renaming)
+        return dataset.lance_schema
+    finally:
+        store.objects.delete_prefix(scratch)

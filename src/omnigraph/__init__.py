@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["Durability", "LocalGraph", "OmnigraphError", "Input", "init", "open"]
+__all__ = [
+    "Durability",
+    "LocalGraph",
+    "RemoteGraph",
+    "OmnigraphError",
+    "Input",
+    "connect",
+    "init",
+    "open",
+]
 
 if TYPE_CHECKING:
     from omnigraph.engine.inputs import Input
     from omnigraph.errors import OmnigraphError
     from omnigraph.sdk.local import LocalGraph, init, open
+    from omnigraph.sdk.remote import RemoteGraph, connect
     from omnigraph.storage.durability import Durability
 
 _HOMES = {
@@ -21,6 +31,8 @@ _HOMES = {
     "LocalGraph": "omnigraph.sdk.local",
     "OmnigraphError": "omnigraph.errors",
     "Input": "omnigraph.engine.inputs",
+    "RemoteGraph": "omnigraph.sdk.remote",
+    "connect": "omnigraph.sdk.remote",
     "init": "omnigraph.sdk.local",
     "open": "omnigraph.sdk.local",
 }

@@ -49,6 +49,9 @@ def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSes
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
+        # A session is active for the thread that started it; the others have to ask for it.
+        if SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing else tells
+            return SparkSession.builder.getOrCreate()
         if settings.remote is not None:
             return _connect(settings, settings.remote)
         return _start(settings, is_hasty=is_small and settings.is_brief)

@@ -32,6 +32,7 @@ def snapshot_document(snapshot: Snapshot) -> JsonObject:
         "graph_manifest_version": snapshot.manifest_version,
         "internal_schema_version": CURRENT,
         "graph_commit_id": None if snapshot.commit is None else snapshot.commit.id,
+        "commit": None if snapshot.commit is None else commit_document(snapshot.commit),
         "datasets": [_dataset(pin) for pin in pins],
     }
 
@@ -90,7 +91,7 @@ def merge_document(result: MergeResult) -> JsonObject:
         "target": result.target,
         "outcome": result.outcome.value,
         "actor_id": result.actor,
-        "commit": None if result.commit is None else result.commit.id,
+        "commit": None if result.commit is None else commit_document(result.commit),
         "source_commit_id": result.source_commit,
         "target_commit_id": result.target_commit,
         "base_commit_ids": list(result.base_commits),
@@ -140,7 +141,7 @@ def load_document(result: LoadResult) -> JsonObject:
 def export_document(result: ExportResult) -> JsonObject:
     return {
         "branch": result.branch,
-        "commit": None if result.commit is None else result.commit.id,
+        "commit": None if result.commit is None else commit_document(result.commit),
         "format": result.format.value,
         "output": result.output,
         "tables": [{"table_key": key, "row_count": count} for key, count in result.counts.items()],

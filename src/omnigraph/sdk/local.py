@@ -362,6 +362,7 @@ class LocalGraph:
         resolutions: str | Path | None = None,
         base: str | None = None,
         dry_run: bool = False,
+        idempotency_key: str | None = None,
     ) -> MergeResult:
         """Make `into` show what `source` changed since they last agreed: one commit, or nothing.
 
@@ -377,7 +378,7 @@ class LocalGraph:
         decided = merging.Decided(detect, on_conflict, text)
         return merging.merge(
             self._graph,
-            merging.Request(source, into, actor, base, dry_run),
+            merging.Request(source, into, actor, base, dry_run, idempotency_key),
             decided,
         )
 

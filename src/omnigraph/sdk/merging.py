@@ -7,6 +7,7 @@ from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
 from omnigraph.engine.merge.rulings import Rulings, read_detect, read_strategies, rows_of
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.once import once
 from omnigraph.errors import ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
 
@@ -20,6 +21,7 @@ class Request:
     actor: str | None
     base: str | None
     dry_run: bool
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,16 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
             resolved=resolved,
             base=None if request.base is None else CommitId(request.base),
             dry_run=request.dry_run,
+            once=once(
+                request.idempotency_key,
+                "merge",
+                source,
+                into,
+                request.base,
+                decided.detect,
+                decided.on_conflict,
+                decided.resolutions,
+            ),
         )
     )
 

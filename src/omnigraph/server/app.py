@@ -13,10 +13,26 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.server.guard import State
 from omnigraph.server.observing import Observer
 from omnigraph.server.problems import problem
-from omnigraph.server.routes import branches, flat, reading, writing
+from omnigraph.server.routes import (
+    branches,
+    flat,
+    loading,
+    querying,
+    reading,
+    streaming,
+    writing,
+)
 from omnigraph.server.serving import Host
 
-ROUTERS = (reading.router, writing.router, branches.router)
+ROUTERS = (
+    reading.router,
+    querying.router,
+    writing.router,
+    branches.router,
+    loading.router,
+    loading.streams,
+    streaming.router,
+)
 
 
 def build_app(host: Host) -> FastAPI:

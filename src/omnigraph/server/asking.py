@@ -7,10 +7,10 @@ Nothing of the body is read for somebody the server does not know.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
@@ -111,30 +111,26 @@ class LimitedRequest(Request):
         self._limits = limits
         self._bytes_max = bytes_max
 
-    async def body(self) -> bytes:
-        if not hasattr(self, "_body"):
-            self._body = b"".join([piece async for piece in self.pieces(self._bytes_max)])
-        return self._body
-
-    async def pieces(self, bytes_max: int) -> AsyncIterator[bytes]:
+    async def stream(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises HTTPException for too much of it, or too little."""
         declared = self.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > bytes_max:
-            raise HTTPException(413, f"the body is larger than {bytes_max} bytes")
+        too_large = f"the body is larger than {self._bytes_max} bytes"
+        if declared.isdecimal() and int(declared) > self._bytes_max:
+            raise HTTPException(413, too_large)
         count = 0
-        stream = self.stream()
+        pieces = super().stream()
         while True:
             try:
                 async with asyncio.timeout(self._limits.body_timeout_s):
-                    piece = await anext(stream)
+                    piece = await anext(pieces)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise HTTPException(408, "the body did not arrive in time") from None
             count += len(piece)
             self.state.body_bytes = count
-            if count > bytes_max:
-                raise HTTPException(413, f"the body is larger than {bytes_max} bytes")
+            if count > self._bytes_max:
+                raise HTTPException(413, too_large)
             yield piece
 
     async def json(self) -> Any:
@@ -181,11 +177,11 @@ class ServerRoute(APIRoute):
 class GraphRoute(APIRoute):
     """A route of one graph: somebody known asks, with a body that is not too large."""
 
-    is_load: ClassVar[bool] = False
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.body_bytes
 
     def get_route_handler(self) -> Handler:
         original = super().get_route_handler()
-        is_load = self.is_load
 
         async def asked(request: Request) -> Response:
             host = find_host(request)
@@ -196,8 +192,7 @@ class GraphRoute(APIRoute):
                 raise HTTPException(404)  # short addresses are for a server of one graph
             served = serving.find_graph(graph_id)
             limits = serving.settings.limits
-            bytes_max = limits.load_body_bytes if is_load else limits.body_bytes
-            limited = LimitedRequest(request, limits, bytes_max)
+            limited = LimitedRequest(request, limits, self.bytes_max(limits))
             request.state.asked = Asked(host, serving, served, actor, limited)
             return await original(limited)
 
@@ -205,4 +200,14 @@ class GraphRoute(APIRoute):
 
 
 class LoadRoute(GraphRoute):
-    is_load = True
+    """A load in a JSON string."""
+
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.load_body_bytes
+
+
+class StreamRoute(GraphRoute):
+    """A load that goes to disk as it comes."""
+
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.load_stream_bytes

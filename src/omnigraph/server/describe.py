@@ -32,6 +32,9 @@ READING: Final[Responses] = {status: _describe(status) for status in _ALWAYS}
 ASKING: Final[Responses] = {status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY)}
 """The problems of a route that reads, and has a body."""
 
+GONE: Final[Responses] = {status: _describe(status) for status in (409, 410)}
+"""What changed can no longer be told, or never could."""
+
 WRITING: Final[Responses] = {
     status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY, 409, 412, 429)
 }

@@ -64,6 +64,44 @@ def _schema_locked(error: OmnigraphError) -> JsonObject:
     return {"schema_locked": {"owner": _fact(error, "owner"), "age_ms": _fact(error, "age_ms")}}
 
 
+def _merge_conflicts(error: OmnigraphError) -> JsonObject:
+    assert isinstance(error, errors.MergeConflicts)
+    return {"merge_conflicts": [_clash(each) for each in error.conflicts]}
+
+
+def _clash(clash: errors.Clash) -> JsonObject:
+    kind, name = split_table_key(TableKey(clash.table))
+    return {
+        "table_key": clash.table,
+        "row_id": clash.row_id,
+        "entity_kind": kind,
+        "type_name": name,
+        "entity_id": clash.row_id,
+        "property": clash.property_name,
+        "kind": str(clash.kind),
+        "message": clash.message,
+    }
+
+
+def _diff_refusal(error: OmnigraphError) -> JsonObject:
+    return {
+        "change_diff_refusal": {
+            "reason": _fact(error, "reason"),
+            "graph_commit_id": _fact(error, "commit_id"),
+            "type_name": _fact(error, "type_name"),
+        }
+    }
+
+
+def _feed_gap(error: OmnigraphError) -> JsonObject:
+    return {
+        "change_feed_gap": {
+            "cursor": _fact(error, "cursor"),
+            "first_unreadable_commit_id": _fact(error, "first_unreadable"),
+        }
+    }
+
+
 def _recovery_required(error: OmnigraphError) -> JsonObject:
     return {"recovery_required": {"operation_id": _fact(error, "operation_id"), "action": "repair"}}
 
@@ -92,11 +130,14 @@ TABLE: Final = (
     Line(errors.Forbidden, 403, "forbidden"),
     Line(errors.TooManyRequests, 429, "too_many_requests", retryable=True),
     Line(errors.KeyReused, 409, "conflict", retryable=False),
+    Line(errors.ChangesRefused, 409, "conflict", _diff_refusal, retryable=False),
+    Line(errors.ChangeFeedGap, 410, None, _feed_gap, retryable=False),
     Line(errors.InputError, 400, "bad_request"),
     Line(errors.NotFoundError, 404, "not_found"),
     Line(errors.HeadMoved, 412, None, _precondition),
     Line(errors.ExpectedVersionMismatch, 409, "conflict", _manifest_conflict, retryable=True),
     Line(errors.KeyConflict, 409, "conflict", _key_conflict, retryable=False),
+    Line(errors.MergeConflicts, 409, "conflict", _merge_conflicts, retryable=False),
     Line(errors.SchemaLocked, 409, "conflict", _schema_locked, retryable=True),
     Line(errors.DriftFound, 503, None, _recovery_required, retryable=False),
     Line(errors.AlreadyDone, 409, "conflict", retryable=True),

@@ -20,6 +20,7 @@ _LISTED: Final = (
     "file",
     "line",
     "column",
+    "table",
     "table_key",
     "row_id",
     "type_name",

@@ -65,6 +65,7 @@ class SnapshotReply(_Reply):
     graph_manifest_version: int
     internal_schema_version: int
     graph_commit_id: str | None
+    commit: CommitReply | None
     datasets: list[DatasetEntry]
 
 
@@ -145,11 +146,50 @@ class BranchDeleteReply(_Reply):
     actor_id: str | None
 
 
+class MergedTable(_Reply):
+    table_key: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
 class MergeReply(_Reply):
     source: str
     target: str
     outcome: str
     actor_id: str | None
+    commit: CommitReply | None
+    source_commit_id: str
+    target_commit_id: str
+    base_commit_ids: list[str]
+    tables: list[MergedTable]
+    merge_conflicts: list[dict[str, Any]]
+    branch_deleted: bool | None = None
+    branch_delete_error: str | None = None
+
+
+class ChangeEntry(_Reply):
+    kind: str
+    op: str
+    id: str
+
+
+class CommitChangesReply(_Reply):
+    cause: dict[str, Any]
+    changes: list[ChangeEntry]
+    next_page_token: str | None = None
+
+
+class ChangeBlock(_Reply):
+    cause: dict[str, Any]
+    changes: list[ChangeEntry]
+
+
+class FeedReply(_Reply):
+    blocks: list[ChangeBlock]
+    next_page_token: str | None = None
+    cursor: str | None = None
+    caught_up: bool | None = None
 
 
 class QueryParameter(_Reply):

@@ -101,7 +101,18 @@ class BranchCreateRequest(_Request):
 class MergeRequest(_Request):
     source: str
     target: str | None = None
-    delete_branch: bool = False
+    delete_branch: Annotated[bool, Field(description="Delete the source afterwards.")] = False
+    detect: Annotated[
+        Literal["row", "property"] | None, Field(description="What may be changed by one side.")
+    ] = None
+    on_conflict: Annotated[
+        Literal["ours", "theirs"] | dict[str, Literal["ours", "theirs"]] | None,
+        Field(description="Who wins, for all types or by type."),
+    ] = None
+    resolutions: Annotated[
+        str | None, Field(description="A file of conflicts that somebody filled in.")
+    ] = None
+    dry_run: Annotated[bool, Field(description="Only tell what would happen.")] = False
     base: Annotated[
         str | None, Field(description="The commit to compare both with, instead of the found one.")
     ] = None

@@ -5,8 +5,8 @@
 1. Planning holds nothing, so nobody waits for it. If the target moved by the time its tables are
    held, the merge is planned once more, while they are held.
 2. What is held is what was read: no table the plan stands on can move before it is visible.
-3. Already up to date writes nothing. Everything else writes a commit with two parents, even if no
-   row changes: the next merge starts from there.
+3. Already up to date writes nothing, unless there is a key to remember (`once`). Everything else
+   writes a commit with two parents, even if no row changes: the next merge starts from there.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,7 +17,7 @@ from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, Idempotency
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import check_unlocked
 from omnigraph.commit.snapshot import open_pin
@@ -33,6 +33,7 @@ from omnigraph.engine.merge.contest import Sides, TablePlan
 from omnigraph.engine.merge.plan import plan_table
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.writes import stages_of
+from omnigraph.engine.once import Done, Once, find_done
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle
@@ -53,6 +54,8 @@ class MergeOrder:
     """The file the rulings on rows came from; its heads must still be the heads."""
     base: CommitId | None = None
     dry_run: bool = False
+    once: Once | None = None
+    """The key that makes asking again harmless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +119,22 @@ def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResul
     """
     heal(bench)
     check_unlocked(bench.stores)
+    done = find_done(bench.bases.current(order.into).manifest, order.once, order.actor)
+    if done is not None:
+        return _recall(order, done)
     source = bench.bases.current(order.source)
     planner = _Planner(bench, contract, order, source)
     plan = planner.plan(bench.bases.current(order.into))
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
         if plan.outcome is Outcome.ALREADY_UP_TO_DATE or order.dry_run:
-            return _result(order, plan, None)
+            return _result(order, plan, _remember(bench, order, plan))
         if plan.conflicts:
             raise MergeConflicts(order.source, order.into, plan.conflicts)
         with hold(bench, order.into, keys) as held:
+            done = find_done(held.base.manifest, order.once, order.actor)
+            if done is not None:
+                return _recall(order, done)
             if _head_of(held.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(held.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
@@ -133,6 +142,59 @@ def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResul
                 return _result(order, plan, commit)
             keys |= plan.reads.keys()
     raise Contention(order.into, attempts=ROUNDS_MAX)
+
+
+def _remember(bench: Workbench, order: MergeOrder, plan: MergePlan) -> Commit | None:
+    """(3) A commit that moves nothing, and holds the answer."""
+    if order.once is None or order.dry_run:
+        return None
+    with hold(bench, order.into, ()) as held:
+        change = Change(
+            WriterKind.BRANCH_MERGE,
+            order.into,
+            (),
+            actor=order.actor,
+            idempotency=_record(order, plan),
+        )
+        return run(held, change).commits[-1]
+
+
+def _record(order: MergeOrder, plan: MergePlan) -> Idempotency | None:
+    """What a commit is to say about the merge that made it."""
+    if order.once is None:
+        return None
+    return order.once.record(
+        {
+            "outcome": plan.outcome.value,
+            "source_commit": plan.ancestry.source.id,
+            "target_commit": plan.ancestry.target.id,
+            "base_commits": [each.id for each in plan.ancestry.bases],
+            "counts": {
+                str(key): [each.inserted, each.updated, each.deleted]
+                for key, each in plan.counts.items()
+            },
+        }
+    )
+
+
+def _recall(order: MergeOrder, done: Done) -> MergeResult:
+    """The answer that was given when this was asked for before."""
+    said = done.result
+    bases, counts = said.get("base_commits"), said.get("counts")
+    return MergeResult(
+        source=order.source,
+        target=order.into,
+        outcome=Outcome(str(said.get("outcome"))),
+        actor=order.actor,
+        commit=done.commit,
+        source_commit=CommitId(str(said.get("source_commit"))),
+        target_commit=CommitId(str(said.get("target_commit"))),
+        base_commits=tuple(CommitId(each) for each in (bases if isinstance(bases, list) else ())),
+        counts={
+            TableKey(key): TableCounts(*numbers)
+            for key, numbers in (counts if isinstance(counts, dict) else {}).items()
+        },
+    )
 
 
 def _is_ready(plan: MergePlan) -> bool:
@@ -228,6 +290,7 @@ class _Planner:
             recheck=recheck,
             merged_parent=plan.ancestry.source.id,
             carried=plan.ancestry.carried,
+            idempotency=_record(self.order, plan),
             schema_hash=self.contract.schema_hash,
         )
 

@@ -1,17 +1,20 @@
-"""Branches: list, create, delete."""
+"""Branches: list, create, merge, delete."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from omnigraph.ids import MAIN, parse_branch
+from omnigraph.commit.records import JsonObject
+from omnigraph.errors import BranchNotFound, OmnigraphError
+from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
+from omnigraph.sdk.documents import merge_document
 from omnigraph.server.answers import answer
-from omnigraph.server.asking import KEYED, Ask, GraphRoute
+from omnigraph.server.asking import KEYED, Ask, Asked, GraphRoute
 from omnigraph.server.describe import READING, WRITING
-from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply
-from omnigraph.wire.requests import BranchCreateRequest
+from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
+from omnigraph.wire.requests import BranchCreateRequest, MergeRequest
 
 router = APIRouter(route_class=GraphRoute)
 
@@ -55,6 +58,48 @@ def create_branch(asked: Ask, body: BranchCreateRequest) -> Response:
             "actor_id": asked.actor,
         }
     )
+
+
+@router.post(
+    "/branches/merge",
+    operation_id="cluster_mergeBranches",
+    response_model=MergeReply,
+    responses=WRITING,
+    dependencies=[KEYED],
+)
+def merge_branches(asked: Ask, body: MergeRequest) -> Response:
+    """Make one branch show what another changed since they last agreed."""
+    source, target = parse_branch(body.source), parse_branch(body.target or MAIN)
+    asked.check(Action.BRANCH_MERGE, source, target=target)
+    if body.delete_branch:
+        asked.check(Action.BRANCH_DELETE, target=source)
+    with asked.admitted():
+        result = asked.graph.merge(
+            source,
+            target,
+            actor=asked.actor,
+            detect=body.detect or "row",
+            on_conflict=body.on_conflict,
+            resolutions=body.resolutions,
+            base=body.base,
+            dry_run=body.dry_run,
+            idempotency_key=asked.key,
+        )
+        document = merge_document(result)
+        if body.delete_branch and not body.dry_run:
+            document |= _delete_merged(asked, source)
+    return answer(document)
+
+
+def _delete_merged(asked: Asked, source: BranchName) -> JsonObject:
+    """The merge is done either way; that the branch stayed is told, not raised."""
+    try:
+        asked.graph.branches.delete(source, actor=asked.actor)
+    except BranchNotFound:
+        return {"branch_deleted": True}
+    except OmnigraphError as error:
+        return {"branch_deleted": False, "branch_delete_error": str(error)}
+    return {"branch_deleted": True}
 
 
 @router.delete(

@@ -1,0 +1,144 @@
+"""What a graph is to a caller, wherever it is: in this process, or behind a server.
+
+`local.LocalGraph` and `remote.RemoteGraph` both fulfil `GraphClient`, and one suite of tests runs
+on both. What only an embedded graph can do, such as handing rows to Spark, is not here.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.records import Commit
+from omnigraph.commit.refs import Deleted
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.engine.bulk import LoadMode
+from omnigraph.engine.load import LoadResult
+from omnigraph.engine.merge.run import MergeResult
+from omnigraph.engine.mutate import MutationResult
+from omnigraph.ids import MAIN, BranchName
+
+
+class BranchesClient(Protocol):
+    def list(self) -> tuple[BranchName, ...]: ...
+
+    def create(
+        self,
+        name: str,
+        *,
+        source: str = MAIN,
+        commit: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> BranchName: ...
+
+    def delete(
+        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
+    ) -> Deleted: ...
+
+
+class GraphClient(Protocol):
+    @property
+    def uri(self) -> str: ...
+
+    @property
+    def branches(self) -> BranchesClient: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def schema_source(self) -> str: ...
+
+    def snapshot(
+        self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
+    ) -> Snapshot: ...
+
+    def commits(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since_us: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[Commit, ...]: ...
+
+    def commit(self, commit_id: str) -> Commit: ...
+
+    def mutate(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult: ...
+
+    def insert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult: ...
+
+    def upsert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult: ...
+
+    def delete(
+        self,
+        type_name: str,
+        ids: Collection[str],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult: ...
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        detect: str = "row",
+        on_conflict: str | Mapping[str, str] | None = None,
+        resolutions: str | Path | None = None,
+        base: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> MergeResult: ...
+
+    def load(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadResult: ...
+
+    def export_lines(
+        self,
+        *,
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+    ) -> Iterator[bytes]: ...

@@ -1,0 +1,334 @@
+"""A graph behind a server, with the interface of an embedded one.
+
+`omnigraph.connect("https://host", graph="research", token=…)` gives one. Who writes is the token's
+affair: an actor cannot be named. What is written is written once, also if an answer gets lost.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.records import Commit
+from omnigraph.commit.refs import Deleted
+from omnigraph.commit.snapshot import Snapshot
+from omnigraph.engine.bulk import LoadMode
+from omnigraph.engine.load import LoadResult
+from omnigraph.engine.merge.run import MergeResult
+from omnigraph.engine.mutate import MutationResult
+from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.lang.source import Source
+from omnigraph.sdk.decoding import (
+    decode_commit,
+    decode_commits,
+    decode_load,
+    decode_merge,
+    decode_mutation,
+    decode_snapshot,
+    decoded,
+)
+from omnigraph.sdk.http import Connection, segment
+from omnigraph.sdk.spelling import spell
+from omnigraph.wire.replies import BranchCreateReply, BranchesReply, SchemaReply
+
+NDJSON = "application/x-ndjson"
+
+
+class RemoteBranches:
+    """The branches of a graph."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list(self) -> tuple[BranchName, ...]:
+        """Main first, then the others by name."""
+        document = self._connection.get("/branches")
+        reply = decoded(self._connection.url, document, BranchesReply.model_validate)
+        others = sorted(each for each in reply.branches if each != MAIN)
+        return (MAIN, *(BranchName(each) for each in others))
+
+    def create(
+        self,
+        name: str,
+        *,
+        source: str = MAIN,
+        commit: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> BranchName:
+        """A branch that starts as `source` is now, or as `commit` left the graph."""
+        _check_actor(actor)
+        document = self._connection.write(
+            "POST",
+            "/branches",
+            {"name": name, "from": source, "commit": commit},
+            key=idempotency_key,
+        )
+        reply = decoded(self._connection.url, document, BranchCreateReply.model_validate)
+        return BranchName(reply.name)
+
+    def delete(
+        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
+    ) -> Deleted:
+        _check_actor(actor)
+        path = f"/branches/{segment(name)}"
+        self._connection.write("DELETE", path, key=idempotency_key)
+        return Deleted(BranchName(name), ())
+
+
+class RemoteGraph:
+    """A graph on a server. Safe to share among threads; close it, or use it in a `with`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.branches = RemoteBranches(connection)
+
+    def __repr__(self) -> str:
+        return f"RemoteGraph({self.uri!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def uri(self) -> str:
+        return self._connection.url
+
+    @property
+    def schema_source(self) -> str:
+        """The schema in force, as it was written."""
+        document = self._connection.get("/schema")
+        return decoded(self.uri, document, SchemaReply.model_validate).schema_source
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema in force means."""
+        return compile_schema(Source(f"{self.uri}/schema", self.schema_source))
+
+    # reading
+
+    def snapshot(
+        self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
+    ) -> Snapshot:
+        if commit is not None and (branch is not None or version is not None):
+            raise UsageError("a commit says which branch and version it is on; name it alone")
+        asked = {"branch": branch, "commit": commit, "version": version}
+        return decoded(self.uri, self._connection.get("/snapshot", asked), decode_snapshot)
+
+    def commits(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        since_us: int | None = None,
+        limit: int | None = None,
+    ) -> tuple[Commit, ...]:
+        """The history of a branch, newest first. `actor=""` finds commits without one."""
+        asked = {"branch": branch, "actor": actor, "since": since_us, "limit": limit}
+        return decoded(self.uri, self._connection.get("/commits", asked), decode_commits)
+
+    def commit(self, commit_id: str) -> Commit:
+        document = self._connection.get(f"/commits/{segment(commit_id)}")
+        return decoded(self.uri, document, decode_commit)
+
+    # writing
+
+    def mutate(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation: one commit, or nothing at all."""
+        body = {
+            "query": _read_text(source),
+            "name": name,
+            "params": None if params is None else spell(dict(params)),
+            "branch": branch,
+        }
+        path = "/mutate" if if_commit is None else "/mutate/if-graph-commit"
+        return self._change(path, body, actor, idempotency_key, if_commit)
+
+    def insert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Insert rows of one node or edge type, all or none."""
+        body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
+        return self._change(
+            "/rows", {**body, "existing": "refuse"}, actor, idempotency_key, if_commit
+        )
+
+    def upsert(
+        self,
+        type_name: str,
+        rows: Sequence[Mapping[str, object]],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Insert rows, or replace those that exist."""
+        body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
+        return self._change(
+            "/rows", {**body, "existing": "replace"}, actor, idempotency_key, if_commit
+        )
+
+    def delete(
+        self,
+        type_name: str,
+        ids: Collection[str],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Delete rows by id, nodes together with their edges."""
+        body = {"type": type_name, "ids": sorted(ids), "branch": branch}
+        return self._change("/rows/delete", body, actor, idempotency_key, if_commit)
+
+    def _change(
+        self,
+        path: str,
+        body: Mapping[str, object],
+        actor: str | None,
+        key: str | None,
+        if_commit: str | None,
+    ) -> MutationResult:
+        _check_actor(actor)
+        document = self._connection.write("POST", path, body, key=key, if_commit=if_commit)
+        return decoded(self.uri, document, decode_mutation)
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        actor: str | None = None,
+        detect: str = "row",
+        on_conflict: str | Mapping[str, str] | None = None,
+        resolutions: str | Path | None = None,
+        base: str | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Make `into` show what `source` changed since they last agreed."""
+        _check_actor(actor)
+        body = {
+            "source": source,
+            "target": into,
+            "detect": detect,
+            "on_conflict": on_conflict,
+            "resolutions": None if resolutions is None else _read_text(resolutions),
+            "base": base,
+            "dry_run": dry_run,
+        }
+        document = self._connection.write("POST", "/branches/merge", body, key=idempotency_key)
+        return decoded(self.uri, document, decode_merge)
+
+    def load(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        mode: LoadMode | str,
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadResult:
+        """Send files of records and load them as one commit, or nothing."""
+        _check_actor(actor)
+        listed = [source] if isinstance(source, str | Path) else list(source)
+        with ExitStack() as stack:
+            files = []
+            for each in listed:
+                try:
+                    file = stack.enter_context(Path(each).open("rb"))
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                    raise FileUnreadable(str(each), reason=reason) from error
+                files.append(("files", (Path(each).name, file)))
+            document = self._connection.send(
+                "/load/files",
+                params={"branch": branch, "from": from_branch, "mode": str(mode)},
+                files=files,
+                headers={"Idempotency-Key": idempotency_key or self._connection.new_key()},
+            )
+        return decoded(self.uri, document, decode_load)
+
+    # exporting
+
+    def export_lines(
+        self,
+        *,
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+    ) -> Iterator[bytes]:
+        """Every node and edge of a snapshot, some whole lines at a time."""
+        body = {"branch": branch, "type_names": list(types), "table_keys": list(tables)}
+        rest = b""
+        with self._connection.stream("/export", body, NDJSON) as pieces:
+            for piece in pieces:
+                whole, newline, rest = (rest + piece).rpartition(b"\n")
+                if newline:
+                    yield whole + newline
+        if rest:
+            yield rest
+
+
+def connect(url: str, *, graph: str | None = None, token: str | None = None) -> RemoteGraph:
+    """A graph on a server.
+
+    `url` is the server's, with `graph` naming one of its graphs; or already that of a graph.
+    Nothing is asked yet: the first call finds out who answers.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"a server's address starts with http:// or https://, not {url!r}")
+    base = url.rstrip("/")
+    return RemoteGraph(
+        Connection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)
+    )
+
+
+def _check_actor(actor: str | None) -> None:
+    if actor is not None:
+        raise UsageError("a server knows who writes by the token; do not name an actor")
+
+
+def _read_text(given: str | Path) -> str:
+    if isinstance(given, str):
+        return given
+    try:
+        return given.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileUnreadable(str(given), reason=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(str(given), reason=f"not UTF-8 text: {error.reason}") from error

@@ -1,0 +1,129 @@
+"""Loads: records in a JSON string, as a raw stream, or as files."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from omnigraph.commit.records import JsonObject
+from omnigraph.ids import MAIN, BranchName, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.documents import load_document
+from omnigraph.server.answers import answer, deprecate
+from omnigraph.server.asking import KEYED, Ask, Asked, LoadRoute, StreamRoute
+from omnigraph.server.describe import WRITING
+from omnigraph.server.spool import spooled_files, spooled_stream
+from omnigraph.wire.replies import LoadReply
+from omnigraph.wire.requests import LoadRequest, Mode
+
+router = APIRouter(route_class=LoadRoute, responses=WRITING, dependencies=[KEYED])
+streams = APIRouter(route_class=StreamRoute, responses=WRITING, dependencies=[KEYED])
+
+_Branch = Annotated[str | None, Query(description="Which branch; main if none.")]
+_From = Annotated[
+    str | None, Query(alias="from", description="Make the branch from this one, if need be.")
+]
+_Mode = Annotated[Mode, Query(description="What becomes of rows that are there.")]
+
+
+@router.post("/load", operation_id="cluster_load", response_model=LoadReply)
+def load(asked: Ask, body: LoadRequest) -> Response:
+    """Load records as one commit, or nothing."""
+    return answer(_load_text(asked, body))
+
+
+@router.post("/ingest", operation_id="cluster_ingest", response_model=LoadReply, deprecated=True)
+def ingest(asked: Ask, body: LoadRequest) -> Response:
+    """The old name of load."""
+    return deprecate(answer(_load_text(asked, body)), "/ingest")
+
+
+@streams.post(
+    "/load/ndjson",
+    operation_id="cluster_loadNdjson",
+    response_model=LoadReply,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def load_stream(
+    asked: Ask, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+) -> Response:
+    """The same, of a body of any size that holds nothing but records."""
+    _check(asked, branch, from_)
+    async with spooled_stream(asked.request) as files:
+        return answer(await run_in_threadpool(_load, asked, files, branch, from_, mode))
+
+
+@streams.post(
+    "/load/files",
+    operation_id="cluster_loadFiles",
+    response_model=LoadReply,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {
+                            "files": {
+                                "type": "array",
+                                "minItems": 1,
+                                "items": {"type": "string", "format": "binary"},
+                            }
+                        },
+                        "required": ["files"],
+                    }
+                }
+            },
+        }
+    },
+)
+async def load_files(
+    asked: Ask, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+) -> Response:
+    """The same, of files: records, compressed or not, told by the ends of their names."""
+    _check(asked, branch, from_)
+    async with spooled_files(asked.request) as files:
+        return answer(await run_in_threadpool(_load, asked, files, branch, from_, mode))
+
+
+def _check(asked: Asked, branch: str | None, from_: str | None) -> BranchName:
+    """Ask for everything a load may do. Raises Forbidden, BranchNameInvalid."""
+    name = parse_branch(branch or MAIN)
+    asked.check(Action.CHANGE, name)
+    if from_ is not None:
+        source = parse_branch(from_)
+        if name not in asked.graph.branches.list():
+            asked.check(Action.BRANCH_CREATE, source, target=name)
+    return name
+
+
+def _load_text(asked: Asked, body: LoadRequest) -> JsonObject:
+    _check(asked, body.branch, body.from_)
+    with tempfile.TemporaryDirectory(prefix="omnigraph-load-") as folder:
+        path = Path(folder) / "records.jsonl"
+        path.write_text(body.data, encoding="utf-8")
+        return _load(asked, [path], body.branch, body.from_, body.mode or "merge")
+
+
+def _load(
+    asked: Asked, files: list[Path], branch: str | None, from_: str | None, mode: Mode
+) -> JsonObject:
+    with asked.admitted():
+        result = asked.graph.load(
+            files,
+            mode=mode,
+            branch=branch or MAIN,
+            from_branch=from_,
+            actor=asked.actor,
+            idempotency_key=asked.key,
+        )
+    return {**load_document(result), "base_branch": result.base_branch}

@@ -1,0 +1,115 @@
+"""Reads, in the form the caller accepts: JSON, JSON lines, or Arrow."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from fastapi import APIRouter
+from starlette.responses import Response, StreamingResponse
+
+from omnigraph.commit.records import JsonObject
+from omnigraph.engine.query.result import QueryResult
+from omnigraph.errors import RequestInvalid
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.server.answers import SUCCESSORS, deprecate
+from omnigraph.server.asking import Ask, Asked, GraphRoute
+from omnigraph.server.describe import ASKING, Responses
+from omnigraph.wire.media import ARROW, HEADER, NDJSON
+from omnigraph.wire.replies import ReadReply
+from omnigraph.wire.requests import QueryRequest
+
+PIECE_ROWS: Final = 1000
+
+READS: Final[Responses] = {
+    **ASKING,
+    200: {
+        "description": "The rows.",
+        "content": {
+            NDJSON: {"schema": {"type": "string"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+}
+
+router = APIRouter(route_class=GraphRoute, responses=READS)
+
+
+@router.post("/query", operation_id="cluster_query", response_model=ReadReply)
+def query(asked: Ask, body: QueryRequest) -> Response:
+    """Run a read on one snapshot: a branch as it is now, or the graph as a commit left it."""
+    return render(asked, run_query(asked, body))
+
+
+@router.post("/read", operation_id="cluster_read", response_model=ReadReply, deprecated=True)
+def read(asked: Ask, body: QueryRequest) -> Response:
+    """The old name of query."""
+    return deprecate(render(asked, run_query(asked, body)), next(iter(SUCCESSORS)))
+
+
+def run_query(asked: Asked, body: QueryRequest) -> QueryResult:
+    branch = check_readable(asked, body.branch, body.snapshot)
+    return asked.graph.query(
+        body.query, name=body.name, params=body.params, branch=branch, commit=body.snapshot
+    )
+
+
+def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> str | None:
+    """The branch to read, if it is not a commit. Raises Forbidden, RequestInvalid."""
+    if snapshot is None:
+        name = parse_branch(branch or MAIN)
+        asked.check(Action.READ, name)
+        return name
+    if branch is not None:
+        raise RequestInvalid("name a branch or a snapshot, not both")
+    asked.check(Action.READ, asked.graph.commit(snapshot).branch)
+    return None
+
+
+def render(asked: Asked, result: QueryResult) -> Response:
+    accepted = asked.request.headers.get("accept", "")
+    if ARROW in accepted:
+        return StreamingResponse(_arrow(result), media_type=ARROW)
+    if NDJSON in accepted:
+        return StreamingResponse(_lines(result), media_type=f"{NDJSON}; charset=utf-8")
+    return StreamingResponse(_document(result), media_type="application/json")
+
+
+def _header(result: QueryResult) -> JsonObject:
+    return {
+        "query_name": result.query_name,
+        "target": result.target.document(),
+        "row_count": len(result),
+        **({"columns": list(result.columns)} if result.columns else {}),
+        "graph_commit_id": result.commit_id,
+    }
+
+
+def _document(result: QueryResult) -> Iterator[str]:
+    yield f'{_dump(_header(result))[:-1]},"rows":['
+    rows = result.json_rows()
+    for at in range(0, len(rows), PIECE_ROWS):
+        yield ("," if at else "") + ",".join(map(_dump, rows[at : at + PIECE_ROWS]))
+    yield "]}"
+
+
+def _lines(result: QueryResult) -> Iterator[str]:
+    yield _dump({"kind": "metadata", **_header(result)}) + "\n"
+    rows = result.json_rows()
+    for at in range(0, len(rows), PIECE_ROWS):
+        yield "".join(f"{_dump(row)}\n" for row in rows[at : at + PIECE_ROWS])
+
+
+def _arrow(result: QueryResult) -> Iterator[bytes]:
+    """The table, with what else is known in the metadata of its schema."""
+    table = result.arrow()
+    metadata = {**(table.schema.metadata or {}), HEADER: _dump(_header(result)).encode()}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata)) as writer:
+        writer.write_table(table.replace_schema_metadata(metadata))
+    yield sink.getvalue().to_pybytes()
+
+
+def _dump(document: JsonObject) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,145 @@
+"""Exports, and what changed: answers of any length, and pages."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
+from omnigraph.errors import RequestInvalid
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.reviewing import commit_changes_document, feed_document
+from omnigraph.server.answers import answer
+from omnigraph.server.asking import Ask, GraphRoute
+from omnigraph.server.describe import ASKING, GONE, READING, Responses
+from omnigraph.wire.media import NDJSON
+from omnigraph.wire.replies import CommitChangesReply, FeedReply
+from omnigraph.wire.requests import ExportRequest
+
+router = APIRouter(route_class=GraphRoute)
+
+_LINES: Responses = {
+    **ASKING,
+    200: {
+        "description": "One JSON object a line.",
+        "content": {NDJSON: {"schema": {"type": "string"}}},
+    },
+}
+
+Kinds = Annotated[list[Literal["node", "edge"]] | None, Query(alias="kind")]
+Types = Annotated[list[str] | None, Query(alias="type")]
+Ops = Annotated[list[Literal["insert", "update", "delete"]] | None, Query(alias="op")]
+Limit = Annotated[int, Query(ge=1, le=8192)]
+
+
+@router.post(
+    "/export",
+    operation_id="cluster_export",
+    response_class=StreamingResponse,
+    responses=_LINES,
+)
+def export(asked: Ask, body: ExportRequest) -> Response:
+    """Every node and edge of a snapshot, in the order of tables and ids; loads back as it was."""
+    branch = parse_branch(body.branch or MAIN)
+    asked.check(Action.EXPORT, branch)
+    lines = asked.graph.export_lines(
+        types=body.type_names or (), tables=body.table_keys or (), branch=branch
+    )
+    return StreamingResponse(begun(lines), media_type=f"{NDJSON}; charset=utf-8")
+
+
+@router.post(
+    "/changes/baseline",
+    operation_id="cluster_changesBaseline",
+    response_class=StreamingResponse,
+    responses=_LINES,
+)
+def baseline(asked: Ask, body: ExportRequest) -> Response:
+    """The same, and then one line that says from where its changes follow."""
+    branch = parse_branch(body.branch or MAIN)
+    asked.check(Action.EXPORT, branch)
+    if body.table_keys:
+        raise RequestInvalid("a baseline is restricted by type_names")
+    found = asked.graph.baseline(branch=branch, types=body.type_names or ())
+    return StreamingResponse(begun(found.lines()), media_type=f"{NDJSON}; charset=utf-8")
+
+
+@router.get(
+    "/changes",
+    operation_id="cluster_pollChanges",
+    response_model=FeedReply,
+    responses=READING | GONE,
+)
+def changes(
+    asked: Ask,
+    *,
+    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
+    cursor: Annotated[str | None, Query(description="From the page before.")] = None,
+    page_token: Annotated[str | None, Query(description="From the page before.")] = None,
+    start: Annotated[
+        str | None, Query(description="now, beginning, or after:COMMIT.", max_length=100)
+    ] = None,
+    commits: Annotated[int, Query(ge=1, le=512)] = COMMITS_DEFAULT,
+    limit: Limit = CHANGES_DEFAULT,
+    kind: Kinds = None,
+    type_: Types = None,
+    op: Ops = None,
+) -> Response:
+    """What the commits of a branch changed, after a cursor, or from some point on."""
+    name = parse_branch(branch or MAIN)
+    asked.check(Action.READ, name)
+    if cursor is not None and page_token is not None:
+        raise RequestInvalid("name a cursor or a page token, not both")
+    page = asked.graph.changes(
+        cursor or page_token,
+        start=start,
+        branch=name,
+        kinds=kind or (),
+        types=type_ or (),
+        ops=op or (),
+        commits_max=commits,
+        limit=limit,
+    )
+    return answer(feed_document(page))
+
+
+@router.get(
+    "/commits/{commit_id}/changes",
+    operation_id="cluster_getCommitChanges",
+    response_model=CommitChangesReply,
+    responses=READING | GONE,
+)
+def commit_changes(
+    asked: Ask,
+    commit_id: str,
+    *,
+    page_token: str | None = None,
+    limit: Limit = CHANGES_DEFAULT,
+    kind: Kinds = None,
+    type_: Types = None,
+    op: Ops = None,
+) -> Response:
+    """What one commit changed since its first parent, so many changes at a time."""
+    asked.check(Action.READ, asked.graph.commit(commit_id).branch)
+    page = asked.graph.commit_changes(
+        commit_id,
+        page_token=page_token,
+        limit=limit,
+        kinds=kind or (),
+        types=type_ or (),
+        ops=op or (),
+    )
+    return answer(commit_changes_document(page))
+
+
+def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, the first of them made at once: what is wrong is told before headers are."""
+    first = next(pieces, b"")
+
+    def rest() -> Iterator[bytes]:
+        yield first
+        yield from pieces
+
+    return rest()

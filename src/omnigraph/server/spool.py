@@ -1,0 +1,64 @@
+"""Bodies that are too large for memory: on disk while the request lasts.
+
+The names of uploaded files are the client's; only their ends are kept, because those tell what is
+in them.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+_SUFFIXES: Final = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")
+FILES_MAX: Final = 1000
+
+
+@asynccontextmanager
+async def spooled_stream(request: Request) -> AsyncIterator[list[Path]]:
+    """The raw body as one file of records."""
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+    try:
+        path = folder / "records.jsonl"
+        with path.open("wb") as file:
+            async for piece in request.stream():
+                await run_in_threadpool(file.write, piece)
+        yield [path]
+    finally:
+        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def spooled_files(request: Request) -> AsyncIterator[list[Path]]:
+    """The files of a multipart body. Raises HTTPException if there are none."""
+    kind = request.headers.get("content-type", "")
+    if not kind.startswith("multipart/form-data"):
+        raise HTTPException(415, "the body must be multipart/form-data")
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+    try:
+        async with request.form(max_files=FILES_MAX, max_fields=0) as form:
+            uploads = [each for _, each in form.multi_items() if isinstance(each, UploadFile)]
+            paths = [
+                await run_in_threadpool(_keep, upload, folder, at)
+                for at, upload in enumerate(uploads)
+            ]
+        if not paths:
+            raise HTTPException(422, "the body holds no file")
+        yield paths
+    finally:
+        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _keep(upload: UploadFile, folder: Path, at: int) -> Path:
+    ends = _SUFFIXES.search(upload.filename or "")
+    path = folder / f"part-{at}{ends[0] if ends else '.jsonl'}"
+    with path.open("wb") as file:
+        shutil.copyfileobj(upload.file, file)
+    return path

@@ -1,0 +1,9 @@
+"""The names of the forms an answer can take."""
+
+from typing import Final
+
+NDJSON: Final = "application/x-ndjson"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+
+HEADER: Final = b"omnigraph:result"
+"""The key under which an Arrow schema says what a JSON document says beside its rows."""

@@ -267,7 +267,9 @@ def _stream(
             yield from fetch(tables, type_, handle, addresses[start:stop]).to_batches()
         return
     rows = max(1, min(1_024, BYTES_MAX // 8 // _weight(type_)))
-    request = ScanRequest(columns=tuple(schema.names), batch_rows_max=rows)
+    request = ScanRequest(
+        columns=tuple(schema.names), batch_rows_max=rows, ahead_bytes_max=BYTES_MAX
+    )
     with tables.scan_at(handle, addresses, request) as batches:
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)

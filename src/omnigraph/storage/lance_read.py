@@ -156,6 +156,9 @@ def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> 
         with_row_id=request.with_row_id,
         with_row_address=request.with_row_address,
         batch_size=request.batch_rows_max,
+        io_buffer_size=request.ahead_bytes_max,
+        batch_readahead=None if request.ahead_bytes_max is None else 2,
+        fragment_readahead=None if request.ahead_bytes_max is None else 1,
         disable_scoring_autoprojection=True,
     )
 

@@ -194,6 +194,8 @@ class ScanRequest:
     with_row_id: bool = False
     with_row_address: bool = False
     batch_rows_max: int | None = None
+    ahead_bytes_max: int | None = None
+    """How much may be read before it is asked for; as much as the store likes if not said."""
 
 
 EVERYTHING: Final = ScanRequest()

@@ -1,0 +1,168 @@
+"""What a merge asks of the store, and how much of a table it holds at a time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.base import Bases
+from omnigraph.commit.schema_files import read_schema_files
+from omnigraph.effects import REAL
+from omnigraph.engine import seats
+from omnigraph.engine.batch import Existing
+from omnigraph.engine.contract import check_contract
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.merge.run import MergeOrder
+from omnigraph.engine.mutate import Order
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
+from omnigraph.ids import BranchName
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import open_stores
+from omnigraph.testing.faults import Recorder, watch_stores
+
+SCHEMA = "node Doc { name: String @key  vec: Vector(8)? @index  text: String? @index }"
+TOPIC = BranchName("topic")
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> tuple[Graph, Recorder]:
+    uri = str(tmp_path / "g")
+    create(uri, SCHEMA, settings=Settings(durability=Durability.RELAXED))
+    recorder = Recorder()
+    stores = watch_stores(open_stores(uri, REAL, durability=Durability.RELAXED), recorder)
+    found = read_schema_files(stores.objects)
+    assert found is not None
+    settings = Settings(maintenance=False)
+    graph = Graph(stores, Bases(stores), check_contract(found), Mode.READ_WRITE, settings=settings)
+    put(graph, BranchName("main"), 0, 20)
+    graph.create_branch(TOPIC)
+    return graph, recorder
+
+
+def put(graph: Graph, branch: BranchName, start: int, stop: int) -> None:
+    rows = [
+        {"name": f"d{number}", "vec": [float(start)] * 8, "text": "t"}
+        for number in range(start, stop)
+    ]
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=Order(branch))
+
+
+def test_new_rows_are_appended_as_a_stream_and_nothing_is_indexed(
+    watched: tuple[Graph, Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, recorder = watched
+    put(graph, TOPIC, 20, 60)
+    fetched: list[int] = []
+    fetch = seats.fetch
+
+    def counting(*arguments: object, **keywords: object) -> object:
+        rows = fetch(*arguments, **keywords)  # type: ignore[arg-type]
+        fetched.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(seats, "fetch", counting)
+    recorder.calls.clear()
+    merged = graph.merge(MergeOrder(TOPIC))
+    assert merged.outcome == "fast_forward"
+    assert recorder.count("tables.stage_append") == 1
+    for call in ("stage_upsert", "stage_rows", "stage_overwrite", "stage_indices"):
+        assert recorder.count(f"tables.{call}") == 0, call
+    assert recorder.count("tables.commit_exact") == 1
+    assert fetched == [], "rows pass through in batches, and are never held together"
+
+
+def test_changed_rows_are_replaced_some_at_a_time(
+    watched: tuple[Graph, Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, recorder = watched
+    rows = [{"name": f"d{number}", "text": "new"} for number in range(20)]
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=Order(TOPIC))
+    monkeypatch.setattr(seats, "ROWS_MAX", 8)
+    recorder.calls.clear()
+    merged = graph.merge(MergeOrder(TOPIC))
+    assert merged.counts[merged.tables[0]].updated == 20
+    assert recorder.count("tables.stage_rows") == 3
+    assert recorder.count("tables.commit_exact") == 3
+    assert recorder.count("tables.stage_indices") == 0
+
+
+def test_a_merge_asks_no_more_of_a_long_history(watched: tuple[Graph, Recorder]) -> None:
+    graph, recorder = watched
+
+    def calls_of_a_merge(number: int) -> int:
+        put(graph, TOPIC, 1_000 + number, 1_001 + number)
+        recorder.calls.clear()
+        graph.merge(MergeOrder(TOPIC))
+        return sum(each.startswith("tables.") for each in recorder.calls)
+
+    first = [calls_of_a_merge(number) for number in range(3)]
+    later = [calls_of_a_merge(number) for number in range(3, 20)]
+    assert max(later[-3:]) <= max(first) + 4
+
+
+MEASURE = """
+import resource, sys
+import numpy as np, pyarrow as pa
+import omnigraph
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.ids import BranchName, TableKey
+from omnigraph.storage.durability import Durability
+
+root, count = sys.argv[1], int(sys.argv[2])
+graph = omnigraph.init(
+    root, "node Doc { name: String @key  vec: Vector(768)? }", durability=Durability.RELAXED
+)
+graph.branches.create("topic")
+bench, key, branch = graph._graph._bench, TableKey("node:Doc"), BranchName("topic")
+
+def stage(handle, mark):
+    def batches():
+        for start in range(0, count, 1_000):
+            names = [f"d{number:09}" for number in range(start, start + 1_000)]
+            flat = pa.array(np.random.rand(1_000 * 768).astype("f4"))
+            vectors = pa.FixedSizeListArray.from_arrays(flat, type=handle.schema.field("vec").type)
+            columns = {"id": pa.array(names), "name": pa.array(names), "vec": vectors}
+            yield pa.RecordBatch.from_arrays(
+                [columns[each] for each in handle.schema.names], schema=handle.schema
+            )
+    reader = pa.RecordBatchReader.from_batches(handle.schema, batches())
+    return bench.stores.tables.stage_append(handle, reader, mark)
+
+with hold(bench, branch, [key]) as held:
+    write = TableWrite(key, held.base.manifest.pins[key].version, (stage,))
+    run(held, Change(WriterKind.LOAD, branch, (write,)))
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+before = peak()
+merged = graph.merge("topic")
+assert merged.counts[key].inserted == count, merged
+print(before, peak())
+"""
+
+
+def peak_mb(folder: Path, count: int) -> tuple[int, int]:
+    """The peak of a process that merges so many rows of 3 KB: before the merge, and after."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(folder / str(count)), str(count)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    before, after = done.stdout.split()
+    return int(before), int(after)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_what_is_merged(tmp_path: Path) -> None:
+    """Thirty times the rows, a gigabyte or more under the soak; the peak stays where it was."""
+    many = int(os.environ.get("OMNIGRAPH_MERGE_ROWS", "60000"))
+    _, few_mb = peak_mb(tmp_path, 10_000)
+    _, many_mb = peak_mb(tmp_path, many)
+    assert many_mb <= few_mb * 1.5 + 100, (few_mb, many_mb)

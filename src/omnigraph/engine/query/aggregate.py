@@ -10,22 +10,28 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
-from omnigraph.engine.query.arrays import Array, array_of, is_null, nulls, pick
-from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.arrays import Array, array_of, gather, is_null, nulls, pick
+from omnigraph.engine.query.execution import Execution
+from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.group import Groups, counts, extremes, group, sums
-from omnigraph.engine.query.rows import ID, NOBODY, Rows
+from omnigraph.engine.query.rows import ID, NOBODY, Image, Rows
 from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
 
 ROWS_HELD_MAX = 1 << 20
 """So many rows of groups are held before they are reduced again."""
 
+MANY = 8
+"""When one in so many rows of a table is looked at, all of its text may as well be numbered."""
+
 State = tuple[Array, ...]
+Weights = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,10 @@ class _Reduction:
     """Of each aggregate of distinct values: those values, as keys."""
     rows: dict[str, Rows] = field(default_factory=dict)
     """Whose ordinals stand for the ids of a variable."""
+    coded: dict[ir.PropertyOf, Array] = field(default_factory=dict)
+    """What the numbers of a key stand for, where it is numbers."""
+    plain: set[ir.PropertyOf] = field(default_factory=set)
+    """Keys that came as text first, and stay text."""
 
     @property
     def keys(self) -> list[ir.Operand]:
@@ -66,9 +76,13 @@ class _Reduction:
 
     # rows in
 
-    def add(self, frame: Frame) -> None:
-        keys = tuple(self._column(each, frame, by_ordinal=True) for each in self.keys)
-        groups = group(keys, frame.count)
+    def add(self, frame: Frame, weights: Weights | None) -> None:
+        """Rows, each standing for as many as its weight says, or for one."""
+        has_distinct = any(each.distinct for each in self.functions)
+        runs = None if has_distinct else self._runs(frame)
+        keyed = frame if runs is None else frame.pick(runs.firsts)
+        keys = tuple(self._key_column(each, keyed) for each in self.keys)
+        groups = group(keys, keyed.count)
         states: list[State] = []
         for place, each in enumerate(self.functions):
             is_counted = each.function is AggregateFunction.COUNT
@@ -76,10 +90,50 @@ class _Reduction:
             if each.distinct:
                 self._add_values(place, keys, column, frame.count)
                 states.append(())
+            elif runs is None:
+                states.append(start(each.function, column, groups, weights))
             else:
-                states.append(start(each.function, column, groups))
+                begun = start(each.function, column, runs, weights)
+                states.append(go_on(each.function, begun, groups))
         taken = tuple(pick(each, groups.firsts) for each in keys)
         self._keep(self.parts, _Part(taken, tuple(states), groups.count), tuple(self.functions))
+
+    def _runs(self, frame: Frame) -> Groups | None:
+        """Neighbouring rows that agree in all that the keys depend on; None if hardly any do.
+
+        A walk leaves the rows of one start side by side. What they have in common, text above all,
+        is then looked up once.
+        """
+        variables = {
+            each.variable for each in self.keys if isinstance(each, ir.PropertyOf | ir.IdOf)
+        }
+        if not variables or frame.count < 2:
+            return None
+        changes = np.zeros(frame.count, np.bool_)
+        changes[0] = True
+        for name in variables:
+            at = frame.bound[name].at
+            changes[1:] |= at[1:] != at[:-1]
+        firsts = np.flatnonzero(changes)
+        if 2 * len(firsts) > frame.count:
+            return None
+        return Groups(np.cumsum(changes) - 1, firsts)
+
+    def _key_column(self, operand: ir.Operand, frame: Frame) -> Array:
+        """A key; repeated text of a whole table is its number among the distinct ones."""
+        if not isinstance(operand, ir.PropertyOf) or not operand.type.is_string:
+            return self._column(operand, frame, by_ordinal=True)
+        bound = frame.bound[operand.variable]
+        if isinstance(bound.rows, Image) and operand not in self.plain:
+            is_many = frame.count * MANY >= len(bound.rows)
+            if operand in self.coded or is_many or bound.rows.is_coded(operand.name):
+                encoded = bound.rows.coded(operand.name)
+                self.coded[operand] = encoded.dictionary
+                return gather(encoded.indices, bound.at)
+        if bound.rows is NOBODY and operand in self.coded:
+            return nulls(frame.count, pa.int32())
+        self.plain.add(operand)
+        return self._column(operand, frame, by_ordinal=True)
 
     def _add_values(
         self, place: int, keys: tuple[Array, ...], column: Array, row_count: int
@@ -100,6 +154,9 @@ class _Reduction:
 
     def _column(self, operand: ir.Operand, frame: Frame, *, by_ordinal: bool) -> Array:
         match operand:
+            case ir.IdOf(variable) if variable not in frame.bound:
+                # A walk that was only counted: whoever it arrives at is somebody.
+                return array_of(np.zeros(frame.count, np.int8))
             case ir.IdOf(variable) if by_ordinal:
                 bound = frame.bound[variable]
                 if bound.rows is not NOBODY:
@@ -158,6 +215,8 @@ class _Reduction:
         return start(function, column, Groups(of_row, np.arange(whole.row_count)))
 
     def _decode(self, operand: ir.Operand, key: Array) -> Array:
+        if isinstance(operand, ir.PropertyOf) and operand in self.coded:
+            return gather(self.coded[operand], np.asarray(key.fill_null(-1), np.int32))
         if not isinstance(operand, ir.IdOf):
             return key
         rows = self.rows.get(operand.variable)
@@ -166,34 +225,44 @@ class _Reduction:
         return rows.take(ID, np.asarray(key.fill_null(-1), np.int32))
 
 
-def aggregate(operator: plan.Aggregate, frames: Frames, execution: Execution) -> pa.Table:
+def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> pa.Table:
     reduction = _Reduction(operator, execution)
-    for frame in frames:
-        reduction.add(frame)
+    for frame, weights in rows:
+        if frame.count:
+            reduction.add(frame, weights)
     return reduction.finish()
 
 
 # ── functions ────────────────────────────────────────────────────────────────────────────────────
 
 
-def start(function: AggregateFunction, column: Array, groups: Groups) -> State:
+def start(
+    function: AggregateFunction, column: Array, groups: Groups, weights: Weights | None = None
+) -> State:
     """How far an aggregate has come after some rows."""
     match function:
         case AggregateFunction.COUNT:
-            return (array_of(_count(column, groups)),)
+            return (array_of(_count(column, groups, weights)),)
         case AggregateFunction.SUM | AggregateFunction.AVG:
             if is_null(column):
                 column = column.cast(pa.float64())
-            values = np.asarray(column.fill_null(0)).astype(np.float64)
-            return array_of(sums(values, groups)), array_of(_count(column, groups))
+            known = column.fill_null(0) if column.null_count else column
+            values = np.asarray(known).astype(np.float64)
+            if weights is not None:
+                values *= weights
+            return array_of(sums(values, groups)), array_of(_count(column, groups, weights))
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return (extremes(column, groups, largest=function is AggregateFunction.MAX),)
         case _:
             assert_never(function)
 
 
-def _count(column: Array, groups: Groups) -> "np.typing.NDArray[np.int64]":
-    return counts(groups, np.asarray(column.is_valid()) if column.null_count else None)
+def _count(column: Array, groups: Groups, weights: Weights | None) -> Weights:
+    there = np.asarray(column.is_valid()) if column.null_count else None
+    if weights is None:
+        return counts(groups, there)
+    counted = weights if there is None else weights * there
+    return sums(counted, groups).astype(np.int64)
 
 
 def go_on(function: AggregateFunction, state: State, groups: Groups) -> State:

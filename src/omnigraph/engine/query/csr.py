@@ -6,18 +6,24 @@ a long list its neighbours begin (`Adjacency`), each of them once, or edge by ed
 leads nowhere is as good as absent.
 """
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
+from omnigraph.engine.query.arrays import one_chunk
 from omnigraph.engine.query.rows import Image, Ordinals
 from omnigraph.engine.query.view import TableView
 
 Starts = npt.NDArray[np.int64]
+
+PART_ROWS: Final = 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Adjacency:
 
 def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacency:
     """Each neighbour once."""
-    keys = (near.astype(np.int64) << 32) | far
+    keys = _keys(near, far)
     keys.sort()
     if len(keys):
         fresh = np.empty(len(keys), np.bool_)
@@ -50,8 +56,16 @@ def build_neighbours(node_count: int, near: Ordinals, far: Ordinals) -> Adjacenc
 
 def build_edges(node_count: int, near: Ordinals, far: Ordinals, edges: Ordinals) -> Adjacency:
     """Every edge."""
-    order = np.argsort((near.astype(np.int64) << 32) | far, kind="stable")
+    order = np.argsort(_keys(near, far), kind="stable")
     return Adjacency(_starts(node_count, near), far[order], edges[order])
+
+
+def _keys(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":
+    """In place, because there are many of them."""
+    keys = near.astype(np.int64)
+    keys <<= 32
+    keys |= far
+    return keys
 
 
 def _starts(node_count: int, near: "npt.NDArray[np.integer[Any]]") -> Starts:
@@ -86,18 +100,20 @@ class Edges:
         self, sources: Ordinals, targets: Ordinals, source_count: int, target_count: int
     ) -> None:
         """An end is -1 where there is no such node."""
-        there = np.flatnonzero((sources >= 0) & (targets >= 0)).astype(np.int32)
-        self._whole = len(there) == len(sources)
-        self._places = there
-        self._sources = sources if self._whole else sources[there]
-        self._targets = targets if self._whole else targets[there]
+        there = (sources >= 0) & (targets >= 0)
+        self._places: Ordinals | None = None
+        if not there.all():
+            self._places = np.flatnonzero(there).astype(np.int32)
+            sources, targets = sources[self._places], targets[self._places]
+        self._sources, self._targets = sources, targets
         self._counts = (source_count, target_count)
         self._made: dict[tuple[Direction, bool], Adjacency] = {}
         self._lock = Lock()
 
     @property
     def nbytes(self) -> int:
-        held = self._sources.nbytes + self._targets.nbytes + self._places.nbytes
+        held = self._sources.nbytes + self._targets.nbytes
+        held += 0 if self._places is None else self._places.nbytes
         return held + sum(each.nbytes for each in list(self._made.values()))
 
     def adjacency(self, direction: Direction, *, by_edge: bool) -> Adjacency:
@@ -111,14 +127,46 @@ class Edges:
         near, far, edges = orient(self._sources, self._targets, direction)
         count = self._counts[1] if direction is Direction.IN else self._counts[0]
         if by_edge:
-            return build_edges(count, near, far, self._places[edges])
+            places = edges if self._places is None else self._places[edges]
+            return build_edges(count, near, far, places)
         return build_neighbours(count, near, far)
 
 
 def read_edges(edges: TableView, sources: Image, targets: Image) -> Edges:
-    table = edges.read(("src", "dst"))
-    ends = []
-    for name, image in (("src", sources), ("dst", targets)):
-        parts = [image.find(chunk) for chunk in table[name].chunks]
-        ends.append(np.concatenate(parts) if parts else np.empty(0, np.int32))
+    """Both ends are looked up at once, each in its own thread: neither holds up the other."""
+    ends = [np.empty(edges.row_count, np.int32) for _ in range(2)]
+    done = 0
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for part in _large_parts(edges):
+            columns = ((sources, part, "src"), (targets, part, "dst"))
+            for end, found in zip(ends, pool.map(_find_ends, columns), strict=True):
+                end[done : done + len(found)] = found
+            done += part[0].num_rows
+            part.clear()  # before the next one is read
+    assert done == edges.row_count, "a version has the rows it says it has"
     return Edges(ends[0], ends[1], len(sources), len(targets))
+
+
+Part = list[pa.Table]
+
+
+def _find_ends(task: tuple[Image, Part, str]) -> Ordinals:
+    image, part, name = task
+    return image.find(one_chunk(part[0][name]))
+
+
+def _large_parts(edges: TableView) -> Iterator[Part]:
+    """Each part makes a hash table of all nodes anew, so there should be few of them.
+
+    It comes in a list so that whoever is done with it can let go of it.
+    """
+    held: list[pa.Table] = []
+    rows = 0
+    for batch in edges.scan(("src", "dst"), None):
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= PART_ROWS:
+            part, held, rows = [pa.concat_tables(held)], [], 0
+            yield part
+    if held:
+        yield [pa.concat_tables(held)]

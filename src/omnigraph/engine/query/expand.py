@@ -7,6 +7,7 @@ the ends of the table and encoded for this morsel.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import assert_never
 
 import numpy as np
@@ -24,10 +25,12 @@ from omnigraph.engine.query.csr import Adjacency, Edges, read_edges
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
-from omnigraph.engine.query.rows import ID, Image, Ordinals, Rows
+from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import TableView
 
 Places = npt.NDArray[np.int64]
+Counted = Iterator[tuple[Frame, Places | None]]
+"""Rows, and for each how many rows it stands for; None for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,36 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
     if operator.mode is WalkMode.NOTHING:
         return
     for frame in frames:
-        bound = frame.bound[operator.source]
-        there = frame.keep(bound.at >= 0)
+        there = walker.startable(frame)
+        if walker.can_check(there):
+            kept = execution.keep(operator.filters, walker.check(there))
+            if kept.count:
+                yield kept
+            continue
         for part in walker.parts(there):
             found = walker.walk(part)
             after = walker.join(part, found)
             kept = execution.keep(operator.filters, after)
             if kept.count:
                 yield kept
+
+
+def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Counted:
+    """The rows it starts from, with how many come of each; or rows that were walked.
+
+    For when nobody asks where these walks arrive, so that nobody needs to go there.
+    """
+    first = next(frames, None)
+    if first is None:
+        return
+    walker = _Walker(operator, execution)
+    again = chain((first,), frames)
+    if walker.is_resident(first.count):
+        for frame in again:
+            yield walker.count(walker.startable(frame))
+    else:
+        for frame in expand(operator, again, execution):
+            yield frame, None
 
 
 class _Walker:
@@ -104,6 +129,35 @@ class _Walker:
         by_edge = self.operator.mode is WalkMode.EDGES
         return self._edges().adjacency(self.operator.direction, by_edge=by_edge)
 
+    # rows that need not be walked
+
+    def startable(self, frame: Frame) -> Frame:
+        at = frame.bound[self.operator.source].at
+        return frame if not len(at) or at.min() >= 0 else frame.keep(at >= 0)
+
+    def can_check(self, frame: Frame) -> bool:
+        """Are both ends known, and does it not matter along which edges they are joined?"""
+        operator = self.operator
+        is_plain = operator.closes and operator.mode is WalkMode.NEIGHBOURS
+        return is_plain and self.is_resident(frame.count)
+
+    def check(self, frame: Frame) -> Frame:
+        """The rows whose ends are next to each other, asked from the end that is there less."""
+        target = frame.bound[self.operator.target]
+        there = frame.keep(target.at >= 0)
+        near = _ordinals_in(self.near.image, there.bound[self.operator.source])
+        far = _ordinals_in(self.far.image, there.bound[self.operator.target])
+        edges, direction = self._edges(), self.operator.direction
+        if len(np.unique(far)) < len(np.unique(near)):
+            near, far, direction = far, near, direction.reversed()
+        return there.keep(walk.meets(edges.adjacency(direction, by_edge=False), near, far))
+
+    def count(self, frame: Frame) -> tuple[Frame, Places]:
+        at = _ordinals_in(self.near.image, frame.bound[self.operator.source])
+        counts = walk.degrees(self._adjacency(), at)
+        there = counts > 0
+        return (frame, counts) if there.all() else (frame.keep(there), counts[there])
+
     # parts
 
     def parts(self, frame: Frame) -> Iterator[Frame]:
@@ -113,7 +167,7 @@ class _Walker:
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
             yield from _pieces(frame, ROWS_MAX if frame.count < ROWS_MAX else 4096)
             return
-        at = self._image_ordinals(frame.bound[self.operator.source], self.near.image)
+        at = _ordinals_in(self.near.image, frame.bound[self.operator.source])
         ends = np.cumsum(walk.degrees(self._adjacency(), at))
         start = 0
         while start < frame.count:
@@ -128,12 +182,12 @@ class _Walker:
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
         if self.is_resident(frame.count):
-            return self._walk_resident(self._image_ordinals(bound, self.near.image))
+            return self._walk_resident(_ordinals_in(self.near.image, bound))
         return self._walk_indexed(bound)
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
         rows, targets, edges = self._follow(self._adjacency(), at)
-        edge = None if edges is None else self._edge_bound(edges)
+        edge = None if edges is None else Bound(self.edges.image, edges)
         return Arrived(rows, self._target_bound(targets), edge)
 
     def _follow(
@@ -176,9 +230,6 @@ class _Walker:
         read = columns_of(self.operator.edge_variable or "", self.operator.filters)
         return tuple(dict.fromkeys((*self.operator.edge_columns, *read)))
 
-    def _edge_bound(self, at: Ordinals) -> Bound:
-        return Bound(self.edges.image, at)
-
     def _walk_indexed(self, bound: Bound) -> Arrived:
         operator, execution = self.operator, self.execution
         targets = execution.gathered(operator, self.far, self._target_columns)
@@ -194,9 +245,6 @@ class _Walker:
         if edges is not None and places is not None:
             edge = Bound(edges, hood.edge_places[places])
         return Arrived(rows, Bound(targets, hood.target_places[codes]), edge)
-
-    def _image_ordinals(self, bound: Bound, image: Image) -> Ordinals:
-        return _ordinals_in(image, bound)
 
     # joining
 

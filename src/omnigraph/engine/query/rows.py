@@ -76,6 +76,7 @@ class Image:
         self._row_count = row_count
         self._read = read
         self._columns: dict[str, Array] = {}
+        self._coded: dict[str, pa.DictionaryArray[Any, Any]] = {}
         self._lock = RLock()
         self._order: Ordinals | None = None
         self._sorted_ids: Array | None = None
@@ -86,6 +87,7 @@ class Image:
     @property
     def nbytes(self) -> int:
         held = sum(each.nbytes for each in list(self._columns.values()))
+        held += sum(each.nbytes for each in list(self._coded.values()))
         held += 0 if self._sorted_ids is None else self._sorted_ids.nbytes
         return held + (0 if self._order is None else self._order.nbytes)
 
@@ -111,6 +113,17 @@ class Image:
 
     def take(self, name: str, at: Ordinals) -> Array:
         return gather(self.column(name), at)
+
+    def is_coded(self, name: str) -> bool:
+        return name in self._coded
+
+    def coded(self, name: str) -> "pa.DictionaryArray[Any, Any]":
+        """A column as numbers of its distinct values."""
+        if name not in self._coded:
+            column = self.column(name)
+            with self._lock:
+                self._coded[name] = column.dictionary_encode()
+        return self._coded[name]
 
     def find(self, ids: Array) -> Ordinals:
         if len(ids) <= _FEW:

@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from omnigraph.compiler import plan
 from omnigraph.engine.query.aggregate import aggregate
+from omnigraph.engine.query.counting import counted_expand
 from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.expand import expand
+from omnigraph.engine.query.expand import Counted, count_expand, expand
 from omnigraph.engine.query.frame import ONE_ROW, Frame
 from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join
 from omnigraph.engine.query.project import project
@@ -32,8 +33,8 @@ class Runner:
         match operator:
             case plan.Project(given):
                 return project(operator, self.rows(given, ONE_ROW), self._execution)
-            case plan.Aggregate(given):
-                return aggregate(operator, self.rows(given, ONE_ROW), self._execution)
+            case plan.Aggregate():
+                return aggregate(operator, self._counted(operator), self._execution)
             case plan.SortColumns(given):
                 return sort_columns(operator, self.table(given))
             case plan.Limit(given):
@@ -41,6 +42,12 @@ class Runner:
                 return self.table(given).slice(start, count)
             case _:
                 raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
+
+    def _counted(self, operator: plan.Aggregate) -> Counted:
+        walk = counted_expand(operator)
+        if walk is None:
+            return ((frame, None) for frame in self.rows(operator.input, ONE_ROW))
+        return count_expand(walk, self.rows(walk.input, ONE_ROW), self._execution)
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is what `Given` stands for."""

@@ -7,6 +7,7 @@ where it arrived.
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.engine.query.arrays import Mask
 from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.rows import Ordinals
 
@@ -43,6 +44,36 @@ def step_along(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals, Or
     assert adjacency.edges is not None
     rows, places = spread(adjacency, at)
     return rows, adjacency.targets[places], adjacency.edges[places]
+
+
+def meets(adjacency: Adjacency, near: Ordinals, far: Ordinals) -> Mask:
+    """Row by row: is `far` next to `near`?
+
+    The neighbours of the distinct near nodes are few beside the rows that ask, as a rule. They are
+    marked in a small table by a hash; only rows that hit a mark are looked up.
+    """
+    asked = np.zeros(len(adjacency.starts) - 1, np.bool_)
+    asked[near] = True
+    nodes = np.flatnonzero(asked).astype(np.int32)
+    rows, others = step(adjacency, nodes)
+    there = _keys(nodes[rows].astype(np.int64), others)  # sorted, as nodes and neighbours are
+    wanted = _keys(near.astype(np.int64), far)
+    if not len(there):
+        return np.zeros(len(wanted), np.bool_)
+    bits = min(24, max(10, len(there).bit_length() + 5))
+    marks = np.zeros(1 << bits, np.bool_)
+    marks[_hash(there, bits)] = True
+    maybe = np.flatnonzero(marks[_hash(wanted, bits)])
+    found = np.zeros(len(wanted), np.bool_)
+    places = np.searchsorted(there, wanted[maybe])
+    places[places == len(there)] = 0
+    found[maybe] = there[places] == wanted[maybe]
+    return found
+
+
+def _hash(keys: Keys, bits: int) -> "npt.NDArray[np.uint64]":
+    mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed >> np.uint64(64 - bits)
 
 
 def search(

@@ -4,7 +4,7 @@ The last operator stands on top; what it reads from hangs below it. Rows flow up
 operator stand its conditions, the columns it hands on, and the access path it expects to use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from omnigraph.catalog.model import IndexKind
@@ -16,12 +16,19 @@ from omnigraph.compiler.phrases import (
     variables_text,
 )
 
+Note = Callable[[plan.Operator], str]
+"""What to say about an operator beside its own line; perhaps nothing."""
 
-def explain(query: plan.Plan) -> str:
+
+def no_note(operator: plan.Operator) -> str:  # noqa: ARG001 - there is nothing to say about any
+    return ""
+
+
+def explain(query: plan.Plan, note: Note = no_note) -> str:
     """Several lines, without a line break at the end."""
     match query:
         case plan.ReadPlan(root=root):
-            return "\n".join((_title("read", query), *_tree(root)))
+            return "\n".join((_title("read", query), *_tree(root, note)))
         case plan.MutationPlan(statements=statements):
             return "\n".join((_title("mutation", query), *_statements(statements)))
         case _:
@@ -36,19 +43,20 @@ def _title(kind: str, query: plan.Plan) -> str:
 # ── the tree ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tree(operator: plan.Operator, first: str = "", rest: str = "") -> Iterator[str]:
+def _tree(operator: plan.Operator, note: Note, first: str = "", rest: str = "") -> Iterator[str]:
     """`first` leads the line of the operator itself, `rest` every line below it."""
     inputs = plan.inputs_of(operator)
-    yield first + _headline(operator)
+    said = note(operator)
+    yield first + headline(operator) + (f"  [{said}]" if said else "")
     stem = "│" if inputs else " "
     yield from (f"{rest}{stem}    {each}" for each in _details(operator))
     for each in inputs[:-1]:
-        yield from _tree(each, rest + "├─ ", rest + "│  ")
+        yield from _tree(each, note, rest + "├─ ", rest + "│  ")
     for each in inputs[-1:]:
-        yield from _tree(each, rest + "└─ ", rest + "   ")
+        yield from _tree(each, note, rest + "└─ ", rest + "   ")
 
 
-def _headline(operator: plan.Operator) -> str:
+def headline(operator: plan.Operator) -> str:
     match operator:
         case plan.OneRow():
             return "one row"

@@ -45,7 +45,7 @@ from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.query.embedding import Embedding
-from omnigraph.engine.query.reading import Reader, Seen, read_question
+from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.searching import searching_with
 from omnigraph.engine.query.shelf import Shelf
@@ -220,6 +220,27 @@ class Graph:
             source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
         return self._reader.answer(question, self.catalog, self.look(target))
+
+    def analyse(
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        params: object = None,
+        target: Target = NOW_ON_MAIN,
+        binding: Binding = Binding.NATIVE,
+    ) -> Analysis:
+        """Run a read for what its operators do, not for its rows. Raises what `query` raises."""
+        now_ms = self._stores.effects.now_ms()
+        question = read_question(
+            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+        )
+        return self._reader.analyse(question, self.catalog, self.look(target))
+
+    def find(self, type_name: str, identity: str, target: Target = NOW_ON_MAIN) -> QueryResult:
+        """One node or edge by id; no row if there is none. Raises TypeUnknown, …"""
+        type_ = find_type(self.catalog, type_name)
+        return self._reader.find(type_, identity, self.look(target))
 
     def look(self, target: Target) -> Seen:
         """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""

@@ -28,6 +28,7 @@ from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
+from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
 from omnigraph.engine.settings import Settings
@@ -173,6 +174,42 @@ class LocalGraph:
             target=target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
             binding=binding,
         )
+
+    def find(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> dict[str, object] | None:
+        """One node or edge by its id, now or in the past; None if there is none.
+
+        Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, VersionNotFound, NothingYet.
+        """
+        target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
+        found = self._graph.find(type_name, identity, target).rows()
+        return found[0] if found else None
+
+    def analyse(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+    ) -> Analysis:
+        """Run a read for what its operators do: rows, time and reads of each.
+
+        Raises what `query` raises.
+        """
+        text, called = _read_text(source, "<query>")
+        target = target_of(branch, snapshot=snapshot)
+        return self._graph.analyse(Source(called, text), name=name, params=params, target=target)
 
     # writing
 

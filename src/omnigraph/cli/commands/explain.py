@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.cli.commands.mutate import read_params
 from omnigraph.cli.files import read_source
+from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.schemas import find_schema
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.explain import explain as explain_plan
+from omnigraph.errors import UsageError
 
 
 def explain(
@@ -22,9 +25,37 @@ def explain(
     schema: Annotated[
         Path | None, typer.Option(help="The schema, a .pg file; the graph's if there is none.")
     ] = None,
+    analyse: Annotated[
+        bool, typer.Option("--analyze", help="Run it, and tell what each step did.")
+    ] = False,
+    params: Annotated[
+        str | None, typer.Option(help="Its parameters, a JSON object; to run it.")
+    ] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch to run it on.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
-    """Show the plan of a query: which tables it reads, how it walks, what it filters where."""
+    """Show the plan of a query: which tables it reads, how it walks, what it filters where.
+
+    With --analyze a read is run on the graph, and every step is shown with its rows, its time and
+    what it read.
+    """
+    if analyse:
+        if schema is not None:
+            raise UsageError("a query is analysed on a graph, not on a schema")
+        graph = open_graph(None, context.obj, read_only=True)
+        found = graph.analyse(query, name=name, params=read_params(params, None), branch=branch)
+        if as_json:
+            print_json(
+                {
+                    "query_name": found.query_name,
+                    "plan": found.text.splitlines(),
+                    "row_count": found.row_count,
+                    "steps": list(found.steps),
+                }
+            )
+        else:
+            print_line(found.text)
+        return
     catalog, _ = find_schema(schema, None, context.obj)
     compiled = compile_query(read_source(query), catalog, name=name)
     text = explain_plan(compiled.plan)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.query.arrays import one_chunk
-from omnigraph.engine.query.rows import Image, Ordinals
+from omnigraph.engine.query.rows import ID, Image, Ordinals
 from omnigraph.engine.query.view import TableView
 
 Starts = npt.NDArray[np.int64]
@@ -134,6 +134,8 @@ class Edges:
 
 def read_edges(edges: TableView, sources: Image, targets: Image) -> Edges:
     """Both ends are looked up at once, each in its own thread: neither holds up the other."""
+    for image in (sources, targets):
+        image.load((ID,))
     ends = [np.empty(edges.row_count, np.int32) for _ in range(2)]
     done = 0
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -7,8 +7,9 @@ the ends of the table and encoded for this morsel.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import assert_never
+from typing import Final, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,15 @@ from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import TableView
+from omnigraph.errors import QueryMemoryExceeded
 
 Places = npt.NDArray[np.int64]
 Counted = Iterator[tuple[Frame, Places | None]]
 """Rows, and for each how many rows it stands for; None for one."""
+
+
+SEARCHES_MAX: Final = 4096
+"""How many rows search at a time: each may come to see all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,10 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
                 yield kept
             continue
         for part in walker.parts(there):
-            found = walker.walk(part)
-            after = walker.join(part, found)
-            kept = execution.keep(operator.filters, after)
-            if kept.count:
-                yield kept
+            for after in walker.step(part):
+                kept = execution.keep(operator.filters, after)
+                if kept.count:
+                    yield kept
 
 
 def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Counted:
@@ -165,7 +170,7 @@ class _Walker:
         if not frame.count:
             return
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
-            yield from _pieces(frame, ROWS_MAX if frame.count < ROWS_MAX else 4096)
+            yield from _pieces(frame, SEARCHES_MAX)
             return
         at = _ordinals_in(self.near.image, frame.bound[self.operator.source])
         ends = np.cumsum(walk.degrees(self._adjacency(), at))
@@ -178,6 +183,19 @@ class _Walker:
             start = stop
 
     # walking
+
+    def step(self, frame: Frame) -> Iterator[Frame]:
+        """The rows that come of some; if they are too many at once, of half of them at a time."""
+        try:
+            found = self.walk(frame)
+        except QueryMemoryExceeded:
+            if frame.count == 1:
+                raise
+            half = frame.count // 2
+            yield from self.step(frame.slice(0, half))
+            yield from self.step(frame.slice(half, None))
+        else:
+            yield self.join(frame, found)
 
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
@@ -200,7 +218,14 @@ class _Walker:
                 return (*walk.step(adjacency, at), None)
             case WalkMode.SEARCH:
                 low, high = self.operator.hops_low, self.operator.hops_high
-                return (*walk.search(adjacency, at, hops_low=low, hops_high=high), None)
+                found = walk.search(
+                    adjacency,
+                    at,
+                    hops_low=low,
+                    hops_high=high,
+                    check=partial(self.execution.memory.check, "expand"),
+                )
+                return (*found, None)
             case WalkMode.NOTHING:
                 raise AssertionError("nobody walks nowhere")
             case _:
@@ -237,10 +262,11 @@ class _Walker:
         if operator.mode is WalkMode.EDGES:
             edges = execution.gathered(operator, self.edges, ("src", "dst", *self._edge_columns))
         ids = bound.rows.take(ID, bound.at)
+        before = targets.nbytes
         hood: Neighbourhood = explore(operator, self.edges, texts_of(ids), targets, edges)
-        execution.memory.hold("expand", hood.nbytes)
+        execution.memory.hold("expand", targets.nbytes - before)
+        execution.memory.check("expand", hood.nbytes)
         rows, codes, places = self._follow(hood.adjacency, hood.starts)
-        execution.memory.release(hood.nbytes)
         edge = None
         if edges is not None and places is not None:
             edge = Bound(edges, hood.edge_places[places])

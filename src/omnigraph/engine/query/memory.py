@@ -23,6 +23,11 @@ class Memory:
         self.held += nbytes
         self.peak = max(self.peak, self.held)
 
+    def check(self, operator: str, nbytes: int) -> None:
+        """Could so much be held for a moment? Raises QueryMemoryExceeded."""
+        self.hold(operator, nbytes)
+        self.release(nbytes)
+
     def release(self, nbytes: int) -> None:
         self.held -= nbytes
 

@@ -10,20 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.types import ValueType
+from omnigraph.commit.records import JsonObject
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.engine.query.entity import read_entity
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.profile import Profile
 from omnigraph.engine.query.result import Asked, QueryResult
-from omnigraph.engine.query.run import Runner, Watch
+from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.searching import INDEXES, Searching
 from omnigraph.engine.query.shelf import Shelf
-from omnigraph.engine.query.view import View
+from omnigraph.engine.query.view import ON_READ, View
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import NotARead
 from omnigraph.ids import BranchName
@@ -74,23 +77,25 @@ class Reader:
     shelf: Shelf
     searching: Searching = INDEXES
 
+    def analyse(self, question: Question, catalog: Catalog, seen: Seen) -> "Analysis":
+        """Run a read, and tell what its operators did."""
+        profile = Profile()
+        result = self.answer(question, catalog, seen, profile)
+        read = question.plan
+        return Analysis(read.name, profile.text(read), tuple(profile.documents(read)), len(result))
+
     def answer(
-        self, question: Question, catalog: Catalog, seen: Seen, watch: Watch | None = None
+        self, question: Question, catalog: Catalog, seen: Seen, profile: Profile | None = None
     ) -> QueryResult:
         """Raises QueryMemoryExceeded, TableUnknown, and whatever the store raises."""
-        view = View(
-            seen.snapshot,
-            catalog,
-            self.stores,
-            self.shelf,
-            self.settings.query_access,
-            seen.incarnation_of,
-        )
+        view = self._view(catalog, seen)
         memory = Memory(self.settings.query_memory_bytes_max)
         execution = Execution(view, question.values, memory, self.searching)
+        watching = ON_READ.set(None if profile is None else profile.read)
         try:
-            table = Runner(execution, watch).table(question.plan.root)
+            table = Runner(execution, profile).table(question.plan.root)
         finally:
+            ON_READ.reset(watching)
             self.shelf.trim()
         commit = seen.snapshot.commit
         return QueryResult(
@@ -100,6 +105,36 @@ class Reader:
             table,
             types_of(question.plan.root),
         )
+
+    def find(self, type_: NodeType | EdgeType, identity: str, seen: Seen) -> QueryResult:
+        """One node or edge; no row if there is none. Raises TableUnknown."""
+        view = self._view(Catalog(), seen)
+        table, types = read_entity(view.table(type_), identity)
+        commit = seen.snapshot.commit
+        commit_id = None if commit is None else commit.id
+        return QueryResult(type_.name, seen.asked, commit_id, table, types)
+
+    def _view(self, catalog: Catalog, seen: Seen) -> View:
+        return View(
+            seen.snapshot,
+            catalog,
+            self.stores,
+            self.shelf,
+            self.settings.query_access,
+            seen.incarnation_of,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What the operators of a read did."""
+
+    query_name: str
+    text: str
+    """The plan, with what each operator did beside it."""
+    steps: tuple[JsonObject, ...]
+    """The same as values, the last operator first."""
+    row_count: int
 
 
 def types_of(root: plan.Operator) -> tuple[ValueType, ...]:

@@ -1,7 +1,7 @@
 """A plan, run: rows flow from the leaves through generators, columns come out at the top."""
 
 from collections.abc import Callable, Iterator
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import pyarrow as pa
 
@@ -17,8 +17,13 @@ from omnigraph.engine.query.rank import rank_rows, rank_scan
 from omnigraph.engine.query.scan import look_up, scan
 from omnigraph.engine.query.sort import sort, sort_columns
 
-Watch = Callable[[plan.Operator, Frames], Frames]
-"""Told of the rows that every operator yields; hands them on."""
+
+class Watch(Protocol):
+    """Told of what every operator yields; hands it on."""
+
+    def frames(self, operator: plan.Operator, frames: Frames) -> Frames: ...
+    def counted(self, operator: plan.Operator, rows: Counted) -> Counted: ...
+    def table(self, operator: plan.Operator, make: Callable[[], pa.Table]) -> pa.Table: ...
 
 
 class Runner:
@@ -30,6 +35,11 @@ class Runner:
 
     def table(self, operator: plan.Operator) -> pa.Table:
         """The columns that the top of a plan yields."""
+        if self._watch is None:
+            return self._table(operator)
+        return self._watch.table(operator, lambda: self._table(operator))
+
+    def _table(self, operator: plan.Operator) -> pa.Table:
         match operator:
             case plan.Project(given):
                 return project(operator, self.rows(given, ONE_ROW), self._execution)
@@ -47,12 +57,13 @@ class Runner:
         walk = counted_expand(operator)
         if walk is None:
             return ((frame, None) for frame in self.rows(operator.input, ONE_ROW))
-        return count_expand(walk, self.rows(walk.input, ONE_ROW), self._execution)
+        counted = count_expand(walk, self.rows(walk.input, ONE_ROW), self._execution)
+        return counted if self._watch is None else self._watch.counted(walk, counted)
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is what `Given` stands for."""
         frames = self._rows(operator, outside)
-        return frames if self._watch is None else self._watch(operator, frames)
+        return frames if self._watch is None else self._watch.frames(operator, frames)
 
     def _rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         execution = self._execution

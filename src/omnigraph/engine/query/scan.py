@@ -93,9 +93,13 @@ def _scan_image(operator: plan.NodeScan, execution: Execution, table: TableView)
 def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
     rows = execution.gathered(operator, table, _columns(operator))
     pushed = push(operator.filters, execution.parameters)
+    # A block may be run again, and then meets rows that it has.
+    keep = rows.add if len(rows) else rows.append
     for part in table.scan(rows.columns, pushed.where):
-        execution.memory.hold("scan", part.nbytes)
-        frame = _frame(operator.variable, Bound(rows, rows.append(part)))
+        before = rows.nbytes
+        at = keep(part)
+        execution.memory.hold("scan", rows.nbytes - before)
+        frame = _frame(operator.variable, Bound(rows, at))
         kept = execution.keep(operator.filters, frame)
         if kept.count:
             yield kept

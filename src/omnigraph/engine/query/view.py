@@ -4,6 +4,7 @@ Nothing here looks at what writers do meanwhile: a snapshot names versions, and 
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,6 +43,20 @@ VALUE_BYTES: Final = 16
 """A guess at what a value takes up in memory, before it is read."""
 
 BATCH_ROWS: Final = 1 << 16
+
+OnRead = Callable[[int], None]
+
+ON_READ: Final[ContextVar[OnRead | None]] = ContextVar("on_read", default=None)
+"""Told of every read of a table, and of how many bytes came of it.
+
+Columns outlive the execution that first reads them, and another one may read more of them later; so
+who is told goes by who runs.
+"""
+
+
+def _tell(nbytes: int) -> None:
+    if (told := ON_READ.get()) is not None:
+        told(nbytes)
 
 
 class TableView:
@@ -85,6 +100,7 @@ class TableView:
         if where == filters.NOTHING or not self.row_count:
             return self._complete(self._empty(held), columns)
         table = self.tables.read(handle, ScanRequest(columns=held, where=where))
+        _tell(table.nbytes)
         return self._complete(table, columns)
 
     # parts of it
@@ -98,6 +114,7 @@ class TableView:
         request = ScanRequest(columns=held, where=where, batch_rows_max=BATCH_ROWS)
         with self.tables.scan(handle, request) as batches:
             for batch in batches:
+                _tell(batch.nbytes)
                 yield self._complete(pa.Table.from_batches([batch]), columns)
 
     def read_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
@@ -147,15 +164,16 @@ class View:
         """Raises TableUnknown."""
         found = self.catalog.node(name)
         assert found is not None, name
-        return self._table(found)
+        return self.table(found)
 
     def edge(self, name: str) -> TableView:
         """Raises TableUnknown."""
         found = self.catalog.edge(name)
         assert found is not None, name
-        return self._table(found)
+        return self.table(found)
 
-    def _table(self, type_: NodeType | EdgeType) -> TableView:
+    def table(self, type_: NodeType | EdgeType) -> TableView:
+        """Raises TableUnknown."""
         key = type_.table_key
         if key not in self._tables:
             pin = self.snapshot.pin(key)

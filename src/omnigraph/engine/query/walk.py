@@ -4,6 +4,9 @@ Every function answers with two arrays of one length: from which row of the inpu
 where it arrived.
 """
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,8 +15,12 @@ from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.rows import Ordinals
 
 Places = npt.NDArray[np.int64]
+Check = Callable[[int], None]
 Keys = npt.NDArray[np.int64]
 """A row in the upper bits, a node in the lower."""
+
+BYTES_PER_STEP: Final = 64
+"""What following one edge takes while a hop is under way: a handful of numbers."""
 
 
 def degrees(adjacency: Adjacency, at: Ordinals) -> Places:
@@ -77,18 +84,19 @@ def _hash(keys: Keys, bits: int) -> "npt.NDArray[np.uint64]":
 
 
 def search(
-    adjacency: Adjacency, at: Ordinals, *, hops_low: int, hops_high: int
+    adjacency: Adjacency, at: Ordinals, *, hops_low: int, hops_high: int, check: Check
 ) -> tuple[Places, Ordinals]:
     """To each node whose distance lies between the bounds, breadth-first, row by row.
 
     Where a walk began it never comes back to. A loop leads to its own node, at the hop at which it
-    is walked, and no further.
+    is walked, and no further. `check` is told how many bytes a hop needs, before it takes them.
     """
     rows, nodes = np.arange(len(at)), at
     visited: Keys = _keys(rows, nodes)
     found: list[Keys] = []
     has_loops = False
     for hop in range(1, hops_high + 1):
+        check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()) + 2 * visited.nbytes)
         within, reached = step(adjacency, nodes)
         origins = rows[within]
         keys = _keys(origins, reached)

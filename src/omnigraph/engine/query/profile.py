@@ -1,0 +1,128 @@
+"""What each operator of a plan did: how many rows it yielded, and what that took.
+
+Time and reads are an operator's own, without those of the operators it reads from. A read is one
+call to a table; what is on the shelf costs none.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from omnigraph.commit.records import JsonObject
+from omnigraph.compiler import plan
+from omnigraph.compiler.explain import explain, headline
+from omnigraph.engine.query.execution import Frames
+from omnigraph.engine.query.expand import Counted
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    reads: int = 0
+    nbytes: int = 0
+    is_counted: bool = False
+    """Its rows were counted and never made."""
+
+    def __str__(self) -> str:
+        verb = "counted" if self.is_counted else "rows"
+        said = [f"{self.rows:,} {verb}", f"{self.seconds * 1000:.2f} ms"]
+        if self.reads:
+            said.append(f"{self.reads} reads, {self.nbytes:,} bytes")
+        return ", ".join(said)
+
+    def document(self, operator: plan.Operator) -> JsonObject:
+        return {
+            "operator": headline(operator),
+            "rows": self.rows,
+            "ms": round(self.seconds * 1000, 3),
+            "reads": self.reads,
+            "bytes": self.nbytes,
+        }
+
+
+@dataclass(slots=True)
+class Profile:
+    """Watches one execution."""
+
+    clock: Callable[[], float] = time.perf_counter
+    _steps: dict[int, Step] = field(default_factory=dict)
+    _running: list[Step] = field(default_factory=list)
+    _since: float = 0.0
+
+    def step(self, operator: plan.Operator) -> Step:
+        return self._steps.setdefault(id(operator), Step())
+
+    # what happens
+
+    def frames(self, operator: plan.Operator, frames: Frames) -> Frames:
+        step = self.step(operator)
+        while True:
+            self._enter(step)
+            try:
+                frame = next(frames, None)
+            finally:
+                self._leave()
+            if frame is None:
+                return
+            step.rows += frame.count
+            yield frame
+
+    def counted(self, operator: plan.Operator, rows: Counted) -> Counted:
+        step = self.step(operator)
+        while True:
+            self._enter(step)
+            try:
+                found = next(rows, None)
+            finally:
+                self._leave()
+            if found is None:
+                return
+            frame, weights = found
+            step.is_counted |= weights is not None
+            step.rows += frame.count if weights is None else int(weights.sum())
+            yield found
+
+    def table(self, operator: plan.Operator, make: Callable[[], pa.Table]) -> pa.Table:
+        step = self.step(operator)
+        self._enter(step)
+        try:
+            table = make()
+        finally:
+            self._leave()
+        step.rows += table.num_rows
+        return table
+
+    def read(self, nbytes: int) -> None:
+        """A table was read, by whoever is running."""
+        if self._running:
+            self._running[-1].reads += 1
+            self._running[-1].nbytes += nbytes
+
+    def _enter(self, step: Step) -> None:
+        self._charge()
+        self._running.append(step)
+
+    def _leave(self) -> None:
+        self._charge()
+        self._running.pop()
+
+    def _charge(self) -> None:
+        now = self.clock()
+        if self._running:
+            self._running[-1].seconds += now - self._since
+        self._since = now
+
+    # what is told
+
+    def text(self, read: plan.ReadPlan) -> str:
+        return explain(read, lambda operator: str(self.step(operator)))
+
+    def documents(self, read: plan.ReadPlan) -> Iterator[JsonObject]:
+        """One for each operator, the last one first."""
+        for operator in plan.operators_in(read.root):
+            yield self.step(operator).document(operator)

@@ -7,7 +7,6 @@ answers counts, after warming up. The answers are compared before anything is ti
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -359,11 +358,8 @@ def measure_build(folder: Path) -> list[Figure]:
     command = [sys.executable, __file__, "--build", str(folder)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     seconds, megabytes = json.loads(printed)
-    is_full_size = "≤ 5 s" if seconds else ""
     return [
-        Figure(
-            "build of the adjacency", seconds, target=is_full_size, met=seconds <= BUILD_SECONDS_MAX
-        ),
+        Figure("build of the adjacency", seconds, target="≤ 5 s", met=seconds <= BUILD_SECONDS_MAX),
         Figure(
             f"  its peak, {megabytes:.0f} MB",
             0.0,
@@ -376,15 +372,20 @@ def measure_build(folder: Path) -> list[Figure]:
 def build(folder: Path) -> None:
     graph = reopen(folder, Access.RESIDENT)
     graph.query("query q() { match { $p: Person } return { count($p) as n } }")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = memory("VmRSS")
     seconds = timed(
         lambda: graph.query(
             'query q() { match { $p: Person { name: "p0000001" } $p knows $x } '
             "return { count($x) as n } }"
         )
     )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps([seconds, peak / 1024]))
+    print(json.dumps([seconds, memory("VmHWM") - before]))
+
+
+def memory(kind: str) -> float:
+    """What this process holds, or held at most, in megabytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(kind))
 
 
 def prepare(folder: Path, nodes: int) -> Data:

@@ -1,0 +1,179 @@
+"""What reads cost, in calls to the stores and in bytes. Never in seconds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.base import Bases
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.workbench import Workbench
+from omnigraph.compiler import compile as compiling
+from omnigraph.effects import REAL
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.query.target import Target
+from omnigraph.engine.query.view import SMALL_ROWS
+from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.upkeep import write_indexes
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.lang.source import Source
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged
+from omnigraph.testing.faults import Recorder, watch_stores
+
+SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"
+PERSON = TableKey("node:Person")
+SIDE = BranchName("side")
+
+QUERIES = {
+    "scan": "match { $p: Person $p.age >= 1 } return { $p.name } order { $p.name }",
+    "look-up": 'match { $p: Person { name: "p1" } } return { $p.age }',
+    "walk": 'match { $p: Person { name: "p1" } $p knows{1,3} $q } return { $q.age }',
+    "block": "match { $p: Person not { $p knows $_ } } return { $p.name }",
+    "count": "match { $p: Person $p knows $q } return { $p.age, count($q) as n }",
+}
+
+
+def ask(graph: Graph, body: str, branch: BranchName = MAIN) -> list[object]:
+    found = graph.query(Source("q.gq", f"query q() {{ {body} }}"), target=Target(branch))
+    return [row for each in found.json_rows() for row in each.values()]
+
+
+def calls_of(watched: Recorder, act: Callable[[], object]) -> list[str]:
+    watched.calls.clear()
+    act()
+    return list(watched.calls)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "g"
+    settings = Settings(durability=Durability.RELAXED)
+    graph = LocalGraph(create(str(place), SCHEMA, settings=settings))
+    graph.insert("Person", [{"name": f"p{number}", "age": number} for number in range(5)])
+    graph.insert("Knows", [{"from": f"p{at}", "to": f"p{at + 1}"} for at in range(4)])
+    return place
+
+
+def opened(root: Path, access: Access = Access.AUTO) -> tuple[Graph, Recorder]:
+    watched = Recorder()
+    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    settings = Settings(durability=Durability.RELAXED, query_access=access)
+    return open_in(watch_stores(stores, watched), Mode.READ_WRITE, settings), watched
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_repeated_query_is_one_probe_and_reads_nothing(root: Path, name: str) -> None:
+    graph, watched = opened(root)
+    first = ask(graph, QUERIES[name])
+    calls = calls_of(watched, lambda: ask(graph, QUERIES[name]))
+    assert calls == ["tables.probe"]
+    assert ask(graph, QUERIES[name]) == first
+
+
+def test_a_repeated_query_is_neither_parsed_nor_planned(root: Path) -> None:
+    graph, _ = opened(root)
+    ask(graph, QUERIES["walk"])
+    before = compiling._compile_once.cache_info()
+    ask(graph, QUERIES["walk"])
+    after = compiling._compile_once.cache_info()
+    assert (after.hits, after.misses) == (before.hits + 1, before.misses)
+
+
+def test_a_branch_that_shows_the_same_tables_reads_none_of_them(root: Path) -> None:
+    graph, watched = opened(root)
+    graph.create_branch(SIDE)
+    graph.snapshot(SIDE)
+    expected = ask(graph, QUERIES["walk"])
+    calls = calls_of(watched, lambda: ask(graph, QUERIES["walk"], SIDE))
+    assert calls == ["tables.find_branch", "tables.probe"]
+    assert ask(graph, QUERIES["walk"], SIDE) == expected
+
+
+def test_after_a_write_only_the_table_that_moved_is_read_again(root: Path) -> None:
+    graph, watched = opened(root)
+    ask(graph, QUERIES["scan"])
+    ask(graph, QUERIES["walk"])
+    LocalGraph(graph).insert("Knows", [{"from": "p4", "to": "p0"}])
+    assert calls_of(watched, lambda: ask(graph, QUERIES["scan"])) == ["tables.probe"]
+    calls = calls_of(watched, lambda: ask(graph, QUERIES["walk"]))
+    assert calls == ["tables.probe", "tables.open_at", "tables.scan"], "the edges, once"
+
+
+def test_a_branch_made_again_under_its_name_shows_its_own_rows(root: Path) -> None:
+    """Its tables may come to the same version numbers on a branch of the same name."""
+    graph, _ = opened(root)
+    local = LocalGraph(graph)
+    for name in ("first", "second"):
+        graph.create_branch(SIDE)
+        local.insert("Person", [{"name": name, "age": 77}], branch=SIDE)
+        body = "match { $p: Person { age: 77 } } return { $p.name }"
+        assert ask(graph, body, SIDE) == [name]
+        graph.delete_branch(SIDE)
+
+
+def test_an_indexed_walk_looks_up_edges_and_their_ends(root: Path) -> None:
+    graph, watched = opened(root, Access.INDEXED)
+    body = 'match { $p: Person { name: "p1" } $p knows $q } return { $q.age }'
+    ask(graph, body)
+    calls = calls_of(watched, lambda: ask(graph, body))
+    assert calls == ["tables.probe", *["tables.read"] * 3], "the start, the edges, the ends"
+
+
+# ── large tables ─────────────────────────────────────────────────────────────────────────────────
+
+
+def fill(root: Path, rows: int) -> None:
+    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    bench = Workbench(stores, Bases(stores))
+    catalog = LocalGraph(open_in(stores, Mode.READ_ONLY)).catalog
+    names = [f"q{number:07}" for number in range(rows)]
+    columns = {"id": names, "name": names, "age": pa.array(range(rows), pa.int32())}
+
+    def append(handle: Handle, mark: Mark) -> Staged:
+        rows = pa.table(columns).select(handle.schema.names).cast(handle.schema)
+        return stores.tables.stage_append(handle, rows, mark)
+
+    def index(handle: Handle, mark: Mark) -> Staged:
+        specs = write_indexes(catalog, PERSON)
+        staged = stores.tables.stage_indices(handle, specs, IndexScope.UNCOVERED, mark)
+        assert staged is not None
+        return staged
+
+    for stage in (append, index):
+        with hold(bench, MAIN, [PERSON]) as held:
+            version = held.base.manifest.pins[PERSON].version
+            run(held, Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),)))
+
+
+def bytes_read(graph: Graph, body: str) -> int:
+    steps = graph.analyse(Source("q.gq", f"query q() {{ {body} }}")).steps
+    return sum(each["bytes"] for each in steps if isinstance(each["bytes"], int))
+
+
+def test_one_look_up_does_not_read_a_large_table_but_many_do_once(root: Path) -> None:
+    fill(root, SMALL_ROWS + 10_000)
+    graph, _ = opened(root)
+    body = 'match { $p: Person { name: "q0000007" } } return { $p.age }'
+    assert 0 < bytes_read(graph, body) < 1_000
+    read = [bytes_read(graph, body) for _ in range(12)]
+    assert sum(each > 100_000 for each in read) == 1, "the columns are read once"
+    assert read[-1] == 0, "and kept"
+    assert ask(graph, body) == [7]
+
+
+def test_a_cache_without_room_reads_by_index_and_holds_nothing(root: Path) -> None:
+    fill(root, SMALL_ROWS + 10_000)
+    stores: Stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    settings = Settings(durability=Durability.RELAXED, query_cache_bytes_max=1_000)
+    graph = open_in(stores, Mode.READ_ONLY, settings)
+    body = 'match { $p: Person { name: "q0000007" } } return { $p.age }'
+    assert max(bytes_read(graph, body) for _ in range(12)) < 1_000
+    scanned = "match { $p: Person $p.age < 3 } return { $p.age } order { $p.age }"
+    assert ask(graph, scanned) == [0, 0, 1, 1, 2, 2]
+    assert graph._reader.shelf.nbytes <= 1_000

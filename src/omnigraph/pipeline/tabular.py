@@ -125,8 +125,8 @@ def _carry(feed: Feed, column: Column, wanted: ValueType, *, is_identity: bool) 
 
 def _decoded(column: Column) -> Column:
     if isinstance(column.type, pa.DictionaryType):
-        return column.cast(column.type.value_type)
-    return column
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if arrow.is_string_view(column.type) else column
 
 
 def _carry_list(column: Column, wanted: ValueType) -> Column:
@@ -229,7 +229,7 @@ def _spell_scalars(column: Column, base: object) -> Sequence[object]:
         return [None if each is None else number(each) for each in column.to_pylist()]
     if arrow.is_floating(given):
         return _list(column.cast(pa.float64()))
-    if arrow.is_string(given) or arrow.is_large_string(given) or arrow.is_string_view(given):
+    if arrow.is_string(given) or arrow.is_large_string(given):
         return _texts(column)
     return _list(column)
 

@@ -21,6 +21,7 @@ from omnigraph.errors import (
     KeyReused,
     MergeConflicts,
     NotAMutation,
+    NotARead,
     ParameterInvalid,
     QueryInvalid,
     QueryNotFound,
@@ -124,6 +125,38 @@ def test_the_history_is_listed_newest_first_and_filtered(graph: GraphClient) -> 
 def test_the_schema_is_the_same(graph: GraphClient) -> None:
     assert graph.schema_source == SCHEMA
     assert [each.name for each in graph.catalog.nodes] == ["Person"]
+
+
+READ = """
+query people($least: I32?) {
+  match { $p: Person }
+  return { $p.name, $p.age, $p.born, $p.seen, $p.tags }
+  order { $p.name }
+}
+"""
+
+
+def test_a_read_answers_in_every_form(graph: GraphClient) -> None:
+    seen = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    row = {"name": "Ada", "age": 36, "born": date(1815, 12, 10), "seen": seen, "tags": ["a"]}
+    graph.insert("Person", [row, {"name": "Bo"}])
+    found = graph.query(READ, name="people", params={"least": None})
+    assert (found.query_name, found.target.branch, len(found)) == ("people", "main", 2)
+    assert found.commit_id == graph.commits()[0].id
+    assert found.columns == ("p.name", "p.age", "p.born", "p.seen", "p.tags")
+    assert found.rows()[0] == {f"p.{key}": value for key, value in row.items()}
+    assert set(found.rows()[1].values()) == {"Bo", None}
+    assert found.json_rows()[0]["p.born"] == "1815-12-10"
+    assert found.json_rows()[0]["p.seen"] == "2026-01-02T03:04:05.678Z"
+    assert found.arrow().num_rows == 2
+    assert list(found.pandas()["p.name"]) == ["Ada", "Bo"]
+    document = found.document()
+    assert document["row_count"] == 2
+    assert document["target"] == {"branch": "main", "snapshot": None}
+    past = graph.query(READ, commit=graph.commits()[-1].id)
+    assert (len(past), past.target.branch) == (0, None)
+    with pytest.raises(NotARead):
+        graph.query(ADD, params={"n": "x"})
 
 
 def test_merging_tells_what_came_of_it(graph: GraphClient) -> None:

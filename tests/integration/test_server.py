@@ -1,10 +1,12 @@
 """The server, asked as clients ask it."""
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from httpx import Client
 
@@ -12,6 +14,7 @@ import omnigraph
 from omnigraph.server.settings import Flags
 from omnigraph.server.tokens import INLINE
 from omnigraph.testing.serving import running
+from omnigraph.wire.media import ARROW, NDJSON
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 
@@ -49,15 +52,23 @@ def serve(root: str, tmp_path: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(
-            *, tokens: bool = False, policy: str | None = None, also: tuple[str, ...] = ()
+            *,
+            tokens: bool = False,
+            policy: str | None = None,
+            also: tuple[str, ...] = (),
+            queries: Path | None = None,
+            limits: str = "",
         ) -> Client:
             policies: tuple[str, ...] = ()
             if policy is not None:
                 (tmp_path / "policy.yaml").write_text(policy)
                 policies = (f"g={tmp_path / 'policy.yaml'}",)
+            (tmp_path / "server.yaml").write_text(f"version: 1\nlimits: {{ {limits} }}")
             flags = Flags(
+                config=tmp_path / "server.yaml",
                 graphs=(f"g={root}", *also),
                 policies=policies,
+                queries=() if queries is None else (f"g={queries}",),
                 unauthenticated=not tokens,
             )
             environment = {INLINE: json.dumps(TOKENS)} if tokens else {}
@@ -129,6 +140,58 @@ def test_a_snapshot_and_the_history_are_what_the_graph_says(serve: Serve, root: 
     missing = client.get("/graphs/g/commits/01ABSENT")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     assert client.get("/graphs/g/schema").json() == {"schema_source": SCHEMA}
+
+
+def test_a_read_comes_in_the_form_that_is_accepted(serve: Serve) -> None:
+    client = serve()
+    client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})
+    body = {"query": "query q() { match { $p: Person } return { $p.name, $p.age } }"}
+    head = client.get("/graphs/g/commits").json()["commits"][0]["graph_commit_id"]
+    plain = client.post("/graphs/g/query", json=body)
+    assert plain.headers["content-type"] == "application/json"
+    assert plain.json() == {
+        "query_name": "q",
+        "target": {"branch": "main", "snapshot": None},
+        "row_count": 1,
+        "columns": ["p.name", "p.age"],
+        "rows": [{"p.name": "Ada", "p.age": None}],
+        "graph_commit_id": head,
+    }
+    old = client.post("/graphs/g/read", json={"query_source": body["query"], "snapshot": head})
+    assert old.json()["target"] == {"branch": None, "snapshot": head}
+    assert old.headers["Link"] == '<query>; rel="successor-version"'
+    lines = client.post("/graphs/g/query", json=body, headers={"Accept": NDJSON})
+    kinds = [json.loads(line) for line in lines.text.splitlines()]
+    assert kinds[0]["kind"] == "metadata"
+    assert kinds[1:] == [{"p.name": "Ada", "p.age": None}]
+    arrow = client.post("/graphs/g/query", json=body, headers={"Accept": ARROW})
+    assert pa.ipc.open_stream(arrow.content).read_all().to_pylist() == kinds[1:]
+    both = client.post("/graphs/g/query", json={**body, "branch": "main", "snapshot": head})
+    assert (both.status_code, both.json()["code"]) == (400, "bad_request")
+    wrong = client.post("/graphs/g/query", json={"query": ADD, "params": {"n": "x"}})
+    assert wrong.status_code == 400
+
+
+def test_changes_and_exports_are_streamed(serve: Serve) -> None:
+    client = serve()
+    client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})
+    exported = client.post("/graphs/g/export", json={"type_names": ["Person"]})
+    assert exported.headers["content-type"] == "application/x-ndjson; charset=utf-8"
+    assert json.loads(exported.text)["data"]["name"] == "Ada"
+    unknown = client.post("/graphs/g/export", json={"type_names": ["Nobody"]})
+    assert (unknown.status_code, unknown.json()["code"]) == (400, "bad_request")
+    baseline = client.post("/graphs/g/changes/baseline", json={}).text.splitlines()
+    cursor = json.loads(baseline[-1])["baseline"]["resume_cursor"]
+    client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Bo"}})
+    page = client.get("/graphs/g/changes", params={"cursor": cursor}).json()
+    assert [change["id"] for block in page["blocks"] for change in block["changes"]] == ["Bo"]
+    assert page["caught_up"] is True
+    commits = client.get("/graphs/g/commits").json()["commits"]
+    one = client.get(f"/graphs/g/commits/{commits[0]['graph_commit_id']}/changes").json()
+    assert [(each["id"], each["op"]) for each in one["changes"]] == [("Bo", "insert")]
+    first = client.get(f"/graphs/g/commits/{commits[-1]['graph_commit_id']}/changes")
+    assert first.status_code == 409
+    assert first.json()["change_diff_refusal"]["reason"] == "parentless_commit"
 
 
 def test_short_addresses_are_for_a_server_of_one_graph(serve: Serve, tmp_path: Path) -> None:
@@ -308,3 +371,140 @@ def test_operations_have_the_names_that_generated_clients_use(serve: Serve) -> N
     assert "HTTPValidationError" not in json.dumps(document)
     opened = serve().get("/openapi.json").json()
     assert "securitySchemes" not in opened["components"]
+
+
+# ── stored queries ───────────────────────────────────────────────────────────────────────────────
+
+STORED = """
+query find($name: String, $tags: [String]?) @description("Look one up") {
+  match { $p: Person { name: $name } }
+  return { $p.name }
+}
+query add($name: String) { insert Person { name: $name } }
+query broken() { match { $p: Nobody } return { $p.name } }
+"""
+
+INVOKERS = """
+version: 1
+groups: { all: [ada, bo], few: [ada] }
+rules:
+  - { id: r, allow: { actors: { group: all }, actions: [read] } }
+  - { id: c, allow: { actors: { group: few }, actions: [change, invoke_query, admin] } }
+"""
+
+
+def test_stored_queries_are_listed_with_their_types_and_run_by_name(
+    serve: Serve, tmp_path: Path
+) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "people.gq").write_text(STORED)
+    client = serve(queries=tmp_path / "queries")
+    listed = client.get("/graphs/g/queries").json()
+    assert [each["name"] for each in listed["queries"]] == ["add", "find"]
+    assert listed["queries"][1] == {
+        "name": "find",
+        "tool_name": "find",
+        "description": "Look one up",
+        "mutation": False,
+        "params": [
+            {"name": "name", "kind": "string", "nullable": False},
+            {"name": "tags", "kind": "list", "item_kind": "string", "nullable": True},
+        ],
+    }
+    (kept_back,) = listed["quarantined"]
+    assert kept_back["source"].endswith("people.gq:broken")
+    assert "Nobody" in kept_back["reason"]
+    body = {"params": {"name": "Ada"}}
+    added = client.post("/graphs/g/queries/add", json=body)
+    assert added.json()["affected_nodes"] == 1
+    found = client.post("/graphs/g/queries/find", json=body)
+    assert found.json()["rows"] == [{"p.name": "Ada"}]
+    for wrong, status in (
+        ({**body, "expect_mutation": True}, 400),
+        ({**body, "branch": "nowhere"}, 404),
+        ({"params": 3}, 400),
+        ({}, 400),
+    ):
+        assert client.post("/graphs/g/queries/find", json=wrong).status_code == status
+    past = {**body, "snapshot": "01X"}
+    assert client.post("/graphs/g/queries/add", json=past).status_code == 400
+    for empty in (b"", b"null", b"{", b"[]"):
+        answer = client.post("/graphs/g/queries/find", content=empty)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+    for missing in ("broken", "nobody"):
+        assert client.post(f"/graphs/g/queries/{missing}", json=body).status_code == 404
+
+
+def test_whoever_may_not_invoke_learns_nothing(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "people.gq").write_text(STORED)
+    client = serve(tokens=True, policy=INVOKERS, queries=tmp_path / "queries")
+    body = {"params": {"name": "Ada"}}
+
+    def ask(actor: str, name: str) -> tuple[int, str]:
+        answer = client.post(f"/graphs/g/queries/{name}", json=body, headers=as_(actor))
+        return answer.status_code, answer.text.replace(name, "NAME")
+
+    assert ask("bo", "find") == ask("bo", "nobody")
+    assert ask("bo", "find")[0] == 404
+    assert ask("ada", "find")[0] == 200
+
+
+# ── reloading ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_reload_brings_everything_new_and_a_bad_one_brings_nothing(
+    serve: Serve, tmp_path: Path
+) -> None:
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    client = serve(tokens=True, policy=INVOKERS, queries=folder)
+    body = {"query": ADD, "params": {"n": "x"}}
+    assert client.post("/graphs/g/mutate", json=body, headers=as_("bo")).status_code == 403
+    assert client.post("/admin/reload", headers=as_("bo")).status_code == 403
+    (folder / "people.gq").write_text(STORED)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(INVOKERS.replace("few: [ada]", "few: [ada, bo]"))
+    reloaded = client.post("/admin/reload", headers=as_("ada")).json()
+    assert reloaded == {"generation": 2, "graphs": ["g"], "quarantined": {}}
+    assert client.post("/graphs/g/mutate", json=body, headers=as_("bo")).status_code == 200
+    assert len(client.get("/graphs/g/queries", headers=as_("bo")).json()["queries"]) == 2
+    policy.write_text("version: 1\nrules: nothing")
+    refused = client.post("/admin/reload", headers=as_("ada"))
+    assert (refused.status_code, refused.json()["cause"]["code"]) == (400, "policy_invalid")
+    assert client.post("/graphs/g/mutate", json=body, headers=as_("bo")).status_code == 200
+
+
+# ── limits and numbers ───────────────────────────────────────────────────────────────────────────
+
+
+def test_whoever_has_too_much_under_way_is_told_when_to_come_back(serve: Serve) -> None:
+    client = serve(limits="inflight_per_actor: 1, bytes_per_actor: 300")
+    body = {"query": ADD, "params": {"n": "x" * 400}}
+    refused = client.post("/graphs/g/mutate", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert client.get("/graphs/g/commits").status_code == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(serve: Serve) -> None:
+    client = serve(limits="body_timeout_s: 1")
+    host, port = client.base_url.host, client.base_url.port
+    with socket.create_connection((host, port or 80)) as connection:
+        connection.sendall(
+            b"POST /graphs/g/mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 100\r\n\r\n{"
+        )
+        connection.settimeout(20)
+        assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+def test_numbers_tell_what_was_asked_and_written(serve: Serve) -> None:
+    client = serve()
+    client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})
+    client.get("/no/such/address")
+    numbers = client.get("/metrics").text
+    assert 'omnigraph_commits_total{graph="g"}' in numbers
+    assert 'route="/mutate",status="200"' in numbers
+    assert 'route="unknown",status="404"' in numbers
+    assert "no/such" not in numbers

@@ -6,17 +6,41 @@ on both. What only an embedded graph can do, such as handing rows to Spark, is n
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.engine.bulk import LoadMode
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
-from omnigraph.ids import MAIN, BranchName
+from omnigraph.engine.query.result import Asked
+from omnigraph.ids import MAIN, BranchName, CommitId
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+class ReadResult(Protocol):
+    """The rows of a read, in every form a caller may want."""
+
+    query_name: str
+    target: Asked
+    commit_id: CommitId | None
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def __len__(self) -> int: ...
+    def arrow(self) -> pa.Table: ...
+    def rows(self) -> list[dict[str, object]]: ...
+    def pandas(self) -> "pd.DataFrame": ...
+    def json_rows(self) -> list[JsonObject]: ...
+    def document(self) -> JsonObject: ...
 
 
 class BranchesClient(Protocol):
@@ -64,6 +88,16 @@ class GraphClient(Protocol):
     ) -> tuple[Commit, ...]: ...
 
     def commit(self, commit_id: str) -> Commit: ...
+
+    def query(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+    ) -> ReadResult: ...
 
     def mutate(
         self,

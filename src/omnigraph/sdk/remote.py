@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
@@ -32,10 +32,10 @@ from omnigraph.sdk.decoding import (
     decoded,
 )
 from omnigraph.sdk.http import Connection, segment
+from omnigraph.sdk.reading import RemoteResult, decode_result
 from omnigraph.sdk.spelling import spell
+from omnigraph.wire.media import ARROW, NDJSON
 from omnigraph.wire.replies import BranchCreateReply, BranchesReply, SchemaReply
-
-NDJSON = "application/x-ndjson"
 
 
 class RemoteBranches:
@@ -128,6 +128,52 @@ class RemoteGraph:
             raise UsageError("a commit says which branch and version it is on; name it alone")
         asked = {"branch": branch, "commit": commit, "version": version}
         return decoded(self.uri, self._connection.get("/snapshot", asked), decode_snapshot)
+
+    def query(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+    ) -> RemoteResult:
+        """Run a read on one snapshot: a branch as it is now, or as a commit left the graph."""
+        if branch is not None and commit is not None:
+            raise UsageError("a commit says which branch it is on; name it alone")
+        body = {
+            "query": _read_text(source),
+            "name": name,
+            "params": None if params is None else spell(dict(params)),
+            "branch": branch,
+            "snapshot": commit,
+        }
+        with self._connection.stream("/query", body, ARROW) as pieces:
+            return decode_result(self.uri, b"".join(pieces))
+
+    def invoke(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        idempotency_key: str | None = None,
+        expect_mutation: bool | None = None,
+    ) -> dict[str, Any]:
+        """Run a query that the server knows by name; the document it answers with."""
+        body = {
+            "params": None if params is None else spell(dict(params)),
+            "branch": branch,
+            "snapshot": commit,
+            "expect_mutation": expect_mutation,
+        }
+        path = f"/queries/{segment(name)}"
+        return self._connection.write("POST", path, body, key=idempotency_key)
+
+    def stored_queries(self) -> dict[str, Any]:
+        """The queries that the server knows by name, with their parameters."""
+        return self._connection.get("/queries")
 
     def commits(
         self,

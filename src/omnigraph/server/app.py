@@ -19,6 +19,7 @@ from omnigraph.server.routes import (
     loading,
     querying,
     reading,
+    stored,
     streaming,
     writing,
 )
@@ -32,6 +33,7 @@ ROUTERS = (
     loading.router,
     loading.streams,
     streaming.router,
+    stored.router,
 )
 
 

@@ -16,10 +16,12 @@ from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from omnigraph.commit.records import Commit
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.local import LocalGraph
+from omnigraph.server import metrics
 from omnigraph.server.serving import Host, Served, Serving
 from omnigraph.server.settings import Limits
 
@@ -60,6 +62,11 @@ class Asked:
         if given is not None and not _KEY.fullmatch(given):
             raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
         return given
+
+    def count(self, commit: Commit | None) -> None:
+        """Tell whoever watches that something was written."""
+        if commit is not None:
+            metrics.COMMITS.labels(self.served.id).inc()
 
     @contextmanager
     def admitted(self) -> Iterator[None]:

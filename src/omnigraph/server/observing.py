@@ -13,6 +13,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.effects import REAL
+from omnigraph.server import metrics
 
 REQUEST_ID: Final = "X-Request-Id"
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -35,6 +36,7 @@ class Observer:
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         identity = given if _ACCEPTED.fullmatch(given) else REAL.new_id()
         request_id.set(identity)
+        metrics.INFLIGHT.inc()
         started_ms = REAL.monotonic_ms()
         status: list[int] = []
 
@@ -58,11 +60,16 @@ class Observer:
             self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
 
     def _record(self, scope: Scope, status: list[int], took_ms: int, identity: str) -> None:
-        route = scope.get("route")
+        metrics.INFLIGHT.dec()
+        route = getattr(scope.get("route"), "path", None)
+        answered = str(status[0]) if status else "none"
+        # Addresses nobody serves are one line, or whoever tries many would fill the memory.
+        metrics.REQUESTS.labels(scope["method"], route or "unknown", answered).inc()
+        metrics.LATENCY.labels(scope["method"], route or "unknown").observe(took_ms / 1000)
         facts: dict[str, Any] = {
             "request_id": identity,
             "method": scope["method"],
-            "route": getattr(route, "path", None),
+            "route": route,
             "status": status[0] if status else None,
             "took_ms": took_ms,
         }

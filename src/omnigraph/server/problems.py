@@ -14,6 +14,7 @@ from omnigraph import errors
 from omnigraph.commit.records import JsonObject, JsonValue
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import TableKey, split_table_key
+from omnigraph.server import metrics
 from omnigraph.server.answers import JsonResponse
 from omnigraph.wire.causes import cause_document
 from omnigraph.wire.problems import WireCode
@@ -173,8 +174,11 @@ def problem_document(error: OmnigraphError) -> JsonObject:
 
 def problem(error: OmnigraphError) -> Response:
     line = line_for(error)
+    if isinstance(error, errors.ConflictError):
+        metrics.CONFLICTS.labels(error.code.value).inc()
     headers = {}
     if isinstance(error, errors.TooManyRequests):
+        metrics.REFUSALS.inc()
         headers["Retry-After"] = str(error.retry_after_s)
     if line.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -11,27 +11,43 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 import uvicorn
 
 from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.server import metrics
 from omnigraph.server.app import build_app
+from omnigraph.server.crew import DRAIN_S, Crew
+from omnigraph.server.generations import GenerationFile
 from omnigraph.server.logs import start_logging
 from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
 
-DRAIN_S = 30
-"""How long requests under way may take when the server is told to stop."""
+WATCH_S = 0.5
+"""How soon a worker notices what another one was told."""
 
 
-def serve(flags: Flags, environment: Mapping[str, str] = os.environ) -> None:
+def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os.environ) -> None:
     """Serve until told to stop. Raises what a bad configuration raises."""
     start_logging()
-    host = Host(flags, environment)
-    listening = listen(host.current.settings.bind)
-    announce(listening)
-    answer_from(host, listening)
+    if workers == 1:
+        host = Host(flags, environment)
+        with listen(host.current.settings.bind) as listening:
+            announce(listening)
+            answer_from(host, listening)
+        return
+    with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
+        generations = GenerationFile(Path(folder) / "generation")
+        # Nobody asks this host anything. It finds out whether a configuration can be used.
+        host = Host(flags, environment, generations)
+        with listen(host.current.settings.bind) as listening:
+            shared = {**environment, metrics.SHARED: folder}
+            crew = Crew(flags, generations.path, listening, shared)
+            announce(listening)
+            crew.run(workers, host)
 
 
 def listen(bind: str) -> socket.socket:
@@ -77,7 +93,19 @@ def answer_from(host: Host, listening: socket.socket) -> None:
     async def answer() -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, host.try_reload))
+        watching = asyncio.create_task(_watch(host, server))
         await server.serve(sockets=[listening])
+        watching.cancel()
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(answer())
+
+
+async def _watch(host: Host, server: uvicorn.Server) -> None:
+    """Follow the other workers; and stop when nobody is left who would start us again."""
+    parent = os.getppid()
+    while not server.should_exit:
+        await asyncio.sleep(WATCH_S)
+        await asyncio.to_thread(host.follow)
+        if os.getppid() != parent:
+            server.should_exit = True

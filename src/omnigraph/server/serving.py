@@ -7,17 +7,19 @@ reloads, and their gates follow the new policy at once.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
+from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
-from omnigraph.policy.cedar import Policy
+from omnigraph.policy.cedar import Policy, Question
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.admission import Admission
+from omnigraph.server.generations import GenerationFile
 from omnigraph.server.guard import Guard, State, find_state
 from omnigraph.server.settings import (
     GRAPH_ID,
@@ -27,6 +29,7 @@ from omnigraph.server.settings import (
     ServerSettings,
     read_settings,
 )
+from omnigraph.server.stored import StoredQueries, read_stored
 from omnigraph.server.tokens import Tokens, read_tokens
 
 logger = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class Served:
     id: str
     graph: LocalGraph
     guard: Guard
+    queries: StoredQueries = field(default_factory=StoredQueries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +74,26 @@ class Serving:
             raise GraphNotServed(graph_id)
         return found
 
+    def allows_admin(self, actor: str | None) -> bool:
+        """May they have the server reload? Whoever administers one of its graphs may."""
+        question = Question(actor, Action.ADMIN)
+        return any(each.guard.allows(question) for each in self.graphs.values())
+
 
 class Host:
     """Holds what is served now, and makes what is served next."""
 
-    def __init__(self, flags: Flags, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        flags: Flags,
+        environment: Mapping[str, str],
+        generations: GenerationFile | None = None,
+    ) -> None:
         """Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if
         every graph is required.
         """
+        self._generations = generations
+        self._seen = 0 if generations is None else generations.read()
         self._flags = flags
         self._environment = environment
         self._open: dict[tuple[str, frozenset[tuple[str, str]]], tuple[LocalGraph, Guard]] = {}
@@ -86,21 +102,43 @@ class Host:
         self.admission = Admission(self.current.settings.limits)
 
     def reload(self) -> Serving:
-        """Read the whole configuration again. Raises as the constructor; then nothing changes."""
+        """Read the whole configuration again, and have the other workers do so.
+
+        Raises as the constructor; then nothing changes, here or there.
+        """
         with self._lock:
-            serving = self._build(generation=self.current.generation + 1)
-            self.current = serving
-            self.admission.limits = serving.settings.limits
+            serving = self._replace()
+            if self._generations is not None:
+                self._seen = self._generations.bump()
             return serving
 
     def try_reload(self) -> None:
         """The same, for a caller that nobody listens to: a refusal is told in the log."""
         try:
-            serving = self.reload()
+            self.reload()
         except OmnigraphError as error:
             logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
-        else:
-            logger.info("configuration %d is in force", serving.generation)
+
+    def follow(self) -> None:
+        """Read the configuration again if another worker did."""
+        if self._generations is None:
+            return
+        with self._lock:
+            newest = self._generations.read()
+            if newest == self._seen:
+                return
+            self._seen = newest
+            try:
+                self._replace()
+            except OmnigraphError as error:
+                logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
+
+    def _replace(self) -> Serving:
+        serving = self._build(generation=self.current.generation + 1)
+        self.current = serving
+        self.admission.limits = serving.settings.limits
+        logger.info("configuration %d is in force", serving.generation)
+        return serving
 
     def _build(self, generation: int) -> Serving:
         settings = read_settings(self._flags, self._environment)
@@ -123,13 +161,16 @@ class Host:
         for name, each in settings.graphs.items():
             try:
                 graph, guard = self._graph(each, state, policies.get(name))
+                queries = read_stored(each.queries, graph.catalog)
+            except ConfigInvalid:
+                raise
             except OmnigraphError as error:
                 if settings.require_all_graphs:
                     raise
                 logger.warning("graph %s is kept back: %s", name, error)
                 quarantined[name] = str(error)
             else:
-                graphs[name] = Served(name, graph, guard)
+                graphs[name] = Served(name, graph, guard, queries)
         if not graphs:
             reasons = "; ".join(quarantined.values())
             raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")

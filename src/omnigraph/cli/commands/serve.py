@@ -24,6 +24,7 @@ def serve(
     unauthenticated: Annotated[
         bool, typer.Option("--unauthenticated", help="Serve everybody, when there are no tokens.")
     ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="How many processes answer.")] = 1,
     require_all_graphs: Annotated[
         bool, typer.Option("--require-all-graphs", help="Refuse to start without one of them.")
     ] = False,
@@ -45,7 +46,8 @@ def serve(
             bind=bind,
             unauthenticated=unauthenticated,
             require_all_graphs=require_all_graphs,
-        )
+        ),
+        workers=workers,
     )
 
 

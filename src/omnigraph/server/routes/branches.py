@@ -85,6 +85,7 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
             dry_run=body.dry_run,
             idempotency_key=asked.key,
         )
+        asked.count(result.commit)
         document = merge_document(result)
         if body.delete_branch and not body.dry_run:
             document |= _delete_merged(asked, source)

@@ -1,16 +1,17 @@
 """What concerns the server and no graph in particular."""
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from omnigraph.errors import Forbidden
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Question
+from omnigraph.server import metrics
 from omnigraph.server.answers import answer
 from omnigraph.server.asking import Hosted, ServerRoute
-from omnigraph.server.describe import READING
+from omnigraph.server.describe import READING, WRITING
 from omnigraph.server.health import health_document
-from omnigraph.wire.replies import GraphsReply, HealthReply
+from omnigraph.wire.replies import GraphsReply, HealthReply, ReloadReply
 
 router = APIRouter(route_class=ServerRoute)
 
@@ -19,6 +20,34 @@ router = APIRouter(route_class=ServerRoute)
 def health() -> Response:
     """Is anybody there?"""
     return answer(health_document())
+
+
+@router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+def show_metrics() -> Response:
+    """Numbers for Prometheus. They name graphs and routes, and nothing that is in them."""
+    return Response(metrics.render(), media_type=metrics.CONTENT_TYPE)
+
+
+@router.post(
+    "/admin/reload",
+    operation_id="reload",
+    response_model=ReloadReply,
+    responses=WRITING,
+)
+def reload(host: Hosted, request: Request) -> Response:
+    """Read tokens, policies, stored queries and graphs again; all workers follow."""
+    serving = host.current
+    actor = serving.authenticate(request.headers.get("authorization"))
+    if not serving.allows_admin(actor):
+        raise Forbidden(actor, action=Action.ADMIN, branch=None)
+    fresh = host.reload()
+    return answer(
+        {
+            "generation": fresh.generation,
+            "graphs": [*sorted(fresh.graphs)],
+            "quarantined": dict(fresh.quarantined.items()),
+        }
+    )
 
 
 @router.get("/graphs", operation_id="listGraphs", response_model=GraphsReply, responses=READING)

@@ -12,6 +12,7 @@ from omnigraph.commit.records import JsonObject
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
+from omnigraph.server import metrics
 from omnigraph.server.answers import answer, deprecate
 from omnigraph.server.asking import KEYED, Ask, Asked, LoadRoute, StreamRoute
 from omnigraph.server.describe import WRITING
@@ -117,7 +118,7 @@ def _load_text(asked: Asked, body: LoadRequest) -> JsonObject:
 def _load(
     asked: Asked, files: list[Path], branch: str | None, from_: str | None, mode: Mode
 ) -> JsonObject:
-    with asked.admitted():
+    with asked.admitted(), metrics.LOADS.time():
         result = asked.graph.load(
             files,
             mode=mode,
@@ -126,4 +127,5 @@ def _load(
             actor=asked.actor,
             idempotency_key=asked.key,
         )
+    asked.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

@@ -59,7 +59,7 @@ def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None
     branch = parse_branch(body.branch or MAIN)
     asked.check(Action.CHANGE, branch)
     with asked.admitted():
-        return asked.graph.mutate(
+        result = asked.graph.mutate(
             body.query,
             name=body.name,
             params=body.params,
@@ -68,6 +68,8 @@ def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None
             if_commit=if_commit,
             idempotency_key=asked.key,
         )
+    asked.count(result.commit)
+    return result
 
 
 @router.post("/rows", operation_id="cluster_writeRows", response_model=MutationReply)
@@ -89,6 +91,7 @@ def write_rows(
             if_commit=if_commit,
             idempotency_key=asked.key,
         )
+    asked.count(result.commit)
     return answer(mutation_document(result))
 
 
@@ -110,4 +113,5 @@ def delete_rows(
             if_commit=if_commit,
             idempotency_key=asked.key,
         )
+    asked.count(result.commit)
     return answer(mutation_document(result))

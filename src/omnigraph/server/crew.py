@@ -1,0 +1,105 @@
+"""Several workers on one socket: starting them, starting others for those that die, stopping them.
+
+Workers are fresh interpreters, never forks: the table format keeps threads, and a forked child
+inherits their locks without the threads that would open them.
+"""
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import Final
+
+from omnigraph.server.serving import Host
+from omnigraph.server.settings import Flags
+
+DRAIN_S: Final = 30
+"""How long requests under way may take when the server is told to stop."""
+
+LOOK_S: Final = 0.2
+
+logger = logging.getLogger(__name__)
+
+
+def encode_flags(flags: Flags) -> str:
+    return json.dumps(asdict(flags), default=str)
+
+
+def decode_flags(text: str) -> Flags:
+    found = json.loads(text)
+    return Flags(
+        config=None if found["config"] is None else Path(found["config"]),
+        graphs=tuple(found["graphs"]),
+        policies=tuple(found["policies"]),
+        queries=tuple(found["queries"]),
+        bind=found["bind"],
+        unauthenticated=found["unauthenticated"],
+        require_all_graphs=found["require_all_graphs"],
+    )
+
+
+@dataclass
+class Crew:
+    flags: Flags
+    generations: Path
+    listening: socket.socket
+    environment: Mapping[str, str]
+    _stopping: Event = field(default_factory=Event)
+    _reloading: Event = field(default_factory=Event)
+
+    def run(self, count: int, host: Host) -> None:
+        """Keep so many workers alive until told to stop; then let them finish."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._reload)
+        workers = [self._start() for _ in range(count)]
+        while not self._stopping.wait(LOOK_S):
+            if self._reloading.is_set():
+                self._reloading.clear()
+                host.try_reload()
+            for at, worker in enumerate(workers):
+                if worker.poll() is not None:
+                    logger.warning(
+                        "worker %d ended with %d; starting another", worker.pid, worker.returncode
+                    )
+                    workers[at] = self._start()
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            try:
+                worker.wait(DRAIN_S + 5)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        descriptor = self.listening.fileno()
+        worker = subprocess.Popen(  # noqa: S603 - this very interpreter
+            [
+                sys.executable,
+                "-m",
+                "omnigraph.server.worker",
+                str(descriptor),
+                str(self.generations),
+                encode_flags(self.flags),
+            ],
+            pass_fds=[descriptor],
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+        )
+        logger.info("worker %d started by %d", worker.pid, os.getpid())
+        return worker
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler
+        self._stopping.set()
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler
+        self._reloading.set()

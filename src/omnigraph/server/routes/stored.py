@@ -1,0 +1,119 @@
+"""Stored queries: what there is, and running one by its name.
+
+Whoever may not run stored queries learns no more than that there is none of that name.
+"""
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from omnigraph.errors import RequestInvalid, StoredQueryNotFound
+from omnigraph.ids import MAIN
+from omnigraph.policy.actions import Action
+from omnigraph.policy.cedar import Question
+from omnigraph.sdk.documents import mutation_document
+from omnigraph.server.answers import answer
+from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, GraphRoute, parse_json
+from omnigraph.server.describe import READING, WRITING
+from omnigraph.server.routes.querying import render, run_query
+from omnigraph.server.routes.writing import IfCommit, check_unconditional, run_mutation
+from omnigraph.server.stored import StoredQuery
+from omnigraph.wire.replies import MutationReply, ReadReply, StoredQueriesReply
+from omnigraph.wire.requests import InvokeRequest, MutateRequest, QueryRequest
+
+router = APIRouter(route_class=GraphRoute)
+
+_BODY = {
+    "requestBody": {
+        "required": False,
+        "content": {"application/json": {"schema": {"type": ["object", "null"]}}},
+    }
+}
+
+
+@router.get(
+    "/queries",
+    operation_id="cluster_list_queries",
+    response_model=StoredQueriesReply,
+    responses=READING,
+)
+def list_queries(asked: Ask) -> Response:
+    """The stored queries, with their parameters; and those that are kept back, with the reason."""
+    asked.check(Action.READ, MAIN)
+    return answer(asked.served.queries.document())
+
+
+@router.post(
+    "/queries/{name}",
+    operation_id="cluster_invoke_query",
+    response_model=ReadReply | MutationReply,
+    responses=WRITING,
+    dependencies=[KEYED],
+    openapi_extra=_BODY,
+)
+async def invoke(asked: Ask, name: str) -> Response:
+    """Run a stored query. Without a body it has no parameters."""
+    check_unconditional(asked)
+    body = await _read_body(asked)
+    return await run_in_threadpool(_invoke, asked, name, body, None)
+
+
+@router.post(
+    "/queries/{name}/if-graph-commit",
+    operation_id="cluster_invokeIfGraphCommit",
+    response_model=MutationReply,
+    responses=WRITING,
+    dependencies=[KEYED],
+    openapi_extra=_BODY,
+)
+async def invoke_if_commit(asked: Ask, name: str, if_commit: IfCommit) -> Response:
+    """Run a stored mutation, if a certain commit is still the head of the branch."""
+    body = await _read_body(asked)
+    return await run_in_threadpool(_invoke, asked, name, body, if_commit)
+
+
+async def _read_body(asked: Asked) -> InvokeRequest:
+    """Empty, `null` or an object, whatever it is called. Raises RequestInvalid."""
+    content = await asked.request.body()
+    try:
+        document = parse_json(content) if content.strip() else None
+        return InvokeRequest.model_validate({} if document is None else document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RequestInvalid(f"the body is not as it should be: {place}: {first['msg']}") from None
+    except ValueError as error:
+        raise RequestInvalid(f"the body is not JSON: {error}") from None
+
+
+def _invoke(asked: Asked, name: str, body: InvokeRequest, if_commit: str | None) -> Response:
+    if not asked.served.guard.allows(Question(asked.actor, Action.INVOKE_QUERY)):
+        raise StoredQueryNotFound(name)
+    stored = asked.served.queries.find(name)
+    _check_kind(stored, body, if_commit)
+    if stored.is_mutation:
+        change = MutateRequest(
+            query=stored.source.text, name=name, params=body.params, branch=body.branch
+        )
+        return answer(mutation_document(run_mutation(asked, change, if_commit)))
+    read = QueryRequest(
+        query=stored.source.text,
+        name=name,
+        params=body.params,
+        branch=body.branch,
+        snapshot=body.snapshot,
+    )
+    return render(asked, run_query(asked, read))
+
+
+def _check_kind(stored: StoredQuery, body: InvokeRequest, if_commit: str | None) -> None:
+    """Raises RequestInvalid."""
+    expected = body.expect_mutation
+    if expected is not None and expected is not stored.is_mutation:
+        is_, verb = ("changes", "mutate") if stored.is_mutation else ("only reads", "query")
+        raise RequestInvalid(f"'{stored.name}' {is_} the graph; run it as a {verb}")
+    if stored.is_mutation and body.snapshot is not None:
+        raise RequestInvalid("the past cannot be changed; name a branch")
+    if if_commit is not None and not stored.is_mutation:
+        raise RequestInvalid(f"'{stored.name}' only reads; {IF_COMMIT} is for changes")

@@ -1,0 +1,146 @@
+"""Stored queries: a folder of `.gq` files, each query known by its name.
+
+They are checked against the schema when the server starts and at every reload. A file that cannot
+be read or a query that does not fit is kept back with the reason; the others, and the graph, serve.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.types import Scalar, ValueType, Vector
+from omnigraph.commit.records import JsonObject
+from omnigraph.compiler.compile import compile_tree
+from omnigraph.compiler.ir import Mutation, Parameter
+from omnigraph.errors import ConfigInvalid, OmnigraphError, StoredQueryNotFound
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.source import Source
+
+logger = logging.getLogger(__name__)
+
+_KINDS: Final[Mapping[Scalar, str]] = {
+    Scalar.STRING: "string",
+    Scalar.BLOB: "blob",
+    Scalar.BOOL: "bool",
+    Scalar.I32: "int",
+    Scalar.U32: "int",
+    Scalar.I64: "bigint",
+    Scalar.U64: "bigint",
+    Scalar.F32: "float",
+    Scalar.F64: "float",
+    Scalar.DATETIME: "datetime",
+    Scalar.DATE: "date",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuery:
+    name: str
+    source: Source
+    is_mutation: bool
+    parameters: tuple[Parameter, ...]
+    description: str | None
+    instruction: str | None
+
+    def document(self) -> JsonObject:
+        document: JsonObject = {"name": self.name, "tool_name": self.name}
+        if self.description is not None:
+            document["description"] = self.description
+        if self.instruction is not None:
+            document["instruction"] = self.instruction
+        document["mutation"] = self.is_mutation
+        document["params"] = [_parameter(each) for each in self.parameters]
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A query or a file that is kept back."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQueries:
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+
+    def find(self, name: str) -> StoredQuery:
+        """Raises StoredQueryNotFound."""
+        found = self.queries.get(name)
+        if found is None:
+            raise StoredQueryNotFound(name)
+        return found
+
+    def document(self) -> JsonObject:
+        listed = sorted(self.queries.values(), key=lambda each: each.name)
+        return {
+            "queries": [each.document() for each in listed],
+            "quarantined": [{"source": each.source, "reason": each.reason} for each in self.broken],
+        }
+
+
+def read_stored(folder: Path | None, catalog: Catalog) -> StoredQueries:
+    """Raises ConfigInvalid if there is no such folder."""
+    if folder is None:
+        return StoredQueries()
+    if not folder.is_dir():
+        raise ConfigInvalid(str(folder), reason="there is no such folder of stored queries")
+    queries: dict[str, StoredQuery] = {}
+    broken: list[Broken] = []
+    for path in sorted(folder.rglob("*.gq")):
+        for found in _read_file(path, catalog):
+            if isinstance(found, Broken):
+                broken.append(found)
+            elif found.name in queries:
+                other = queries[found.name].source.name
+                broken.append(Broken(f"{path}:{found.name}", f"{other} has one of that name too"))
+            else:
+                queries[found.name] = found
+    for each in broken:
+        logger.warning("stored query %s is kept back: %s", each.source, each.reason)
+    return StoredQueries(queries, tuple(broken))
+
+
+def _read_file(path: Path, catalog: Catalog) -> Iterator[StoredQuery | Broken]:
+    try:
+        source = Source(str(path), path.read_text(encoding="utf-8"))
+        tree = parse(source)
+    except (OSError, UnicodeDecodeError, OmnigraphError) as error:
+        yield Broken(str(path), str(error))
+        return
+    for query in tree.queries:
+        try:
+            compiled = compile_tree(query, catalog, source)
+        except OmnigraphError as error:
+            yield Broken(f"{path}:{query.name.text}", str(error))
+        else:
+            yield StoredQuery(
+                compiled.name,
+                source,
+                isinstance(compiled.ir, Mutation),
+                compiled.parameters,
+                query.description,
+                query.instruction,
+            )
+
+
+def _parameter(parameter: Parameter) -> JsonObject:
+    kind = parameter.type
+    document: JsonObject = {"name": parameter.name, "kind": _kind(kind)}
+    if kind.is_list:
+        document["item_kind"] = _kind(kind.item)
+    if isinstance(kind.base, Vector) and not kind.is_list:
+        document["vector_dim"] = kind.base.dimension
+    document["nullable"] = kind.nullable
+    return document
+
+
+def _kind(kind: ValueType) -> str:
+    if kind.is_list:
+        return "list"
+    return "vector" if isinstance(kind.base, Vector) else _KINDS[kind.base]

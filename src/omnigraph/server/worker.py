@@ -1,0 +1,23 @@
+"""One worker: `python -m omnigraph.server.worker SOCKET GENERATIONS FLAGS`, started by `crew`."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from omnigraph.server.crew import decode_flags
+from omnigraph.server.generations import GenerationFile
+from omnigraph.server.logs import start_logging
+from omnigraph.server.run import answer_from
+from omnigraph.server.serving import Host
+
+
+def main(descriptor: str, generations: str, flags: str) -> None:
+    start_logging()
+    host = Host(decode_flags(flags), os.environ, GenerationFile(Path(generations)))
+    with socket.socket(fileno=int(descriptor)) as listening:
+        answer_from(host, listening)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

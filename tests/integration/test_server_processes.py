@@ -1,0 +1,168 @@
+"""Real servers in processes of their own: several workers, signals, kills."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+import omnigraph
+from omnigraph.effects import REAL
+from omnigraph.errors import ServerFailure
+from omnigraph.server.tokens import FILE
+
+SCHEMA = "node Note { text: String }\nnode Person { name: String @key }"
+SECRET = "a-secret-nobody-may-see"
+POLICY = """
+version: 1
+groups: { all: [ada] }
+rules: [{ id: r, allow: { actors: { group: all }, actions: [read, change, admin] } }]
+"""
+
+
+def wait_for(what: Callable[[], bool], timeout_s: int = 60) -> None:
+    deadline = REAL.monotonic_ms() + timeout_s * 1000
+    while not what():
+        assert REAL.monotonic_ms() < deadline, "it did not happen in time"
+        REAL.sleep_ms(50)
+
+
+class Server:
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.graph = omnigraph.init(folder / "g", SCHEMA)
+        (folder / "policy.yaml").write_text(POLICY)
+        self.tokens = folder / "tokens.json"
+        self.tokens.write_text(json.dumps({"ada": SECRET}))
+        self.log = (folder / "server.log").open("w+")
+        run = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
+        places = [f"--graph=g={self.graph.uri}", f"--policy=g={folder / 'policy.yaml'}"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", run, "serve", *places, "--bind=127.0.0.1:0", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env={**os.environ, FILE: str(self.tokens)},
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.url = f"http://{line.strip().partition('=')[2]}"
+        wait_for(self.answers)
+
+    def answers(self) -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200
+        return False
+
+    def connect(self, token: str = SECRET) -> omnigraph.RemoteGraph:
+        return omnigraph.connect(self.url, graph="g", token=token)
+
+    def workers(self) -> list[int]:
+        return [int(pid) for pid in re.findall(r"worker (\d+) started", self.read_log())]
+
+    def read_log(self) -> str:
+        self.log.flush()
+        return Path(self.log.name).read_text()
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path, "--workers=2")
+    yield server
+    server.stop()
+
+
+@pytest.mark.slow
+def test_writes_repeated_through_kills_leave_each_effect_once(crew: Server) -> None:
+    """Every write is asked for three times with one key, while workers are killed."""
+    names = [f"n{at}" for at in range(12)]
+
+    def write(name: str) -> str:
+        seen = set()
+        with crew.connect() as graph:
+            for _ in range(3):
+                for attempt in range(20):
+                    try:
+                        result = graph.insert("Note", [{"text": name}], idempotency_key=name)
+                    except ServerFailure:
+                        assert attempt < 19
+                        REAL.sleep_ms(200)
+                    else:
+                        break
+                assert result.commit is not None
+                seen.add(result.commit.id)
+        assert len(seen) == 1
+        return seen.pop()
+
+    with ThreadPoolExecutor(4) as threads:
+        writing = [threads.submit(write, name) for name in names]
+        for _ in range(2):
+            REAL.sleep_ms(400)
+            os.kill(crew.workers()[-1], signal.SIGKILL)
+        commits = {each.result() for each in writing}
+    assert len(commits) == len(names)
+    rows = crew.graph.query("query q() { match { $n: Note } return { $n.text } }").rows()
+    assert sorted(str(row["n.text"]) for row in rows) == sorted(names)
+    assert {each.id for each in crew.graph.commits()} >= commits
+    check_reload_and_shutdown(crew)
+
+
+def check_reload_and_shutdown(crew: Server) -> None:
+    """All workers follow a SIGHUP, a bad configuration changes nothing, and no token was told."""
+    crew.tokens.write_text(json.dumps({"ada": "another-secret"}))
+    crew.process.send_signal(signal.SIGHUP)
+
+    def every_worker_follows() -> bool:
+        answers = [
+            httpx.get(
+                f"{crew.url}/graphs/g/branches", headers={"Authorization": f"Bearer {SECRET}"}
+            ).status_code
+            for _ in range(12)
+        ]
+        return set(answers) == {401}
+
+    wait_for(every_worker_follows)
+    crew.tokens.write_text("{")
+    crew.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "refused" in crew.read_log())
+    with crew.connect("another-secret") as graph:
+        assert graph.branches.list() == ("main",)
+        assert "another-secret" not in repr(graph) + repr(vars(graph))
+    crew.process.terminate()
+    assert crew.process.wait(60) == 0
+    log = crew.read_log()
+    assert SECRET not in log
+    assert "another-secret" not in log
+    for line in log.splitlines():
+        json.loads(line)
+
+
+def test_a_server_that_must_not_start_says_why_and_ends(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    run = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", run, "serve", f"--graph=g={graph.uri}", "--bind=127.0.0.1:0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "there are no tokens" in done.stderr
+    assert done.stdout == ""

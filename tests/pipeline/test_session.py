@@ -6,8 +6,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import JavaMissing, SparkUnusable
-from omnigraph.pipeline.archive import find_java
-from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
+from omnigraph.pipeline.archive import BUILDING, archive_options, archive_path, find_java
+from omnigraph.pipeline.session import (
+    SparkSettings,
+    check_reachable,
+    find_session,
+    read_settings,
+)
 
 
 def test_an_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -58,3 +63,30 @@ def test_java_is_found_where_java_home_points(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
     find_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_java_is_told_of_an_archive_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = find_java()
+    path = archive_path(java)
+    assert path.parent == tmp_path / "omnigraph"
+    assert archive_options(java, {}) == []
+    path.parent.mkdir()
+    path.touch()
+    assert archive_options(java, {}) == [f"-XX:SharedArchiveFile={path}", "-Xshare:auto"]
+    assert archive_options(java, {BUILDING: "f"}) == ["-XX:ArchiveClassesAtExit=f"]
+
+
+@pytest.mark.parametrize(
+    ("remote", "said"),
+    [
+        ("sc://127.0.0.1:1", "nobody answers at sc://127.0.0.1:1"),
+        ("http://localhost", "is not an address such as sc://"),
+        ("sc://host:many", "sc://host:many"),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_at_once(remote: str, said: str) -> None:
+    with pytest.raises(SparkUnusable, match=said):
+        check_reachable(remote)

@@ -1,5 +1,6 @@
 """The command `omnigraph`."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -24,11 +25,13 @@ from omnigraph.cli.commands import (
     schema,
     serve,
     snapshot,
+    spark,
 )
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.render import print_error, print_line, print_note
 from omnigraph.errors import OmnigraphError
+from omnigraph.storage.lean import LEAN
 
 app = typer.Typer(
     name="omnigraph",
@@ -51,6 +54,7 @@ app.add_typer(commit.app, name="commit")
 app.command("diff")(diff.diff)
 app.add_typer(changes.app, name="changes")
 app.add_typer(recovery.app, name="recovery")
+app.add_typer(spark.app, name="spark")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")
@@ -120,4 +124,5 @@ def _modernise(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
+    os.environ.setdefault(LEAN, "1")
     sys.exit(run(sys.argv[1:]))

@@ -14,11 +14,12 @@ import yaml
 
 from omnigraph.cli.render import print_note
 from omnigraph.errors import ConfigInvalid
+from omnigraph.pipeline.settings import LOCAL, SparkSettings
 
 HOME: Final = "OMNIGRAPH_HOME"
 PROFILE: Final = "OMNIGRAPH_PROFILE"
 
-_KNOWN: Final = ("operator", "servers", "clusters", "defaults", "profiles", "aliases")
+_KNOWN: Final = ("operator", "servers", "clusters", "defaults", "profiles", "aliases", "spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Config:
     actor: str | None = None
     defaults: Scope = field(default_factory=Scope)
     profiles: Mapping[str, Scope] = field(default_factory=dict)
+    spark: SparkSettings = field(default_factory=SparkSettings)
 
 
 def config_path() -> Path:
@@ -72,7 +74,33 @@ def _read_document(document: object, path: Path) -> Config:
         profiles={
             str(name): _profile(found, f"profiles.{name}", path) for name, found in profiles.items()
         },
+        spark=_spark(sections.get("spark") or {}, path),
     )
+
+
+def _spark(found: object, path: Path) -> SparkSettings:
+    section = _mapping(found, "spark", path)
+    for key in section:
+        if key not in ("master", "remote", "scratch", "concurrency", "configuration"):
+            print_note(f"warning: {path}: unknown key 'spark.{key}'")
+    concurrency = section.get("concurrency")
+    if concurrency is not None and (
+        isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1
+    ):
+        raise ConfigInvalid(str(path), reason="spark.concurrency must be a positive number")
+    settings = _mapping(section.get("configuration") or {}, "spark.configuration", path)
+    return SparkSettings(
+        master=_text(section.get("master"), "spark.master", path) or LOCAL,
+        remote=_text(section.get("remote"), "spark.remote", path),
+        scratch=_text(section.get("scratch"), "spark.scratch", path),
+        concurrency=concurrency,
+        configuration={str(name): _setting(value) for name, value in settings.items()},
+    )
+
+
+def _setting(value: object) -> str:
+    """As Spark spells it: YAML's true is not Python's True there."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _profile(found: object, where: str, path: Path) -> Scope:

@@ -27,6 +27,11 @@ def this_process() -> Owner:
 
 @cache
 def _process(pid: int) -> Owner:
+    return find_process(pid)
+
+
+def find_process(pid: int) -> Owner:
+    """A process of this machine, as it is now."""
     return Owner(socket.gethostname(), _boot_id(), pid, _start_of(pid) or 0)
 
 

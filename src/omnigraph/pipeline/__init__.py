@@ -18,10 +18,12 @@ DataFrame: `shapes` says which columns that has, `pushing` which of its filters 
 
 from typing import TYPE_CHECKING
 
+from omnigraph.pipeline.settings import SparkSettings
+
 if TYPE_CHECKING:
     from omnigraph.pipeline.datasource import register as register
 
-__all__ = ["register"]
+__all__ = ["SparkSettings", "register"]
 
 
 def __getattr__(name: str) -> object:

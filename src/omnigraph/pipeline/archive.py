@@ -19,6 +19,7 @@ from typing import Final
 import pyspark
 
 from omnigraph.errors import JavaMissing
+from omnigraph.storage.lean import LEAN
 
 BUILDING: Final = "OMNIGRAPH_SPARK_ARCHIVE_TO"
 """Names the file that a Java machine shall write when it ends."""
@@ -67,22 +68,24 @@ def archive_options(java: Path, environment: Mapping[str, str] = os.environ) -> 
 
 
 def build_archive() -> Path:
-    """Make the archive, by a load in a process of its own. Raises JavaMissing, OSError."""
+    """Make the archive if it is not there, by a load in a process of its own.
+
+    Raises JavaMissing, OSError, and what `subprocess` raises.
+    """
     target = archive_path(find_java())
+    if target.exists():
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="archive-") as folder:
         made = Path(folder) / "made.jsa"
         subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-c", _PROGRAM, folder],
-            env={**os.environ, BUILDING: str(made)},
+            env={**os.environ, BUILDING: str(made), LEAN: "1"},
             check=True,
             timeout=_BUILD_SECONDS_MAX,
             stdout=subprocess.DEVNULL,
         )
         made.replace(target)
-    for other in target.parent.glob("spark-*.jsa"):
-        if other != target:
-            other.unlink()
     return target
 
 

@@ -100,8 +100,7 @@ def check_exportable(answers: Sequence[Mapping[str, Any]]) -> None:
             raise NotExportable(type_name, property_name, id=identity, value=value)
 
 
-def open_exporter(root: Root, settings: Settings) -> SparkExporter:
-    """As the environment says. Raises SparkUnusable."""
-    return SparkExporter(
-        read_settings(), Storage(root, settings.storage_options, settings.durability)
-    )
+def open_exporter(root: Root, settings: Settings, spark: SparkSettings | None) -> SparkExporter:
+    """Where `spark` says, or the environment. Raises SparkUnusable."""
+    storage = Storage(root, settings.storage_options, settings.durability)
+    return SparkExporter(spark or read_settings(), storage)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.engine.bulk import (
@@ -29,7 +30,7 @@ from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
-from omnigraph.pipeline.planning import Survey, check_tables, cut
+from omnigraph.pipeline.planning import Item, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.session import SCRATCH, SparkSettings, find_session, read_settings
 from omnigraph.pipeline.sources import SPLIT_BYTES
@@ -63,7 +64,8 @@ class SparkBulk:
             survey = Survey(job.catalog, job.storage_options, scratch)
             items = survey.look([as_input(each) for each in job.sources])
             check_tables(items, job.errors_max)
-            spark = session_of(items) or find_session(self.settings)
+            hasty = looks_small(items, self.small_bytes)
+            spark = session_of(items) or find_session(self.settings, is_small=hasty)
             check_shared(spark, scratch)
             plan = cut(items, QuotesOnSpark(spark, job.storage_options), self.split_bytes)
             is_small = plan.is_small(self.small_bytes)
@@ -100,9 +102,17 @@ class SparkBulk:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def looks_small(items: Sequence[Item], small_bytes: int) -> bool:
+    """A guess from the sizes of files, before there is a session to ask."""
+    files = [item.file for item in items]
+    sizes = [file.size_bytes for file in files if file is not None]
+    return len(sizes) == len(files) and sum(sizes) < small_bytes
+
+
 def check_shared(spark: SparkSession, scratch: Path) -> None:
     """Ask a worker whether it sees what we see (D22). Raises SparkUnusable."""
-    if (spark.conf.get("spark.master", None) or "").startswith("local"):
+    # A server may run its jobs locally, and yet on another machine.
+    if not is_remote() and (spark.conf.get("spark.master", None) or "").startswith("local"):
         return
     (scratch / "marker").touch()
     (answer,) = run_tasks(spark, Looking(str(scratch / "marker")), 1, job="reaching the workers")
@@ -124,12 +134,14 @@ class Looking:
         return {"found": Path(self.path).exists()}
 
 
-def open_bulk(environment: Mapping[str, str] = os.environ) -> SparkBulk:
-    """As the environment says. Raises SparkUnusable."""
+def open_bulk(
+    settings: SparkSettings | None = None, environment: Mapping[str, str] = os.environ
+) -> SparkBulk:
+    """As the settings say, and where there are none, the environment. Raises SparkUnusable."""
     memory_mb = environment.get(MEMORY) or str(MEMORY_BYTES // 2**20)
     if not memory_mb.isdecimal():
         raise SparkUnusable(f"{MEMORY} is a number of megabytes, not '{memory_mb}'")
-    return SparkBulk(read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
+    return SparkBulk(settings or read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
 
 
 class SparkIngested(Answers):

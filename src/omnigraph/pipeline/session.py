@@ -12,6 +12,7 @@ What the JVM has to say goes to a file; when it dies, the end of that file is th
 """
 
 import os
+import socket
 import sys
 import tempfile
 import warnings
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -32,6 +34,9 @@ from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
 __all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_session", "tuned"]
 
 SHUFFLES_PER_CORE: Final = 2
+CONNECT_PORT: Final = 15002
+
+_REACH_SECONDS_MAX: Final = 10
 
 
 _starting: Final = Lock()
@@ -58,6 +63,7 @@ def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSes
 
 
 def _connect(settings: SparkSettings, remote: str) -> SparkSession:
+    check_reachable(remote)
     builder = SparkSession.builder.remote(remote)
     for name, value in settings.configuration.items():
         builder = builder.config(name, value)
@@ -65,6 +71,21 @@ def _connect(settings: SparkSettings, remote: str) -> SparkSession:
         return builder.getOrCreate()
     except _UNREACHABLE as error:
         raise SparkUnusable(f"{remote}: {_first_line(error)}") from error
+
+
+def check_reachable(remote: str) -> None:
+    """Is anybody there? The client itself would ask for minutes. Raises SparkUnusable."""
+    address = urlsplit(remote)
+    try:
+        host, port = address.hostname, address.port or CONNECT_PORT
+    except ValueError as error:
+        raise SparkUnusable(f"{remote}: {error}") from None
+    if address.scheme != "sc" or host is None:
+        raise SparkUnusable(f"'{remote}' is not an address such as sc://host:{CONNECT_PORT}")
+    try:
+        socket.create_connection((host, port), timeout=_REACH_SECONDS_MAX).close()
+    except OSError as error:
+        raise SparkUnusable(f"nobody answers at {remote}: {error.strerror or error}") from error
 
 
 def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
@@ -85,7 +106,7 @@ def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
             gateway = launch_gateway(configuration, streams)  # type: ignore[no-untyped-call] # theirs
         context = SparkContext(conf=configuration, gateway=gateway)
     except _DEAD as error:
-        raise SparkUnusable(f"{_first_line(error)}; {_tail(log)}") from error
+        raise SparkUnusable(f"{_first_line(error)}; {tail_of(log)}") from error
     # Without a word from the environment the workers run whatever python3 there is.
     if settings.is_local and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
@@ -152,7 +173,7 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _tail(log: Path) -> str:
+def tail_of(log: Path) -> str:
     """The last thing the JVM said."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "it said nothing"

@@ -48,15 +48,18 @@ def read_settings(
     concurrency = environment.get(CONCURRENCY)
     if concurrency and not (concurrency.isdecimal() and int(concurrency) > 0):
         raise SparkUnusable(f"{CONCURRENCY} is a positive number, not '{concurrency}'")
-    said = SparkSettings(
-        master=environment.get(MASTER) or given.master,
-        remote=environment.get(REMOTE) or given.remote,
+    said = replace(
+        given,
         scratch=environment.get(SCRATCH) or given.scratch,
         concurrency=int(concurrency) if concurrency else given.concurrency,
-        is_brief=given.is_brief,
-        configuration=given.configuration,
     )
-    # A master that is named nearer than the remote address is meant instead of it.
-    if environment.get(MASTER) and not environment.get(REMOTE):
-        return replace(said, remote=None)
-    return said
+    return place(said, master=environment.get(MASTER), remote=environment.get(REMOTE))
+
+
+def place(settings: SparkSettings, *, master: str | None, remote: str | None) -> SparkSettings:
+    """The same settings elsewhere. Whoever names a master alone does not mean the remote address
+    that somebody else had named before.
+    """
+    if remote:
+        return replace(settings, master=master or settings.master, remote=remote)
+    return replace(settings, master=master, remote=None) if master else settings

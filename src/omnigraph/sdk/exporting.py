@@ -23,6 +23,7 @@ from omnigraph.engine.export import (
 )
 from omnigraph.engine.graph import Graph
 from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.pipeline.settings import SparkSettings
 
 SPARK_ROWS: Final = "OMNIGRAPH_EXPORT_SPARK_ROWS"
 SPARK_ROWS_DEFAULT: Final = 2_000_000
@@ -39,12 +40,14 @@ def read_threshold(environment: Mapping[str, str] = os.environ) -> int:
     return int(given)
 
 
-def find_exporter(graph: Graph, pins: Sequence[Pin]) -> Exporter:
+def find_exporter(
+    graph: Graph, pins: Sequence[Pin], spark: SparkSettings | None = None
+) -> Exporter:
     if sum(pin.row_count for pin in pins) < read_threshold():
         return Here(graph.tables)
     from omnigraph.pipeline.export import open_exporter  # noqa: PLC0415 - brings Spark along
 
-    return open_exporter(graph.root, graph.settings)
+    return open_exporter(graph.root, graph.settings, spark)
 
 
 def lines_of(graph: Graph, snapshot: Snapshot, selection: Selection) -> Iterator[bytes]:
@@ -59,10 +62,12 @@ def export(
     selection: Selection,
     output: str | Path | BinaryIO,
     format_: ExportFormat,
+    *,
+    spark: SparkSettings | None,
 ) -> ExportResult:
     """Raises TypeUnknown, TableUnknown, UsageError, FileUnreadable, NotExportable."""
     pins = select_pins(snapshot, selection)
-    exporter = find_exporter(graph, pins)
+    exporter = find_exporter(graph, pins, spark)
     if format_ is ExportFormat.PARQUET:
         if not isinstance(output, str | Path):
             raise UsageError("an export to Parquet needs a folder to go to")

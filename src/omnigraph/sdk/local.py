@@ -35,6 +35,7 @@ from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
+from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk import exporting, merging, reviewing
 from omnigraph.sdk.moments import target_of
 from omnigraph.storage.durability import Durability
@@ -317,6 +318,7 @@ class LocalGraph:
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
+        spark: SparkSettings | None = None,
     ) -> LoadResult:
         """Load data as one commit, or nothing: `append`, `merge` or `overwrite`.
 
@@ -325,7 +327,7 @@ class LocalGraph:
         files, CSV files and data frames are tables: `type` says which nodes their rows are, or
         `edge` which edges, and `mapping` which column feeds which property. A branch that does not
         exist is made from `from_branch`, if that is given. Starts Spark, once in a process, unless
-        a session is active.
+        a session is active; where, `spark` says, or the environment.
 
         Raises LoadRejected with up to `max_errors` faults, each with its file and line; KeyConflict
         when appended rows exist; ExpectedVersionMismatch when an overwritten table moved;
@@ -347,7 +349,7 @@ class LocalGraph:
             once=once_of_files(idempotency_key, files, shapes, str(mode), branch, from_branch),
         )
         base = None if from_branch is None else parse_branch(from_branch)
-        return self._graph.load(order, open_bulk(), from_branch=base)
+        return self._graph.load(order, open_bulk(spark), from_branch=base)
 
     # exporting
 
@@ -361,6 +363,7 @@ class LocalGraph:
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,
+        spark: SparkSettings | None = None,
     ) -> ExportResult:
         """Write what a snapshot shows: records to a file, or Parquet to a new folder.
 
@@ -371,7 +374,7 @@ class LocalGraph:
         """
         shown = self.snapshot(branch, commit=commit, version=version)
         selection = Selection(tuple(types), tuple(tables))
-        return exporting.export(self._graph, shown, selection, output, _format(format))
+        return exporting.export(self._graph, shown, selection, output, _format(format), spark=spark)
 
     def export_lines(
         self,

@@ -5,3 +5,7 @@ above is written on; `stores` opens both for a root. `objects_local`, `objects_c
 `tables_lance` are their implementations, `durability` decides what is flushed, and `translate` is
 where foreign errors become ours. Lance is imported here and nowhere above.
 """
+
+from omnigraph.storage.lean import forgo_pandas
+
+forgo_pandas()

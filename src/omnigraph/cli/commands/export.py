@@ -10,6 +10,7 @@ import typer
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_note
+from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 
@@ -40,6 +41,8 @@ def export(
             "Standard output if none.",
         ),
     ] = None,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True)] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written, as JSON; needs --output.")
@@ -62,6 +65,7 @@ def export(
             branch=branch,
             commit=commit,
             version=version,
+            spark=find_spark(spark_master, spark_remote),
         )
         sys.stdout.flush()
     except BrokenPipeError:

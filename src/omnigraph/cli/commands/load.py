@@ -14,6 +14,7 @@ from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import FileUnreadable, LoadRejected, UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def load(
     ] = None,
     max_errors: _MaxErrors = 100,
     rejects: _Rejects = None,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     as_json: _Json = False,
 ) -> None:
     """Load nodes and edges from JSON lines, Parquet or CSV, as one commit. Runs on Spark.
@@ -96,6 +99,7 @@ def load(
         delimiter=_TAB.get(delimiter or "", delimiter),
         null=null,
     )
+    spark = find_spark(spark_master, spark_remote)
     graph = open_graph(uri, settings)
     if mode == "overwrite":
         confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
@@ -109,6 +113,7 @@ def load(
                 from_branch=base,
                 actor=find_actor(settings),
                 max_errors=max_errors,
+                spark=spark,
             )
     except LoadRejected as rejected:
         if rejects is not None:

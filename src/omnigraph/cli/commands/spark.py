@@ -1,0 +1,69 @@
+"""`omnigraph spark`: a Spark Connect server on this machine, for loads that should not wait."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.render import print_json, print_line
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.connect import Server
+
+app = typer.Typer(
+    help="Start, stop and look at a Spark Connect server on this machine.", no_args_is_help=True
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+
+@app.command()
+def up(
+    *,
+    port: Annotated[int, typer.Option(help="Where it listens, on this machine only.")] = 15002,
+    master: Annotated[
+        str, typer.Option("--spark-master", help="What it runs jobs on.")
+    ] = "local[*,3]",
+    as_json: _Json = False,
+) -> None:
+    """Start the server and wait until it answers. One that is up is left alone."""
+    from omnigraph.pipeline.connect import start_server
+
+    _print(start_server(port, master=master), as_json=as_json)
+
+
+@app.command()
+def down(*, as_json: _Json = False) -> None:
+    """Stop the server. Loads that use it fail, and nothing of them is visible."""
+    from omnigraph.pipeline.connect import stop_server
+
+    was_up = stop_server()
+    if as_json:
+        print_json({"state": "down", "was_up": was_up})
+    else:
+        print_line("stopped" if was_up else "there was none")
+
+
+@app.command()
+def status(*, as_json: _Json = False) -> None:
+    """Say whether the server is up, and where."""
+    from omnigraph.pipeline.connect import find_server
+
+    _print(find_server(), as_json=as_json)
+
+
+def _print(server: "Server | None", *, as_json: bool) -> None:
+    if as_json:
+        facts: dict[str, object] = {"state": "down", "address": None, "pid": None, "log": None}
+        if server is not None:
+            facts = {
+                "state": "up",
+                "address": server.address,
+                "pid": server.owner.pid,
+                "log": str(server.log),
+            }
+        print_json(facts)
+    elif server is None:
+        print_line("down")
+    else:
+        print_line(f"up at {server.address}, process {server.owner.pid}, log {server.log}")
+        print_line(f"use it: omnigraph load … --spark-remote {server.address}")

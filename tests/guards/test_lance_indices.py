@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation, Transaction
@@ -115,3 +116,41 @@ def test_an_overwrite_drops_indices_and_deleting_every_row_keeps_them(tmp_path: 
     assert len(send(dataset, LanceOperation.Delete([], [0], "true")).describe_indices()) == 1
     dataset = lance.dataset(tmp_path)
     assert len(send(dataset, LanceOperation.Overwrite(SCHEMA, [])).describe_indices()) == 0
+
+
+def test_a_vector_called_flat_cannot_be_indexed(tmp_path: Path) -> None:
+    """An index over vectors has a column of that name, and Lance panics over a second one."""
+    vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    dataset = lance.write_dataset(pa.table({"flat": vectors, "even": vectors}), tmp_path)
+    dataset.create_index("even", "IVF_FLAT", num_partitions=1)
+    with pytest.raises(BaseException, match="unwrap"):
+        dataset.create_index("flat", "IVF_FLAT", num_partitions=1)
+
+
+def test_a_filter_that_lets_few_rows_through_makes_a_vector_index_stop_too_early(
+    tmp_path: Path,
+) -> None:
+    """Asked for thirty of sixty rows it finds thirty, not the closest ones. Exact search does."""
+    points = np.random.default_rng(0).normal(size=(20_000, 8)).astype(np.float32)
+    columns = {
+        "n": pa.array(np.arange(20_000) % 1000),
+        "v": pa.FixedSizeListArray.from_arrays(pa.array(points.ravel()), 8),
+    }
+    dataset = lance.write_dataset(pa.table(columns), tmp_path)
+    dataset.create_index("v", "IVF_FLAT", num_partitions=100, metric="l2")
+    some = np.flatnonzero(np.arange(20_000) % 1000 < 3)
+    closest = np.sort(((points[some] - points[0]) ** 2).sum(axis=1))[:30]
+
+    def farthest(**how: int | bool) -> float:
+        scanner = dataset.scanner(
+            columns=["_distance"],
+            filter="n < 3",
+            prefilter=True,
+            nearest={"column": "v", "q": points[0], "k": 30, "metric": "l2", **how},
+        )
+        distances = scanner.to_table()["_distance"].to_numpy()
+        assert len(distances) == 30
+        return float(distances.max())
+
+    assert farthest(minimum_nprobes=40) > closest[-1] * 1.01
+    assert farthest(use_index=False) == pytest.approx(closest[-1], rel=1e-4)

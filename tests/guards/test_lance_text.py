@@ -1,5 +1,6 @@
 """What we believe of Lance's full-text index: how it cuts, stems and folds. We scan as it does."""
 
+import unicodedata
 from collections import defaultdict
 from itertools import product
 from pathlib import Path
@@ -10,6 +11,7 @@ from lance import LanceDataset
 from lance.query import MatchQuery
 
 from omnigraph.engine.query.analysis import term_of, terms_of
+from omnigraph.engine.query.letters import WORD
 from omnigraph.engine.query.stemming import stem
 
 ROOTS = (
@@ -80,6 +82,21 @@ def test_texts_are_cut_and_folded_by_lance_as_by_us(tmp_path: Path) -> None:
         terms = set(terms_of(query))
         ours = {place for place, text in enumerate(ODD) if terms & set(terms_of(text))}
         assert found(dataset, query) == ours, query
+
+
+def test_every_character_is_part_of_a_word_for_lance_if_it_is_for_us(tmp_path: Path) -> None:
+    assigned = [
+        chr(code)
+        for code in range(0x80, 0x20000)
+        if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")
+    ]
+    rows = pa.table({"place": list(range(len(assigned))), "text": [f"a{c}b" for c in assigned]})
+    dataset = lance.write_dataset(rows, tmp_path)
+    dataset.create_scalar_index("text", "INVERTED", stem=False, remove_stop_words=False)
+    apart = found(dataset, "b")
+    ours = [len(WORD.findall(f"a{character}b")) == 2 for character in assigned]
+    differ = [c for place, c in enumerate(assigned) if (place in apart) is not ours[place]]
+    assert differ == []
 
 
 def test_a_word_without_meaning_is_no_term() -> None:

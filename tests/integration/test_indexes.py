@@ -177,6 +177,19 @@ def test_a_branch_that_inherits_an_indexed_table_has_its_indexes(graph: LocalGra
     assert states(graph.ensure_indices("side"))[DOC, "body", "inverted"] == "covered"
 
 
+def test_a_vector_whose_name_is_taken_is_pending_and_searched_all_the_same(tmp_path: Path) -> None:
+    schema = "node Doc { slug: String @key  flat: Vector(2)? @index  n: I32? @index }"
+    graph = omnigraph.init(tmp_path / "g", schema, durability=Durability.RELAXED)
+    graph.insert("Doc", [{"slug": "a", "flat": [1.0, 0.0]}, {"slug": "b", "flat": [0.0, 1.0]}])
+    found = states(graph.ensure_indices())
+    assert (found[DOC, "flat", "ivf_flat"], found[DOC, "n", "btree"]) == ("pending", "built")
+    text = """query q($v: Vector(2)) {
+      match { $d: Doc } return { $d.slug } order { nearest($d.flat, $v) } limit 1
+    }"""
+    rows = graph.query(text, params={"v": [0.0, 0.9]}).rows()
+    assert [list(row.values()) for row in rows] == [["b"]]
+
+
 def test_totals_are_written_down_for_large_tables(graph: LocalGraph, root: Path) -> None:
     fill(graph)
     stores = stores_of(root)

@@ -14,7 +14,7 @@ from omnigraph.catalog.model import NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
-from omnigraph.engine.query.analysis import edit_distances, terms_of
+from omnigraph.engine.query.analysis import cut_few, cut_many, edit_distances, terms_of
 from omnigraph.engine.query.search import Candidates, Means, Searched, match, rank
 from omnigraph.engine.query.texts import Shelf
 from omnigraph.storage.durability import Durability
@@ -278,6 +278,18 @@ def test_edit_distances_are_those_of_the_definition(words: list[str], wanted: st
 @given(text=st.text(max_size=40))
 def test_every_text_has_terms_without_an_error(text: str) -> None:
     assert all(len(each) > 0 for each in terms_of(text))
+
+
+KNOWN = st.characters(exclude_categories=("Cs", "Cn", "Co"))
+"""Characters that Python knows: tables of others may be newer."""
+
+
+@given(texts=st.lists(st.text(KNOWN, max_size=20), max_size=5))
+def test_few_texts_are_cut_as_many_are(texts: list[str]) -> None:
+    few, many = cut_few(pa.array(texts, pa.string())), cut_many(pa.array(texts, pa.string()))
+    words = [each for each in many[0].to_pylist() if each]
+    assert few[0].to_pylist() == words
+    assert few[1].sum() == len(words)
 
 
 @given(words=st.lists(st.sampled_from(WORDS), max_size=6))

@@ -70,6 +70,9 @@ from omnigraph.storage.tables import (
 ROWS_TOGETHER_MAX: Final = 200_000
 """Tables of so many rows, together, are indexed in one commit."""
 
+TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
+"""Columns of the index itself: Lance panics if a vector is called like one."""
+
 Type = NodeType | EdgeType
 Property = tuple[str, str]
 """A type and one of its properties."""
@@ -296,6 +299,8 @@ class _Surveyor:
             return IndexState.COVERED, None
         if pin.owner != self.order.branch:
             return IndexState.PENDING, f"the branch still shows the table of '{pin.owner}'"
+        if spec.kind is storage.IndexKind.IVF_FLAT and spec.column in TAKEN_NAMES:
+            return IndexState.PENDING, "the table format keeps that name for itself"
         if spec.kind is storage.IndexKind.IVF_FLAT and not self._vectors(handle, spec, missing):
             if index is None:
                 return IndexState.PENDING, "there are no vectors"

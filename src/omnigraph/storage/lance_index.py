@@ -7,7 +7,6 @@ a missing file. A column may have several indexes, of different kinds and names.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -44,7 +43,7 @@ _OVER_VECTORS: Final = (IndexKind.IVF_FLAT, IndexKind.IVF_PQ)
 def inspect(handle: LanceHandle) -> Anatomy:
     dataset = handle.dataset
     with translating(handle.ref, "inspect"):
-        columns = sorted((field.id(), field.name()) for field in dataset.lance_schema.fields())
+        columns = repr(sorted((each.id(), each.name()) for each in dataset.lance_schema.fields()))
         fragments = tuple(
             Fragment(
                 fragment_id=each.fragment_id,
@@ -57,15 +56,12 @@ def inspect(handle: LanceHandle) -> Anatomy:
         return Anatomy(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
 
 
-def _identity(fragment: FragmentMetadata, columns: list[tuple[int, str]]) -> str:
+def _identity(fragment: FragmentMetadata, columns: str) -> str:
     """Files never change and their names are never used again; columns may change their names."""
     gone = fragment.deletion_file
-    told = (
-        [each.path for each in fragment.files],
-        None if gone is None else gone.path(fragment.id),
-        columns,
-    )
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    files = [each.path for each in fragment.files]
+    told = (files, None if gone is None else gone.path(fragment.id), columns)
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def _find_indices(dataset: LanceDataset) -> list[Index]:

@@ -186,7 +186,10 @@ def _nearest(nearest: Nearest) -> dict[str, object]:
     if nearest.refine_factor is not None:
         asked["refine_factor"] = nearest.refine_factor
     if nearest.probes is not None:
+        # Only the least number: given as the most, a filter would leave fewer rows than there are.
         asked["minimum_nprobes"] = nearest.probes
+    if nearest.is_exact:
+        asked["use_index"] = False
     return asked
 
 

@@ -144,7 +144,9 @@ class Nearest:
     metric: Metric = Metric.L2
     refine_factor: int | None = None
     probes: int | None = None
-    """How many partitions of an index are looked into."""
+    """How many partitions of an index are looked into, at least."""
+    is_exact: bool = False
+    """Look at every vector the filter lets through, index or not."""
 
 
 class TextMatch(Enum):

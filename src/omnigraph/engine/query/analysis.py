@@ -1,27 +1,30 @@
 """Text to terms: what a full-text search compares.
 
-Words are runs of letters and digits. Each is put in lower case and stemmed; words that say nothing
-are dropped, accents are taken off last. This is what the index does by default, step by step, so
-that rows which are scanned and rows which the index knows are judged alike; the order of the steps
-is part of it. `tests/guards/test_lance_text.py` would notice a difference.
+Words are runs of letters and digits (`letters`). Each is put in lower case and stemmed
+(`stemming`); words that say nothing are dropped, accents are taken off last. This is what the
+index does by default, step by step, so that rows which are scanned and rows which the index knows
+are judged alike; the order of the steps is part of it. `tests/guards/test_lance_text.py` would
+notice a difference.
 """
 
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.query.letters import BETWEEN_WORDS, WORD
 from omnigraph.engine.query.stemming import stem
 
 WORD_BYTES_MAX: Final = 39
 """A longer word is not one."""
 
-_BETWEEN_WORDS: Final = r"[^\pL\pN]+"
+_FEW_TEXTS: Final = 2_000
+"""So many are cut one by one; for more it pays to prepare Arrow for the task."""
 
 _SILENT_WORDS: Final = """
     a about after again against all am an and are as at be been below between both but by can
@@ -52,6 +55,7 @@ _FOLDED: Final = {
 """Letters without an accent to take off."""
 
 _TERMS_KEPT_MAX: Final = 1 << 17
+_QUERIES_KEPT_MAX: Final = 256
 
 
 @lru_cache(maxsize=_TERMS_KEPT_MAX)
@@ -84,17 +88,34 @@ class Occurrences:
 
 def analyse(texts: "pa.Array[Any]") -> Occurrences:
     """The terms of texts, none of which is null. Each distinct word is looked at once."""
-    words = pc.split_pattern_regex(texts.cast(pa.large_string()), _BETWEEN_WORDS)
-    encoded = words.flatten().dictionary_encode()
+    words, counts = cut_few(texts) if len(texts) < _FEW_TEXTS else cut_many(texts)
+    encoded = words.dictionary_encode()
     spelled = [term_of(each) for each in encoded.dictionary.to_pylist()]
     places = {term: place for place, term in enumerate(dict.fromkeys(filter(None, spelled)))}
     by_word = np.array([-1 if each is None else places[each] for each in spelled], dtype=np.int64)
     terms = by_word[encoded.indices.to_numpy()] if spelled else np.empty(0, np.int64)
-    owners = np.repeat(np.arange(len(texts)), np.diff(words.offsets.to_numpy()))
+    owners = np.repeat(np.arange(len(texts)), counts)
     is_term = terms >= 0
     return Occurrences(tuple(places), owners[is_term], terms[is_term])
 
 
+Cut: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.int64]]"
+"""The words of all texts, one after the other, and how many each text has."""
+
+
+def cut_few(texts: "pa.Array[Any]") -> Cut:
+    words = [WORD.findall(str(each)) for each in texts.to_pylist()]
+    flat = pa.array([word for each in words for word in each], pa.large_string())
+    return flat, np.array([len(each) for each in words], dtype=np.int64)
+
+
+def cut_many(texts: "pa.Array[Any]") -> Cut:
+    """The same, only that empty words may be among them."""
+    words = pc.split_pattern_regex(texts.cast(pa.large_string()), BETWEEN_WORDS)
+    return words.flatten(), np.diff(words.offsets.to_numpy())
+
+
+@lru_cache(maxsize=_QUERIES_KEPT_MAX)
 def terms_of(text: str) -> tuple[str, ...]:
     """The distinct terms of one text, sorted."""
     return tuple(sorted(analyse(pa.array([text])).vocabulary))

@@ -7,7 +7,7 @@ the order and the scores do not depend on how a row was found. Equal distances g
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,10 +34,19 @@ ROUNDING: Final = 1e-4
 ROWS_PER_PARTITION: Final = 4_096
 """How many vectors share a partition of an index."""
 
-PROBED_SHARE: Final = 0.2
+PROBED_SHARE: Final = 0.4
 """The share of partitions that is looked into; benchmarks/search.py measures what that finds."""
 
 PROBES_MIN: Final = 20
+
+EXACT_ROWS_MAX: Final = 20_000
+"""In a table of so many rows every vector is looked at, index or not."""
+
+EXACT_MATCHES_MAX: Final = 2_000
+"""And if a filter lets so many rows through, or so few that they are not many times what is wanted:
+an index stops looking when it has enough rows, and these need not be the closest."""
+
+MATCHES_PER_WANTED: Final = 50
 
 Found: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.float64]]"
 
@@ -58,14 +67,23 @@ class Vectors:
     tables: Tables
     handle: Handle
     column: str
+    exact_rows_max: int = EXACT_ROWS_MAX
 
     def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
         """Ask the storage. More is asked for until none is left at the distance of the last."""
         if keep <= 0 or not self.handle.row_count:
             return _nothing()
         wanted = keep + EXTRA
+        near = Nearest(
+            self.column,
+            tuple(vector),
+            wanted,
+            probes=probe_count(self.handle.row_count),
+            is_exact=self._is_exact(where, wanted),
+        )
         while True:
-            rows = self.tables.read(self.handle, self._request(vector, where, wanted))
+            request = ScanRequest(("id", self.column), where, nearest=replace(near, limit=wanted))
+            rows = self.tables.read(self.handle, request)
             ids, distances = self._measure(rows, vector)
             if len(rows) < wanted:
                 return ids, distances
@@ -87,9 +105,13 @@ class Vectors:
         rows = self.tables.read(self.handle, ScanRequest(("id", self.column), where))
         return self._measure(rows, vector)
 
-    def _request(self, vector: Sequence[float], where: str | None, limit: int) -> ScanRequest:
-        near = Nearest(self.column, tuple(vector), limit, probes=probe_count(self.handle.row_count))
-        return ScanRequest(columns=("id", self.column), where=where, nearest=near)
+    def _is_exact(self, where: str | None, wanted: int) -> bool:
+        if self.handle.row_count <= self.exact_rows_max:
+            return True
+        if where is None:
+            return False
+        enough = max(EXACT_MATCHES_MAX, MATCHES_PER_WANTED * wanted)
+        return self.tables.count(self.handle, where) <= enough
 
     def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
         columns = ("id", self.column)

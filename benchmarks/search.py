@@ -1,0 +1,251 @@
+"""What a search costs with an index and without, and how much an index over vectors misses.
+
+Texts are of words as frequent as those of a language. Vectors lie in clusters; or low, that is
+without clusters yet close to a space of few dimensions, as those of models do; or anywhere at all,
+which no index over partitions is good at and no model makes: that figure has no target. The
+baseline of a text search is the full-text index of the table format asked for ten rows; that of a
+vector search is looking at every vector.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from measure import Figure, best_of, percentile, report, timed
+
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.base import Bases
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.snapshot import open_pin
+from omnigraph.commit.workbench import Workbench
+from omnigraph.compiler import ir
+from omnigraph.effects import REAL
+from omnigraph.engine.indexes import IndexOrder, ensure_indices
+from omnigraph.engine.opening import create
+from omnigraph.engine.query.search import EVERY_ROW, Candidates, Means, Searched, rank
+from omnigraph.engine.query.texts import Shelf
+from omnigraph.engine.settings import Settings
+from omnigraph.ids import MAIN, TableKey
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import open_stores
+from omnigraph.storage.tables import Handle, Mark, ScanRequest, Staged, TextQuery
+
+DOC = TableKey("node:Doc")
+VOCABULARY = 30_000
+WORDS_PER_TEXT = 12
+RECALL_MIN = 0.95
+RUNS = 5
+QUERIES = 50
+FEW = 16
+KINDS = ("clustered", "low", "anywhere")
+
+Matrix = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    rows: pa.Table
+    vectors: dict[str, Matrix]
+    asked: dict[str, Matrix]
+    """Vectors of the same kind, which are not among them."""
+    queries: Sequence[str]
+
+
+def make(row_count: int, dimension: int, seed: int) -> Data:
+    random = np.random.default_rng(seed)
+    ranks = np.minimum(random.zipf(1.3, row_count * WORDS_PER_TEXT), VOCABULARY)
+    words = [f"w{rank:x}q" for rank in range(VOCABULARY + 1)]
+    texts = [" ".join(words[each] for each in row) for row in ranks.reshape(row_count, -1)]
+    vectors = {kind: _make_vectors(kind, row_count + QUERIES, dimension, random) for kind in KINDS}
+    columns = {
+        "body": pa.array(texts),
+        "id": pa.array([f"d{number:08}" for number in range(row_count)]),
+        "slug": pa.array([f"d{number:08}" for number in range(row_count)]),
+        "year": pa.array(random.integers(0, 100, row_count).astype(np.int32)),
+        **{kind: _vectors(each[:row_count]) for kind, each in vectors.items()},
+    }
+    queries = [f"{words[40 + each]} {words[400 + each]}" for each in range(20)]
+    return Data(
+        pa.table(columns),
+        {kind: each[:row_count] for kind, each in vectors.items()},
+        {kind: each[row_count:] for kind, each in vectors.items()},
+        queries,
+    )
+
+
+def _make_vectors(kind: str, count: int, dimension: int, random: np.random.Generator) -> Matrix:
+    noise = random.normal(size=(count, dimension))
+    match kind:
+        case "clustered":
+            centres = random.normal(size=(max(1, count // 500), dimension)) * 3
+            made = centres[random.integers(len(centres), size=count)] + noise
+        case "low":
+            made = random.normal(size=(count, FEW)) @ random.normal(size=(FEW, dimension))
+            made += 0.3 * noise
+        case _:
+            made = noise
+    return made.astype(np.float32)
+
+
+def _vectors(matrix: Matrix) -> "pa.Array[Any]":
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+
+
+def schema_of(dimension: int) -> str:
+    return f"""
+    node Doc {{
+      slug: String @key
+      body: String @index
+      year: I32 @index
+      clustered: Vector({dimension}) @index
+      low: Vector({dimension}) @index
+      anywhere: Vector({dimension}) @index
+    }}
+    """
+
+
+def fill(bench: Workbench, rows: pa.Table) -> None:
+    with hold(bench, MAIN, [DOC]) as held:
+        pin = held.base.manifest.pins[DOC]
+
+        def stage(handle: Handle, mark: Mark) -> Staged:
+            ordered = rows.select(handle.schema.names).cast(handle.schema)
+            return bench.stores.tables.stage_append(handle, ordered, mark)
+
+        write = TableWrite(DOC, pin.version, (stage,))
+        run(held, Change(WriterKind.LOAD, MAIN, (write,)))
+
+
+def value_of(operand: ir.Operand) -> object:
+    assert isinstance(operand, ir.Constant)
+    return operand.value
+
+
+def nearest(column: str, vector: Sequence[float]) -> ir.Nearest:
+    target = ir.PropertyOf("d", column, ir.F64)
+    return ir.Nearest(target, ir.Constant(tuple(vector), None))
+
+
+def bm25(query: str) -> ir.Bm25:
+    return ir.Bm25(ir.PropertyOf("d", "body", ir.STRING), ir.Constant(query, None))
+
+
+def each_of(searched: Searched, ranks: Sequence[ir.Rank], candidates: Candidates) -> list[float]:
+    """How long each ranking takes, once it was asked for."""
+    for by in ranks[:2]:
+        rank(searched, by, value_of, candidates, 10)
+    return [
+        timed(partial(rank, searched, by, value_of, candidates, 10)) for by in ranks for _ in "ab"
+    ]
+
+
+def recall(searched: Searched, column: str, vectors: Matrix, asked: Matrix) -> float:
+    """The share of the ten closest that are found."""
+    hits = 0
+    for vector in asked:
+        distances = ((vectors - vector) ** 2).sum(axis=1)
+        best = {f"d{number:08}" for number in np.argpartition(distances, 10)[:10]}
+        by = nearest(column, [float(each) for each in vector])
+        found = rank(searched, by, value_of, EVERY_ROW, 10).ids.to_pylist()
+        hits += len(best.intersection(map(str, found)))
+    return hits / (10 * len(asked))
+
+
+def table_of(bench: Workbench) -> Handle:
+    return open_pin(bench.stores, Bases(bench.stores).current(MAIN).manifest.pins[DOC])
+
+
+def measure(root: Path, row_count: int, dimension: int, seed: int) -> list[Figure]:
+    data = make(row_count, dimension, seed)
+    relaxed = Settings(durability=Durability.RELAXED)
+    graph = create(str(root), schema_of(dimension), settings=relaxed)
+    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    bench = Workbench(stores, Bases(stores))
+    fill(bench, data.rows)
+    node = graph.catalog.node("Doc")
+    assert node is not None
+    plain = Searched(stores.tables, table_of(bench), node)
+    figures = _without(plain, data)
+    build_s = timed(lambda: ensure_indices(bench, graph.catalog, IndexOrder()))
+    figures.append(Figure(f"build every index of {row_count:,} rows", build_s))
+    indexed = Searched(stores.tables, table_of(bench), node)
+    return figures + _with(indexed, data, {each.name: each for each in figures})
+
+
+def _without(searched: Searched, data: Data) -> list[Figure]:
+    vectors = [nearest("low", list(map(float, each))) for each in data.asked["low"]]
+    first = rank_cold(searched, data.queries[0])
+    texts = each_of(searched, [bm25(each) for each in data.queries], EVERY_ROW)
+    return [
+        Figure("nearest 10, every vector", percentile(each_of(searched, vectors, EVERY_ROW), 0.5)),
+        Figure("bm25, no index, first query of a process", first),
+        Figure("bm25, no index, later queries", percentile(texts, 0.5)),
+    ]
+
+
+def rank_cold(searched: Searched, query: str) -> float:
+    """As the first query of a process, which has read no text yet."""
+    return timed(partial(rank, searched, bm25(query), value_of, means=Means(shelf=Shelf())))
+
+
+def _with(searched: Searched, data: Data, before: dict[str, Figure]) -> list[Figure]:
+    tables, handle = searched.tables, searched.handle
+    floor = best_of(
+        RUNS,
+        lambda: tables.read(
+            handle,
+            ScanRequest(("id",), text=TextQuery("body", data.queries[0]), limit=10),
+        ),
+    )
+    some = Candidates("year < 10", None)
+    vectors = [nearest("low", list(map(float, each))) for each in data.asked["low"]]
+    texts: list[ir.Rank] = [bm25(each) for each in data.queries]
+    both: list[ir.Rank] = [
+        ir.Rrf(bm25(query), vector, ir.Constant(60, None))
+        for query, vector in zip(data.queries, vectors, strict=False)
+    ]
+    exact = before["nearest 10, every vector"]
+    figures = [Figure("ten rows from the full-text index, bare", floor)]
+    for name, seconds, base in (
+        ("bm25, index, first query of a process", rank_cold(searched, data.queries[0]), floor),
+        ("bm25, later queries", _median(searched, texts, EVERY_ROW), floor),
+        ("bm25 with a filter", _median(searched, texts, some), floor),
+        ("rrf of bm25 and nearest, with a filter", _median(searched, both, some), floor),
+        ("nearest 10, index", _median(searched, vectors, EVERY_ROW), exact.seconds),
+        ("nearest 10, index, with a filter", _median(searched, vectors, some), exact.seconds),
+    ):
+        of = "bare index" if base is floor else "every vector"
+        figures.append(Figure(name, seconds, of, seconds / base))
+    for kind in KINDS:
+        share = recall(searched, kind, data.vectors[kind], data.asked[kind])
+        target = None if kind == "anywhere" else f">= {RECALL_MIN}"
+        met = None if target is None else share >= RECALL_MIN
+        figures.append(
+            Figure(f"recall@10, vectors {kind}", 0.0, "every vector", share, target, met)
+        )
+    return figures
+
+
+def _median(searched: Searched, ranks: Sequence[ir.Rank], candidates: Candidates) -> float:
+    return percentile(each_of(searched, ranks, candidates), 0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--dimension", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=7)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report("search", measure(Path(folder) / "g", given.rows, given.dimension, given.seed))
+
+
+if __name__ == "__main__":
+    main()

@@ -177,3 +177,14 @@ def test_a_cache_without_room_reads_by_index_and_holds_nothing(root: Path) -> No
     scanned = "match { $p: Person $p.age < 3 } return { $p.age } order { $p.age }"
     assert ask(graph, scanned) == [0, 0, 1, 1, 2, 2]
     assert graph._reader.shelf.nbytes <= 1_000
+
+
+def test_a_change_of_nodes_does_not_read_the_edges_again(root: Path) -> None:
+    graph, watched = opened(root)
+    before = ask(graph, QUERIES["walk"])
+    LocalGraph(graph).upsert("Person", [{"name": "p2", "age": 99}, {"name": "p9", "age": 9}])
+    calls = calls_of(watched, lambda: ask(graph, QUERIES["walk"]))
+    assert "tables.scan" not in calls, "edges are scanned, columns are read"
+    assert sorted(map(str, ask(graph, QUERIES["walk"]))) == sorted(
+        "99" if each == 2 else str(each) for each in before
+    )

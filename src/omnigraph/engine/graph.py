@@ -11,7 +11,7 @@ from typing import Final
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.base import Bases, find_incarnation, manifest_ref
+from omnigraph.commit.base import Base, Bases, find_incarnation, manifest_ref
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
@@ -212,14 +212,15 @@ class Graph:
     ) -> QueryResult:
         """Run a read on one snapshot.
 
-        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead before anything is read;
+        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead before any table is read;
         BranchNotFound, CommitNotFound, VersionNotFound, QueryMemoryExceeded.
         """
+        seen, catalog = self._see(target)
         now_ms = self._stores.effects.now_ms()
         question = read_question(
-            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
-        return self._reader.answer(question, self.catalog, self.look(target))
+        return self._reader.answer(question, catalog, seen)
 
     def analyse(
         self,
@@ -231,16 +232,24 @@ class Graph:
         binding: Binding = Binding.NATIVE,
     ) -> Analysis:
         """Run a read for what its operators do, not for its rows. Raises what `query` raises."""
+        seen, catalog = self._see(target)
         now_ms = self._stores.effects.now_ms()
         question = read_question(
-            source, self.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
-        return self._reader.analyse(question, self.catalog, self.look(target))
+        return self._reader.analyse(question, catalog, seen)
 
     def find(self, type_name: str, identity: str, target: Target = NOW_ON_MAIN) -> QueryResult:
         """One node or edge by id; no row if there is none. Raises TypeUnknown, …"""
-        type_ = find_type(self.catalog, type_name)
-        return self._reader.find(type_, identity, self.look(target))
+        seen, catalog = self._see(target)
+        return self._reader.find(find_type(catalog, type_name), identity, seen)
+
+    def _see(self, target: Target) -> tuple[Seen, Catalog]:
+        """What a target names, and the schema to read it by; of a branch as it is, one probe."""
+        if target.is_past:
+            return self.look(target), self.catalog
+        base = self._bases.current(target.branch)
+        return self._seen_now(base), self._contracts.under(base.manifest).catalog
 
     def look(self, target: Target) -> Seen:
         """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""
@@ -258,13 +267,16 @@ class Graph:
             commit = self.commit_at(target.branch, target.at_us)
             snapshot = snapshot_at_commit(self._stores, commit)
             return Seen(Asked(None, commit.id), snapshot, self._incarnation_of)
-        base = self._bases.current(target.branch)
+        return self._seen_now(self._bases.current(target.branch))
+
+    def _seen_now(self, base: Base) -> Seen:
+        manifest = base.manifest
 
         def incarnation_of(branch: BranchName) -> str:
-            is_known = branch == target.branch
+            is_known = branch == manifest.branch
             return base.identifier if is_known else self._incarnation_of(branch)
 
-        return Seen(Asked(target.branch, None), snapshot_of(base.manifest), incarnation_of)
+        return Seen(Asked(manifest.branch, None), snapshot_of(manifest), incarnation_of)
 
     def _incarnation_of(self, branch: BranchName) -> str:
         return find_incarnation(self._stores, branch)

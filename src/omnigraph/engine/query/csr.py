@@ -1,9 +1,9 @@
 """Edges as integers, and who is next to whom.
 
-The ends of the edges of a table are found once among the nodes of two images, and become ordinals
-(`Edges`). What a walk needs is derived from those when it is first walked: for every node where in
-a long list its neighbours begin (`Adjacency`), each of them once, or edge by edge. An edge that
-leads nowhere is as good as absent.
+The ends of the edges of a table are numbered once (`Codes`), and the numbers become ordinals of the
+nodes of two images (`Edges`). What a walk needs is derived from those when it is first walked: for
+every node where in a long list its neighbours begin (`Adjacency`), each of them once, or edge by
+edge. An edge that leads nowhere is as good as absent.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
-from omnigraph.engine.query.arrays import one_chunk
+from omnigraph.engine.query.arrays import Array, one_chunk
 from omnigraph.engine.query.rows import ID, Image, Ordinals
 from omnigraph.engine.query.view import TableView
 
@@ -132,29 +132,81 @@ class Edges:
         return build_neighbours(count, near, far)
 
 
-def read_edges(edges: TableView, sources: Image, targets: Image) -> Edges:
-    """Both ends are looked up at once, each in its own thread: neither holds up the other."""
-    for image in (sources, targets):
-        image.load((ID,))
-    ends = [np.empty(edges.row_count, np.int32) for _ in range(2)]
-    done = 0
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The ends of every edge of a table, as numbers of the ids that occur.
+
+    They depend on the table of edges alone: when nodes change, numbers become ordinals of the new
+    rows without a look at the edges.
+    """
+
+    source_ids: Array
+    target_ids: Array
+    sources: Ordinals
+    targets: Ordinals
+
+    @property
+    def nbytes(self) -> int:
+        return self.sources.nbytes + self.targets.nbytes
+
+    def between(self, sources: Image, targets: Image) -> Edges:
+        return Edges(
+            _ordinals(self.sources, self.source_ids, sources),
+            _ordinals(self.targets, self.target_ids, targets),
+            len(sources),
+            len(targets),
+        )
+
+
+def _ordinals(codes: Ordinals, ids: Array, image: Image) -> Ordinals:
+    """Numbers are ordinals already if they number the very ids of the image."""
+    return codes if ids is image.column(ID) else image.find(ids)[codes]
+
+
+def read_codes(edges: TableView, sources: Image, targets: Image) -> Codes:
+    """Number the ends by the nodes as they are now; ids of no node are numbered after them.
+
+    Both ends are looked up at once, each in its own thread: neither holds up the other.
+    """
+    ends = [_Ends(image, edges.row_count) for image in (sources, targets)]
     with ThreadPoolExecutor(max_workers=2) as pool:
         for part in _large_parts(edges):
-            columns = ((sources, part, "src"), (targets, part, "dst"))
-            for end, found in zip(ends, pool.map(_find_ends, columns), strict=True):
-                end[done : done + len(found)] = found
-            done += part[0].num_rows
+            list(pool.map(_Ends.add, ends, [part] * 2, ["src", "dst"]))
             part.clear()  # before the next one is read
-    assert done == edges.row_count, "a version has the rows it says it has"
-    return Edges(ends[0], ends[1], len(sources), len(targets))
+    return Codes(ends[0].ids, ends[1].ids, ends[0].codes, ends[1].codes)
+
+
+class _Ends:
+    """One end of every edge, on its way to being numbers."""
+
+    def __init__(self, image: Image, count: int) -> None:
+        image.load((ID,))
+        self.image = image
+        self.codes = np.empty(count, np.int32)
+        self._done = 0
+        self._strangers: dict[str, int] = {}
+
+    def add(self, part: "Part", name: str) -> None:
+        texts = one_chunk(part[0][name])
+        found = self.image.find(texts)
+        for place in np.flatnonzero(found < 0):
+            stranger = str(texts[int(place)])
+            found[place] = self._strangers.setdefault(
+                stranger, len(self.image) + len(self._strangers)
+            )
+        self.codes[self._done : self._done + len(found)] = found
+        self._done += len(found)
+
+    @property
+    def ids(self) -> Array:
+        assert self._done == len(self.codes), "a version has the rows it says it has"
+        known = self.image.column(ID)
+        if not self._strangers:
+            return known
+        return pa.concat_arrays([known, pa.array(list(self._strangers), known.type)])
 
 
 Part = list[pa.Table]
-
-
-def _find_ends(task: tuple[Image, Part, str]) -> Ordinals:
-    image, part, name = task
-    return image.find(one_chunk(part[0][name]))
 
 
 def _large_parts(edges: TableView) -> Iterator[Part]:

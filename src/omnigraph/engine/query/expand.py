@@ -22,7 +22,7 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.plan import WalkMode
 from omnigraph.engine.query import walk
 from omnigraph.engine.query.arrays import Array, texts_of
-from omnigraph.engine.query.csr import Adjacency, Edges, read_edges
+from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
@@ -125,10 +125,16 @@ class _Walker:
         return (self.edges.state, self.source.state, self.target.state)
 
     def _edges(self) -> Edges:
-        source, target = self.source.image, self.target.image
-        return self.execution.view.shelf.take(
-            ("edges", self._key), lambda: read_edges(self.edges, source, target)
-        )
+        """Made of codes that outlive a change of nodes; the codes are made of the table."""
+        shelf, source, target = self.execution.view.shelf, self.source.image, self.target.image
+
+        def codes() -> Codes:
+            return read_codes(self.edges, source, target)
+
+        def edges() -> Edges:
+            return shelf.take(("codes", self.edges.state), codes).between(source, target)
+
+        return shelf.take(("edges", self._key), edges)
 
     def _adjacency(self) -> Adjacency:
         by_edge = self.operator.mode is WalkMode.EDGES

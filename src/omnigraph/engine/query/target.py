@@ -21,5 +21,11 @@ class Target:
     snapshot: Snapshot | None = None
     """This very snapshot."""
 
+    @property
+    def is_past(self) -> bool:
+        """Is it anything but a branch as it is now?"""
+        said = (self.version, self.at_us, self.commit_id, self.snapshot)
+        return any(each is not None for each in said)
+
 
 NOW_ON_MAIN: Final = Target()

@@ -221,7 +221,10 @@ class View:
                 return False
             case Access.AUTO:
                 pass
-        if edges.row_count <= SMALL_ROWS or self.shelf.find(("edges", key)) is not None:
+        known = (("edges", key), ("codes", edges.state))
+        if edges.row_count <= SMALL_ROWS or any(
+            self.shelf.find(each) is not None for each in known
+        ):
             return True
         cost = edges.row_count * ENCODING_COST
         if not self._fits(edges.row_count):

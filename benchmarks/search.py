@@ -30,7 +30,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.indexes import IndexOrder, ensure_indices
 from omnigraph.engine.opening import create
 from omnigraph.engine.query.search import EVERY_ROW, Candidates, Means, Searched, rank
-from omnigraph.engine.query.texts import Shelf
+from omnigraph.engine.query.texts import KeptTexts
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability
@@ -192,7 +192,7 @@ def _without(searched: Searched, data: Data) -> list[Figure]:
 
 def rank_cold(searched: Searched, query: str) -> float:
     """As the first query of a process, which has read no text yet."""
-    return timed(partial(rank, searched, bm25(query), value_of, means=Means(shelf=Shelf())))
+    return timed(partial(rank, searched, bm25(query), value_of, means=Means(kept=KeptTexts())))
 
 
 def _with(searched: Searched, data: Data, before: dict[str, Figure]) -> list[Figure]:

@@ -154,3 +154,60 @@ def test_a_filter_that_lets_few_rows_through_makes_a_vector_index_stop_too_early
 
     assert farthest(minimum_nprobes=40) > closest[-1] * 1.01
     assert farthest(use_index=False) == pytest.approx(closest[-1], rel=1e-4)
+
+
+def plan_of(dataset: LanceDataset, where: str) -> str:
+    return str(dataset.scanner(columns=["id"], filter=where).explain_plan())
+
+
+def count_rows(dataset: LanceDataset, where: str) -> int:
+    return dataset.scanner(columns=["id"], filter=where).to_table().num_rows
+
+
+def attach_named(dataset: LanceDataset, kind: str, name: str) -> LanceDataset:
+    """A further index of the text column."""
+    segment = dataset.create_index_uncommitted(
+        "text", kind, name=name, fragment_ids=[0], replace=True
+    )
+    return send(dataset, LanceOperation.CreateIndex([segment], []))
+
+
+def test_a_b_tree_beside_a_full_text_index_serves_equality(tmp_path: Path) -> None:
+    dataset = attach(create(tmp_path), "text", "INVERTED", [0])
+    dataset = attach_named(dataset, "BTREE", "text_btree_idx")
+    assert "text_btree_idx" in plan_of(dataset, "text = 'red fox'")
+    assert count_rows(dataset, "text = 'red fox'") == 1
+    assert search(dataset, "fox") == ["a"]
+
+
+def test_an_index_over_pieces_of_words_serves_contains_to_the_letter(tmp_path: Path) -> None:
+    dataset = attach_named(create(tmp_path), "NGRAM", "text_ngram_idx")
+    assert "text_ngram_idx" in plan_of(dataset, "contains(text, 'whale')")
+    found = [
+        count_rows(dataset, f"contains(text, '{piece}')")
+        for piece in ("whale", "Whale", "e w", "re", "x", "foxy", "")
+    ]
+    assert found == [1, 0, 1, 1, 1, 0, 2]
+    updated = replace_a(dataset)
+    assert count_rows(updated, "contains(text, 'red')") == 0
+    assert count_rows(updated, "contains(text, 'wolf')") == 1
+
+
+@pytest.mark.parametrize("groups", [[[0], [1]], [[0, 1]]])
+def test_full_text_segments_of_some_fragments_each_are_merged_into_one(
+    tmp_path: Path, groups: list[list[int]]
+) -> None:
+    dataset = create(tmp_path)
+    fresh = write_fragments(rows(c=(2, "green whale")), dataset, mode="append")
+    dataset = send(dataset, LanceOperation.Append(list(fresh)))
+    segments = [
+        dataset.create_index_uncommitted(
+            "text", "INVERTED", name="text_idx", fragment_ids=group, replace=True
+        )
+        for group in groups
+    ]
+    merged = dataset.merge_existing_index_segments(segments)
+    dataset = send(dataset, LanceOperation.CreateIndex([merged], []))
+    assert sorted(map(str, search(dataset, "whale"))) == ["b", "c"]
+    (index,) = dataset.describe_indices()
+    assert len(index.segments) == 1

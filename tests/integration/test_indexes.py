@@ -21,6 +21,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, TableRef
+from omnigraph.testing.publishing import Place
 
 SCHEMA = """
 node Doc {
@@ -263,3 +264,15 @@ def test_the_command_says_what_it_did(
     assert "covered: node:Doc body inverted" in printed
     assert printed.endswith("nothing to build\n")
     assert run(["index", str(root), "--branch", "nope"]) == 1
+
+
+def test_a_graph_in_a_bucket_is_indexed_and_searched_too(cloud_place: Place) -> None:
+    graph = omnigraph.open(cloud_place.uri, storage_options=cloud_place.storage_options)
+    graph.insert("A", [{"name": "red fox"}, {"name": "blue whale"}])
+    assert len(graph.ensure_indices().commits) == 1
+    graph.insert("A", [{"name": "grey fox"}])
+    text = 'query q() { match { $a: A search($a.name, "foxes") } return { $a.name } }'
+    rows = graph.query(text).rows()
+    assert sorted(str(value) for row in rows for value in row.values()) == ["grey fox", "red fox"]
+    assert graph.ensure_indices().commits
+    assert not graph.ensure_indices().commits

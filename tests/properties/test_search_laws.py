@@ -16,7 +16,7 @@ from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.query.analysis import cut_few, cut_many, edit_distances, terms_of
 from omnigraph.engine.query.search import Candidates, Means, Searched, match, rank
-from omnigraph.engine.query.texts import Shelf
+from omnigraph.engine.query.texts import KeptTexts
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import (
@@ -28,6 +28,7 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Landed,
     Mark,
+    Refused,
     Replacement,
     RowChanges,
     ScanRequest,
@@ -156,6 +157,15 @@ class SearchedTable(RuleBasedStateMachine):
         if staged is not None:
             self.handles[name] = self.commit(staged)
 
+    @rule(side=st.booleans())
+    def compact(self, *, side: bool) -> None:
+        name = self.name(side=side)
+        staged = self.tables.stage_compaction(self.handles[name])
+        if staged is not None:
+            outcome = self.tables.residual.commit_compaction(staged)
+            assert not isinstance(outcome, Refused)
+            self.handles[name] = outcome.handle
+
     def name(self, *, side: bool) -> str:
         if side and "side" not in self.handles:
             self.handles["side"] = self.tables.fork(self.handles["main"], "side")
@@ -196,7 +206,7 @@ class SearchedTable(RuleBasedStateMachine):
             and (some is None or int(key[1:]) in some)
         }
         bodies = {key: str(doc["body"]) for key, doc in model.items() if doc["body"] is not None}
-        for means in (Means(shelf=Shelf()), Means(scan_rows_max=0, shelf=Shelf())):
+        for means in (Means(kept=KeptTexts()), Means(scan_rows_max=0, kept=KeptTexts())):
             self.check_clauses(searched, candidates, means, query, edits, bodies, among)
             self.check_ranks(searched, candidates, means, query, point, most, bodies, among)
 

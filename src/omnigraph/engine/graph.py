@@ -119,7 +119,7 @@ class Graph:
             stores,
             settings,
             Shelf(settings.query_cache_bytes_max),
-            searching_with(embedding),
+            searching_with(embedding, kept_bytes_max=settings.query_cache_bytes_max // 4),
         )
 
     @property

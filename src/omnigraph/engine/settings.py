@@ -32,7 +32,7 @@ class Settings:
     query_memory_bytes_max: int = 2 << 30
     """What one read may hold at a time, beside what is cached."""
     query_cache_bytes_max: int = 1 << 30
-    """Columns and adjacencies that reads of this process share."""
+    """Columns and adjacencies that reads of this process share; a quarter more for texts."""
     embedding: EmbedSettings | None = None
     """Who embeds the texts of queries; None: whom the environment names."""
     timing: Timing = DEFAULT_TIMING

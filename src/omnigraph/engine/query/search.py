@@ -20,7 +20,7 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Operand, TextFunction
 from omnigraph.engine.query.analysis import terms_of
 from omnigraph.engine.query.postings import Collection
-from omnigraph.engine.query.texts import SCAN_ROWS_MAX, SHELF, Shelf, Texts
+from omnigraph.engine.query.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, Texts
 from omnigraph.engine.query.vectors import IDS_PER_FILTER_MAX, Vectors, both, id_in
 from omnigraph.errors import EmbedderMissing
 from omnigraph.storage.tables import Handle, ScanRequest, Tables
@@ -66,10 +66,10 @@ class Means:
 
     embed: Embedder = refuse
     scan_rows_max: int = SCAN_ROWS_MAX
-    shelf: Shelf = SHELF
+    kept: KeptTexts = KEPT_TEXTS
 
     def texts(self, searched: Searched, column: str) -> Texts:
-        return Texts(searched.tables, searched.handle, column, self.scan_rows_max, self.shelf)
+        return Texts(searched.tables, searched.handle, column, self.scan_rows_max, self.kept)
 
 
 USUAL: Final = Means()

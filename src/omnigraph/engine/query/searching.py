@@ -10,6 +10,7 @@ from omnigraph.compiler.ir import Operand
 from omnigraph.engine.query import search
 from omnigraph.engine.query.arrays import Array
 from omnigraph.engine.query.search import Candidates, Embedder, Means, Ranking, Searched
+from omnigraph.engine.query.texts import KeptTexts
 
 ValueOf = Callable[[Operand], object]
 
@@ -22,9 +23,10 @@ class Searching:
     """The candidates that a rank function keeps, best first; at most so many."""
 
 
-def searching_with(embed: Embedder) -> Searching:
+def searching_with(embed: Embedder, *, kept_bytes_max: int) -> Searching:
     """The tables themselves, and this embedder for texts that have to become vectors."""
-    return Searching(search.match, partial(search.rank, means=Means(embed=embed)))
+    means = Means(embed=embed, kept=KeptTexts(kept_bytes_max))
+    return Searching(partial(search.match, means=means), partial(search.rank, means=means))
 
 
 INDEXES: Final = Searching(search.match, search.rank)

@@ -44,7 +44,7 @@ FULL_TEXT: Final = "Inverted"
 EXPANSIONS_MAX: Final = 1 << 20
 
 
-class Shelf:
+class KeptTexts:
     """What was read of fragments, the least recently used forgotten first. For many threads."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
@@ -73,7 +73,7 @@ class Shelf:
                 self._bytes -= dropped.size_bytes
 
 
-SHELF: Final = Shelf()
+KEPT_TEXTS: Final = KeptTexts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Texts:
     handle: Handle
     column: str
     scan_rows_max: int = SCAN_ROWS_MAX
-    shelf: Shelf = SHELF
+    kept: KeptTexts = KEPT_TEXTS
 
     def matching(self, query: str, *, edits_max: int = 0) -> tuple[Postings, ...]:
         """Postings that hold every text with a term of the query, or one so many edits away."""
@@ -117,7 +117,7 @@ class Texts:
         is_read = (
             edits_max > FUZZINESS_MAX
             or sum(each.row_count for each in covered) <= self.scan_rows_max
-            or all(self.shelf.find(each, self.column) for each in covered)
+            or all(self.kept.find(each, self.column) for each in covered)
         )
         if is_read:
             return (), anatomy.fragments
@@ -131,7 +131,7 @@ class Texts:
 
     def _read(self, fragments: tuple[Fragment, ...]) -> dict[str, Postings]:
         """What these fragments hold, by identity."""
-        known = {each.identity: self.shelf.find(each, self.column) for each in fragments}
+        known = {each.identity: self.kept.find(each, self.column) for each in fragments}
         missing = {each.fragment_id: each for each in fragments if known[each.identity] is None}
         if missing:
             request = ScanRequest(
@@ -142,7 +142,7 @@ class Texts:
             for fragment_id, fragment in missing.items():
                 own = rows.filter(pa.array(places == np.uint64(fragment_id)))
                 postings = _postings(own, self.column)
-                self.shelf.keep(fragment, self.column, postings)
+                self.kept.keep(fragment, self.column, postings)
                 known[fragment.identity] = postings
         return {key: each for key, each in known.items() if each is not None}
 

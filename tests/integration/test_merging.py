@@ -1,5 +1,6 @@
 """Merging branches: outcomes, what is applied, what is in the way."""
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,25 @@ def rows(graph: LocalGraph, branch: str = "main") -> Mapping[str, Mapping[str, A
     return read_tables(graph._graph, stores_of(graph), BranchName(branch))
 
 
-@pytest.fixture
-def graph(tmp_path: Path) -> Iterator[LocalGraph]:
-    made = omnigraph.init(tmp_path / "g", SCHEMA, durability=Durability.RELAXED)
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small graph, to be copied: without branches it may be moved."""
+    root = tmp_path_factory.mktemp("merging") / "g"
+    made = omnigraph.init(root, SCHEMA, durability=Durability.RELAXED)
     made.insert("Person", [{"name": name, "age": 1} for name in ("Alice", "Bob", "Carol")])
     made.insert("Team", [{"name": "red"}])
     made.insert("Knows", [{"id": "bc", "from": "Bob", "to": "Carol"}])
+    return root
+
+
+def copy(seeded: Path, to: Path) -> LocalGraph:
+    shutil.copytree(seeded, to)
+    return omnigraph.open(to, durability=Durability.RELAXED)
+
+
+@pytest.fixture
+def graph(seeded: Path, tmp_path: Path) -> Iterator[LocalGraph]:
+    made = copy(seeded, tmp_path / "g")
     yield made
     assert check_graph(stores_of(made)) == []
 
@@ -119,13 +133,10 @@ MATRIX: dict[str, tuple[Outcome | ConflictKind, ...]] = {
 @pytest.mark.parametrize("into", ["main", "work"])
 @pytest.mark.parametrize("source_op", MATRIX)
 def test_every_operation_meets_every_other_as_the_matrix_says(
-    tmp_path: Path, source_op: str, into: str
+    seeded: Path, tmp_path: Path, source_op: str, into: str
 ) -> None:
     for target_op, expected in zip(TARGETS, MATRIX[source_op], strict=True):
-        uri = tmp_path / target_op
-        graph = omnigraph.init(uri, SCHEMA, durability=Durability.RELAXED)
-        graph.insert("Person", [{"name": name, "age": 1} for name in ("Alice", "Bob", "Carol")])
-        graph.insert("Knows", [{"id": "bc", "from": "Bob", "to": "Carol"}])
+        graph = copy(seeded, tmp_path / target_op)
         if into != "main":
             graph.branches.create(into)
         graph.branches.create("topic", source=into)

@@ -34,7 +34,7 @@ from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "5"))
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  mail: String? @unique }
@@ -292,7 +292,7 @@ def test_branches_merged_in_all_directions_agree_with_the_model() -> None:
         Merges,
         settings=settings(
             max_examples=EXAMPLES,
-            stateful_step_count=30,
+            stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

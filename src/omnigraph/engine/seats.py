@@ -113,9 +113,12 @@ def find_seats(
 
 def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
     columns = tuple(dict.fromkeys(("id", column, ROW_UPDATED)))
-    everything = ScanRequest(columns=columns, with_row_id=True, with_row_address=True)
     if len(values) > KEYS_SPELLED_MAX:
-        yield everything
+        # What is looked for is hashed for every batch, so batches are at least as long.
+        rows = max(ROWS_MAX, len(values))
+        yield ScanRequest(
+            columns=columns, with_row_id=True, with_row_address=True, batch_rows_max=rows
+        )
         return
     listed = values.to_pylist()
     for at in range(0, len(listed), 500):

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceDataset, LanceScanner
 from lance.fragment import FragmentMetadata, LanceFragment
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
@@ -81,10 +80,15 @@ def _batches_at(
                 picked = replace(request, where=f"{ROW_ADDRESS} IN ({listed})")
                 yield from _batches_of(store, dataset, [number], picked)
         else:
-            chosen = pa.array(addresses)
             for batch in _batches_of(store, dataset, [number], request):
-                yield batch.filter(pc.is_in(batch[ROW_ADDRESS], value_set=chosen))
+                yield batch.filter(_is_among(batch[ROW_ADDRESS].to_numpy(), addresses))
     yield from _batches_of(store, dataset, whole, request)
+
+
+def _is_among(found: Addresses, wanted: Addresses) -> pa.BooleanArray:
+    """Both ascend. Arrow's own test would hash all that is wanted, for every batch."""
+    at = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+    return pa.array(wanted[at] == found, pa.bool_())
 
 
 def _batches_of(

@@ -132,7 +132,8 @@ class MergedGraph:
                 yield tuple(found.row[name] for name in group), found.id
             return
         first = written[group[0]].combine_chunks()
-        request = ScanRequest(columns=("id", *group))
+        # What is looked for is hashed for every batch, so batches are as long.
+        request = ScanRequest(columns=("id", *group), batch_rows_max=written.num_rows)
         with self.tables.scan(handle, request) as batches:
             for batch in batches:
                 known = batch.filter(pc.is_in(batch[group[0]], value_set=first))

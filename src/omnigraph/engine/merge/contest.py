@@ -85,9 +85,6 @@ class Located:
         place = self.at.get(row_id)
         return None if place is None else self.tokens[place]
 
-    def seat(self, row_id: str) -> Seats:
-        return self.seats.take(np.asarray([self.at[row_id]]))
-
     def seats_of(self, ids: Sequence[str]) -> Seats:
         """Of those among the ids that are there."""
         return self.seats.take(
@@ -123,33 +120,34 @@ class Draft:
     masks: list[Mapping[str, bool]] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
 
-    def take(self, row_id: str, contest: Contest) -> None:
-        """Let the source have its way with a row."""
+    def take(self, ids: Sequence[str], contest: Contest) -> None:
+        """Let the source have its way with some rows."""
         source, target = contest.source, contest.target
-        if row_id not in source.at:
-            self.remove(row_id, contest)
-        elif row_id not in target.at:
-            self.inserts.append(source.seat(row_id))
-        elif source.token(row_id) != target.token(row_id):
-            self.updates.append(source.seat(row_id))
-            self.updated.append(target.seat(row_id))
+        self.remove([each for each in ids if each not in source.at], contest)
+        there = [each for each in ids if each in source.at]
+        new = [each for each in there if each not in target.at]
+        changed = [
+            each for each in there if each in target.at and source.token(each) != target.token(each)
+        ]
+        self.inserts.append(source.seats_of(new))
+        self.updates.append(source.seats_of(changed))
+        self.updated.append(target.seats_of(changed))
 
-    def remove(self, row_id: str, contest: Contest) -> None:
-        if row_id in contest.target.at:
-            self.deletes.append(contest.target.seat(row_id))
+    def remove(self, ids: Sequence[str], contest: Contest) -> None:
+        self.deletes.append(contest.target.seats_of(ids))
 
-    def blend(self, row_id: str, contest: Contest, from_source: Mapping[str, bool]) -> None:
-        """Let the source have its way with some properties of a row."""
-        if any(from_source.values()):
-            self.blends.append(contest.source.seat(row_id))
-            self.blended.append(contest.target.seat(row_id))
-            self.masks.append(from_source)
+    def blend(self, masks: Mapping[str, Mapping[str, bool]], contest: Contest) -> None:
+        """Let the source have its way with some columns of some rows, by id."""
+        wanted = [each for each, mask in masks.items() if any(mask.values())]
+        self.blends.append(contest.source.seats_of(wanted))
+        self.blended.append(contest.target.seats_of(wanted))
+        self.masks += [masks[each] for each in wanted]
 
     def edit(self, row_id: str, contest: Contest, row: Row) -> None:
         """Let a row be as somebody wrote it."""
         seat = None
         if row_id in contest.target.at:
-            place = contest.target.seat(row_id)
+            place = contest.target.seats_of([row_id])
             seat = (int(place.row_ids[0]), int(place.addresses[0]))
         self.edits.append(Edit(row, seat))
 

@@ -38,7 +38,7 @@ def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, dra
     """Decide about every contested row, or report it."""
     ruled = rulings.rows.get(sides.type.table_key, {})
     strategy = rulings.strategy_for(sides.type.name)
-    divergent, unresolved = [], {}
+    taken, divergent, unresolved = [], [], {}
     for row_id in contest.ids:
         ruling = ruled.get(row_id, RowRuling())
         if ruling.whole is not None:
@@ -48,14 +48,15 @@ def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, dra
             case Step.KEEP:
                 continue
             case Step():
-                draft.take(row_id, contest)
+                taken.append(row_id)
             case kind if kind in _DIVERGENT and rulings.detect is Detect.PROPERTY:
                 divergent.append(row_id)
             case _ if strategy is Side.THEIRS:
-                draft.take(row_id, contest)
+                taken.append(row_id)
             case kind:
                 if strategy is None:
                     unresolved[row_id] = kind
+    draft.take(taken, contest)
     _settle_properties(_Rows(tables, sides.type, contest), divergent, (ruled, strategy), draft)
     draft.conflicts += _report(_Rows(tables, sides.type, contest), unresolved)
 
@@ -63,11 +64,11 @@ def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, dra
 def _obey(type_: Type, row_id: str, choice: Choice, contest: Contest, draft: Draft) -> None:
     """Do with a whole row what somebody decided."""
     if choice is Side.THEIRS:
-        draft.take(row_id, contest)
+        draft.take([row_id], contest)
     elif not isinstance(choice, Side):
         value = given_value(choice)
         if value is None:
-            draft.remove(row_id, contest)
+            draft.remove([row_id], contest)
         else:
             draft.edit(row_id, contest, _read_value(type_, row_id, value))
 
@@ -133,6 +134,7 @@ def _settle_properties(
     targets = rows.cells(contest.target, ids)
     sources = rows.cells(contest.source, ids)
     clashing: dict[str, list[str]] = {}
+    blended = {}
     for row_id in ids:
         base, target, source = bases.get(row_id, {}), targets[row_id], sources[row_id]
         from_source, clashes = blend_cells(base, target, source)
@@ -151,7 +153,8 @@ def _settle_properties(
         if values:
             draft.edit(row_id, contest, _blend_row(rows, row_id, from_source, values))
         else:
-            draft.blend(row_id, contest, from_source)
+            blended[row_id] = from_source
+    draft.blend(blended, contest)
     draft.conflicts += _report_properties(rows, clashing)
 
 

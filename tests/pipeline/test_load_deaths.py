@@ -1,0 +1,153 @@
+"""Workers that die, disks that are full, a driver that is killed: all or nothing, and go on."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.opening import open_graph
+from omnigraph.errors import JobFailed
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.ingest import Ingest
+from omnigraph.pipeline.jobs import Work, run_tasks
+from omnigraph.pipeline.load import SparkBulk
+from omnigraph.testing.invariants import check_graph
+from omnigraph.testing.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
+from omnigraph.testing.processes import Died, launch
+from omnigraph.testing.tasks import Cramped, CrampedPart, PartDiesOnce
+from omnigraph.testing.writing import stores_at
+
+PEOPLE = [person(f"p{number}", age=1) for number in range(4)]
+MERGED = [person(f"p{number}", age=2) for number in range(2, 6)]
+NOTHING_FITS = 64
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def huge(spark: SparkSession, tmp_path: Path) -> Loader:  # noqa: ARG001 - starts Spark
+    return new_loader(tmp_path, HUGE)
+
+
+def ages(loader: Loader) -> dict[str, object]:
+    return {name: row["age"] for name, row in loader.tables()["Person"].items()}
+
+
+def check_merged(loader: Loader) -> None:
+    assert ages(loader) == {f"p{number}": 1 if number < 2 else 2 for number in range(6)}
+    assert check_graph(stores_at(Path(loader.graph.uri))) == []
+
+
+def test_a_worker_that_is_killed_while_it_merges_is_replaced(
+    huge: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge.put(LoadMode.APPEND, *PEOPLE)
+    marker = huge.folder / "died"
+    mortal = partial(PartDiesOnce, marker=str(marker))
+    monkeypatch.setattr("omnigraph.pipeline.merge.WritePart", mortal)
+    huge.put(LoadMode.MERGE, *MERGED)
+    assert marker.exists()
+    check_merged(huge)
+
+
+def test_a_full_disk_on_a_worker_is_told_and_nothing_is_loaded(
+    huge: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge.put(LoadMode.APPEND, *PEOPLE)
+
+    def run_cramped(spark: SparkSession, work: Work, count: int, **rest: Any) -> Any:
+        tight = Cramped(work, NOTHING_FITS) if isinstance(work, Ingest) else work
+        return run_tasks(spark, tight, count, **rest)
+
+    before = huge.graph.snapshot()
+    with monkeypatch.context() as patch:
+        patch.setattr("omnigraph.pipeline.reading.run_tasks", run_cramped)
+        with pytest.raises(JobFailed, match="reading the input failed"):
+            huge.put(LoadMode.APPEND, *MERGED[2:])
+        patch.setattr("omnigraph.pipeline.reading.run_tasks", run_tasks)
+        tight = partial(CrampedPart, size_bytes=NOTHING_FITS)
+        patch.setattr("omnigraph.pipeline.merge.WritePart", tight)
+        with pytest.raises(JobFailed, match="writing the rows failed"):
+            huge.put(LoadMode.MERGE, *MERGED)
+    assert huge.graph.snapshot() == before
+    huge.put(LoadMode.MERGE, *MERGED)
+    check_merged(huge)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Bulk work that is done, and says so; and then nothing happens any more."""
+
+    bulk: SparkBulk
+    marker: Path
+
+    @contextmanager
+    def ingest(self, job: LoadJob) -> Iterator[Ingested]:
+        with self.bulk.ingest(job) as ingested:
+            self.marker.touch()
+            signal.pause()
+            yield ingested
+
+
+def load_and_wait(uri: str, source: str, marker: Path) -> None:
+    order = LoadOrder((source,), LoadMode.APPEND)
+    open_graph(uri).load(order, Waiting(LARGE, marker))
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_nothing_that_shows_and_no_spark(
+    spark: SparkSession,  # noqa: ARG001 - for the load that follows
+    tmp_path: Path,
+) -> None:
+    loader = new_loader(tmp_path, SMALL)
+    loader.put(LoadMode.APPEND, *PEOPLE)
+    before = loader.graph.snapshot()
+    marker = tmp_path / "read"
+    source = loader.write(*MERGED[2:], name="other.jsonl")
+    driver = launch(load_and_wait, loader.graph.uri, source, marker)
+    driver.await_ready()
+    driver.begin()
+    wait_until(marker.exists)
+    below = find_below(driver.pid)
+    assert below, "Spark runs below the driver"
+    driver.kill()
+    assert isinstance(driver.finish(DEADLINE_S), Died)
+    wait_until(lambda: not any(Path(f"/proc/{each}").exists() for each in below))
+    assert loader.graph.snapshot() == before
+    pin = before.pins[TableKey("node:Person")]
+    written = list((Path(loader.graph.uri) / pin.path / "data").glob("*.lance"))
+    assert len(written) > 1, "workers had written, and nobody shows it"
+    loader.put(LoadMode.MERGE, *MERGED)
+    check_merged(loader)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    began = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began < DEADLINE_S
+        time.sleep(0.05)  # noqa: TID251 - another process works
+
+
+def find_below(pid: int) -> list[int]:
+    """The processes a process started, and those that these started."""
+    listed = subprocess.run(
+        ["/bin/ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        above = waiting.pop()
+        some = [child for child, parent in pairs if parent == above]
+        found += some
+        waiting += some
+    return found

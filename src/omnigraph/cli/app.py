@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     changes,
     commit,
     diff,
+    entity,
     explain,
     export,
     index,
@@ -46,6 +47,7 @@ app.command("load")(load.load)
 app.command("ingest", hidden=True)(load.ingest)
 app.command("export")(export.export)
 app.command("query")(query.query)
+app.command("entity")(entity.entity)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.command("index")(index.index)

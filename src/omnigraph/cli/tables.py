@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -70,8 +70,13 @@ def _print_pairs(result: "QueryResult") -> None:
         if number > 1:
             print_line("")
         print_line(f"row {number}")
-        for name, value in row.items():
-            print_line(f"{name}: {_plain(value)}")
+        print_entity(row)
+
+
+def print_entity(cells: Mapping[str, object]) -> None:
+    """One row, a line for each of its cells."""
+    for name, value in cells.items():
+        print_line(f"{name}: {_plain(value)}")
 
 
 def _print_table(result: "QueryResult") -> None:

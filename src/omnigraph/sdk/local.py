@@ -31,7 +31,7 @@ from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
-from omnigraph.engine.settings import Settings
+from omnigraph.engine.settings import DEFAULTS, Access, Settings
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
@@ -191,9 +191,31 @@ class LocalGraph:
 
         Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, VersionNotFound, NothingYet.
         """
-        target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
-        found = self._graph.find(type_name, identity, target).rows()
+        found = self.look_up(
+            type_name,
+            identity,
+            branch=branch,
+            snapshot=snapshot,
+            commit=commit,
+            version=version,
+            at=at,
+        ).rows()
         return found[0] if found else None
+
+    def look_up(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> QueryResult:
+        """What `find` finds, as a result of one row or none."""
+        target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
+        return self._graph.find(type_name, identity, target)
 
     def analyse(
         self,
@@ -635,18 +657,26 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     durability: Durability = Durability.DURABLE,
     maintenance: bool = True,
     embedding: EmbedSettings | None = None,
+    query_access: Access = Access.AUTO,
+    query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
+    query_cache_bytes_max: int = DEFAULTS.query_cache_bytes_max,
 ) -> LocalGraph:
     """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
 
     `embedding` says who turns the texts that `nearest` is given into vectors; without it the
-    environment does.
+    environment does. One read holds at most `query_memory_bytes_max`; columns and adjacencies that
+    reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables.
 
     Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
     SchemaFilesInvalid.
     """
     mode = Mode.READ_ONLY if read_only else Mode.READ_WRITE
     settings = replace(
-        _settings(storage_options, durability, maintenance=maintenance), embedding=embedding
+        _settings(storage_options, durability, maintenance=maintenance),
+        embedding=embedding,
+        query_access=query_access,
+        query_memory_bytes_max=query_memory_bytes_max,
+        query_cache_bytes_max=query_cache_bytes_max,
     )
     return LocalGraph(opening.open_graph(str(uri), mode=mode, settings=settings))
 

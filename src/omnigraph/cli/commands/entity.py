@@ -1,0 +1,39 @@
+"""`omnigraph entity`: one node or edge, now or in the past."""
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.tables import print_entity
+
+
+def entity(
+    context: typer.Context,
+    type_name: Annotated[str, typer.Argument(metavar="TYPE", help="Its node or edge type.")],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
+    *,
+    uri: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch to look at; main if none.")] = None,
+    snapshot: Annotated[str | None, typer.Option(help="As this commit left the graph.")] = None,
+    version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="As it was at a time, e.g. 2026-06-01T00:00:00Z.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show one node or edge by its id. Exits with 1 if there is none."""
+    graph = open_graph(uri, context.obj, read_only=True)
+    found = graph.look_up(
+        type_name, identity, branch=branch, snapshot=snapshot, version=version, at=at
+    )
+    rows = found.json_rows()
+    if as_json:
+        print_json({"type": type_name, "id": identity, "entity": rows[0] if rows else None})
+    elif rows:
+        print_entity(rows[0])
+    else:
+        print_line(f"no {type_name} with id {identity}")
+    if not rows:
+        raise typer.Exit(1)

@@ -21,7 +21,7 @@ from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.group import Groups, counts, extremes, group, sums
-from omnigraph.engine.query.rows import ID, NOBODY, Image, Rows
+from omnigraph.engine.query.rows import ID, NOBODY, Resident, Rows
 from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
 
 ROWS_HELD_MAX = 1 << 20
@@ -124,7 +124,7 @@ class _Reduction:
         if not isinstance(operand, ir.PropertyOf) or not operand.type.is_string:
             return self._column(operand, frame, by_ordinal=True)
         bound = frame.bound[operand.variable]
-        if isinstance(bound.rows, Image) and operand not in self.plain:
+        if isinstance(bound.rows, Resident) and operand not in self.plain:
             is_many = frame.count * MANY >= len(bound.rows)
             if operand in self.coded or is_many or bound.rows.is_coded(operand.name):
                 encoded = bound.rows.coded(operand.name)

@@ -1,9 +1,9 @@
 """Edges as integers, and who is next to whom.
 
 The ends of the edges of a table are numbered once (`Codes`), and the numbers become ordinals of the
-nodes of two images (`Edges`). What a walk needs is derived from those when it is first walked: for
-every node where in a long list its neighbours begin (`Adjacency`), each of them once, or edge by
-edge. An edge that leads nowhere is as good as absent.
+nodes that two tables show (`Edges`). What a walk needs is derived from those when it is first
+walked: for every node where in a long list its neighbours begin (`Adjacency`), each of them once,
+or edge by edge. An edge that leads nowhere is as good as absent.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.query.arrays import Array, one_chunk
-from omnigraph.engine.query.rows import ID, Image, Ordinals
+from omnigraph.engine.query.rows import ID, Ordinals, Resident
 from omnigraph.engine.query.view import TableView
 
 Starts = npt.NDArray[np.int64]
@@ -94,7 +94,7 @@ def orient(
 
 
 class Edges:
-    """The edges of one table between the nodes of two images. Safe to share."""
+    """The edges of one table between the nodes of two others. Safe to share."""
 
     def __init__(
         self, sources: Ordinals, targets: Ordinals, source_count: int, target_count: int
@@ -149,7 +149,7 @@ class Codes:
     def nbytes(self) -> int:
         return self.sources.nbytes + self.targets.nbytes
 
-    def between(self, sources: Image, targets: Image) -> Edges:
+    def between(self, sources: Resident, targets: Resident) -> Edges:
         return Edges(
             _ordinals(self.sources, self.source_ids, sources),
             _ordinals(self.targets, self.target_ids, targets),
@@ -158,17 +158,17 @@ class Codes:
         )
 
 
-def _ordinals(codes: Ordinals, ids: Array, image: Image) -> Ordinals:
-    """Numbers are ordinals already if they number the very ids of the image."""
-    return codes if ids is image.column(ID) else image.find(ids)[codes]
+def _ordinals(codes: Ordinals, ids: Array, nodes: Resident) -> Ordinals:
+    """Numbers are ordinals already if they number the very ids of these nodes."""
+    return codes if ids is nodes.column(ID) else nodes.find(ids)[codes]
 
 
-def read_codes(edges: TableView, sources: Image, targets: Image) -> Codes:
+def read_codes(edges: TableView, sources: Resident, targets: Resident) -> Codes:
     """Number the ends by the nodes as they are now; ids of no node are numbered after them.
 
     Both ends are looked up at once, each in its own thread: neither holds up the other.
     """
-    ends = [_Ends(image, edges.row_count) for image in (sources, targets)]
+    ends = [_Ends(nodes, edges.row_count) for nodes in (sources, targets)]
     with ThreadPoolExecutor(max_workers=2) as pool:
         for part in _large_parts(edges):
             list(pool.map(_Ends.add, ends, [part] * 2, ["src", "dst"]))
@@ -179,20 +179,20 @@ def read_codes(edges: TableView, sources: Image, targets: Image) -> Codes:
 class _Ends:
     """One end of every edge, on its way to being numbers."""
 
-    def __init__(self, image: Image, count: int) -> None:
-        image.load((ID,))
-        self.image = image
+    def __init__(self, nodes: Resident, count: int) -> None:
+        nodes.load((ID,))
+        self.nodes = nodes
         self.codes = np.empty(count, np.int32)
         self._done = 0
         self._strangers: dict[str, int] = {}
 
     def add(self, part: "Part", name: str) -> None:
         texts = one_chunk(part[0][name])
-        found = self.image.find(texts)
+        found = self.nodes.find(texts)
         for place in np.flatnonzero(found < 0):
             stranger = str(texts[int(place)])
             found[place] = self._strangers.setdefault(
-                stranger, len(self.image) + len(self._strangers)
+                stranger, len(self.nodes) + len(self._strangers)
             )
         self.codes[self._done : self._done + len(found)] = found
         self._done += len(found)
@@ -200,7 +200,7 @@ class _Ends:
     @property
     def ids(self) -> Array:
         assert self._done == len(self.codes), "a version has the rows it says it has"
-        known = self.image.column(ID)
+        known = self.nodes.column(ID)
         if not self._strangers:
             return known
         return pa.concat_arrays([known, pa.array(list(self._strangers), known.type)])

@@ -102,7 +102,7 @@ class Execution:
 
 @dataclass(slots=True)
 class Span:
-    """Neighbouring rows of an image, whose columns need not be copied."""
+    """Neighbouring rows of a whole table, whose columns need not be copied."""
 
     variable: str
     table: TableView
@@ -118,12 +118,12 @@ class Span:
     def bound(self) -> Mapping[str, Bound]:
         if not self._bound:
             at = np.arange(self.start, self.stop, dtype=np.int32)
-            self._bound[self.variable] = Bound(self.table.image, at)
+            self._bound[self.variable] = Bound(self.table.resident, at)
         return self._bound
 
     def column(self, variable: str, name: str) -> Array:
         assert variable == self.variable, variable
-        return self.table.image.column(name).slice(self.start, self.count)
+        return self.table.resident.column(name).slice(self.start, self.count)
 
 
 def columns_of(variable: str, conditions: Sequence[ir.Condition]) -> tuple[str, ...]:

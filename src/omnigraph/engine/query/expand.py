@@ -100,7 +100,8 @@ class _Walker:
         if operator.edge_variable is not None:
             execution.bind(operator.edge_variable, self.edges)
         self._is_resident: bool | None = None
-        self._is_target_image: bool | None = None
+        self._is_target_resident: bool | None = None
+        self._made: Edges | None = None
 
     @property
     def near(self) -> TableView:
@@ -126,7 +127,13 @@ class _Walker:
 
     def _edges(self) -> Edges:
         """Made of codes that outlive a change of nodes; the codes are made of the table."""
-        shelf, source, target = self.execution.view.shelf, self.source.image, self.target.image
+        if self._made is not None:
+            return self._made
+        shelf, source, target = (
+            self.execution.view.shelf,
+            self.source.resident,
+            self.target.resident,
+        )
 
         def codes() -> Codes:
             return read_codes(self.edges, source, target)
@@ -134,7 +141,8 @@ class _Walker:
         def edges() -> Edges:
             return shelf.take(("codes", self.edges.state), codes).between(source, target)
 
-        return shelf.take(("edges", self._key), edges)
+        self._made = shelf.take(("edges", self._key), edges)
+        return self._made
 
     def _adjacency(self) -> Adjacency:
         by_edge = self.operator.mode is WalkMode.EDGES
@@ -156,15 +164,15 @@ class _Walker:
         """The rows whose ends are next to each other, asked from the end that is there less."""
         target = frame.bound[self.operator.target]
         there = frame.keep(target.at >= 0)
-        near = _ordinals_in(self.near.image, there.bound[self.operator.source])
-        far = _ordinals_in(self.far.image, there.bound[self.operator.target])
+        near = _ordinals_in(self.near.resident, there.bound[self.operator.source])
+        far = _ordinals_in(self.far.resident, there.bound[self.operator.target])
         edges, direction = self._edges(), self.operator.direction
         if len(np.unique(far)) < len(np.unique(near)):
             near, far, direction = far, near, direction.reversed()
         return there.keep(walk.meets(edges.adjacency(direction, by_edge=False), near, far))
 
     def count(self, frame: Frame) -> tuple[Frame, Places]:
-        at = _ordinals_in(self.near.image, frame.bound[self.operator.source])
+        at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
         counts = walk.degrees(self._adjacency(), at)
         there = counts > 0
         return (frame, counts) if there.all() else (frame.keep(there), counts[there])
@@ -178,7 +186,7 @@ class _Walker:
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
             yield from _pieces(frame, SEARCHES_MAX)
             return
-        at = _ordinals_in(self.near.image, frame.bound[self.operator.source])
+        at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
         ends = np.cumsum(walk.degrees(self._adjacency(), at))
         start = 0
         while start < frame.count:
@@ -206,12 +214,12 @@ class _Walker:
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
         if self.is_resident(frame.count):
-            return self._walk_resident(_ordinals_in(self.near.image, bound))
+            return self._walk_resident(_ordinals_in(self.near.resident, bound))
         return self._walk_indexed(bound)
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
         rows, targets, edges = self._follow(self._adjacency(), at)
-        edge = None if edges is None else Bound(self.edges.image, edges)
+        edge = None if edges is None else Bound(self.edges.resident, edges)
         return Arrived(rows, self._target_bound(targets), edge)
 
     def _follow(
@@ -240,14 +248,14 @@ class _Walker:
     def _target_bound(self, at: Ordinals) -> Bound:
         """Whoever needs few of many rows does not read all of a column."""
         columns = self._target_columns
-        if self._is_target_image is None:
-            prefers = self.execution.view.prefers_image
-            self._is_target_image = not columns or prefers(self.far, columns, asked=len(at))
-        image = self.far.image
-        if self._is_target_image:
-            return Bound(image, at)
+        if self._is_target_resident is None:
+            prefers = self.execution.view.prefers_resident
+            self._is_target_resident = not columns or prefers(self.far, columns, asked=len(at))
+        resident = self.far.resident
+        if self._is_target_resident:
+            return Bound(resident, at)
         rows = self.execution.gathered(self.operator, self.far, columns)
-        ids = image.take(ID, at)
+        ids = resident.take(ID, at)
         rows.fetch(texts_of(ids))
         return Bound(rows, rows.find(ids))
 

@@ -1,10 +1,10 @@
 """The rows of one table, by ordinal.
 
-An `Image` holds columns of the whole table: ordinals are places in the order of a scan. It never
-changes, and whoever reads the same version of the table shares it. `Gathered` rows are those that
-one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that two
-ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a variable
-left unbound, all of whose values are null.
+`Resident` rows are columns of the whole table: ordinals are places in the order of a scan. They
+never change, and whoever reads the same version of the table shares them. `Gathered` rows are those
+that one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that
+two ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a
+variable left unbound, all of whose values are null.
 """
 
 from bisect import bisect_left
@@ -69,7 +69,7 @@ ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
 """The ids, with these columns, of the rows that have one of the ids."""
 
 
-class Image:
+class Resident:
     """Columns of a whole table, read when they are first asked for. Safe to share."""
 
     def __init__(self, row_count: int, read: ReadColumns) -> None:

@@ -25,13 +25,13 @@ def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
     table = execution.bind(operator.variable, execution.view.node(operator.type_name))
     columns = _columns(operator)
     view = execution.view
-    is_image = (
-        view.prefers_scan_of_image(table, columns)
+    is_resident = (
+        view.prefers_resident_scan(table, columns)
         if operator.index is None
-        else view.prefers_image(table, columns, asked=ROWS_EXPECTED)
+        else view.prefers_resident(table, columns, asked=ROWS_EXPECTED)
     )
-    if is_image:
-        yield from _scan_image(operator, execution, table)
+    if is_resident:
+        yield from _scan_resident(operator, execution, table)
     elif any(isinstance(each, ir.TextMatch) for each in operator.filters):
         yield from _scan_matches(operator, execution, table)
     else:
@@ -53,10 +53,10 @@ def at_ids(
 ) -> Frames:
     """The rows of a leaf that have one of these ids, in the order of the ids."""
     columns = _columns(operator)
-    if execution.view.prefers_image(table, columns, asked=len(ids)):
-        table.image.load((ID, *columns))
-        at = table.image.find(ids)
-        frame = _frame(operator.variable, Bound(table.image, at[at >= 0]))
+    if execution.view.prefers_resident(table, columns, asked=len(ids)):
+        table.resident.load((ID, *columns))
+        at = table.resident.find(ids)
+        frame = _frame(operator.variable, Bound(table.resident, at[at >= 0]))
     else:
         rows = execution.gathered(operator, table, columns)
         rows.fetch(texts_of(ids))
@@ -77,8 +77,8 @@ def _frame(variable: str, bound: Bound) -> Frame:
     return Frame(len(bound.at), {variable: bound})
 
 
-def _scan_image(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
-    table.image.load(columns_of(operator.variable, operator.filters))
+def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
+    table.resident.load(columns_of(operator.variable, operator.filters))
     for start in range(0, table.row_count, ROWS_MAX):
         span = Span(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
         mask = execution.judge.all_hold(operator.filters, span)
@@ -87,7 +87,7 @@ def _scan_image(operator: plan.NodeScan, execution: Execution, table: TableView)
         else:
             at = np.flatnonzero(mask).astype(np.int32) + np.int32(start)
         if len(at):
-            yield _frame(operator.variable, Bound(table.image, at))
+            yield _frame(operator.variable, Bound(table.resident, at))
 
 
 def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:

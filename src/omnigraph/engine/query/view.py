@@ -18,7 +18,7 @@ from omnigraph.compiler.ir import STRING
 from omnigraph.engine import filters
 from omnigraph.engine.columns import column_type
 from omnigraph.engine.query.arrays import nulls
-from omnigraph.engine.query.rows import ID, Image
+from omnigraph.engine.query.rows import ID, Resident
 from omnigraph.engine.query.shelf import Shelf, TableState
 from omnigraph.engine.settings import Access
 from omnigraph.ids import BranchName, lance_branch
@@ -70,6 +70,7 @@ class TableView:
         self.state = state
         self._stores = stores
         self._shelf = shelf
+        self._resident: Resident | None = None
 
     @property
     def tables(self) -> Tables:
@@ -86,12 +87,17 @@ class TableView:
     # the whole of it
 
     @property
-    def image(self) -> Image:
-        return self._shelf.take(self.state, lambda: Image(self.row_count, self.read))
+    def resident(self) -> Resident:
+        """The same ones for as long as this view is used, whatever leaves the shelf meanwhile."""
+        if self._resident is None:
+            self._resident = self._shelf.take(
+                self.state, lambda: Resident(self.row_count, self.read)
+            )
+        return self._resident
 
     def is_resident(self, columns: Collection[str]) -> bool:
         found = self._shelf.find(self.state)
-        return isinstance(found, Image) and found.has(columns)
+        return isinstance(found, Resident) and found.has(columns)
 
     def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Columns of all rows, or of those that a filter lets through."""
@@ -185,7 +191,7 @@ class View:
 
     # which way
 
-    def prefers_image(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
+    def prefers_resident(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
         """Read whole columns, to find so many rows by id?"""
         match self.access:
             case Access.RESIDENT:
@@ -202,7 +208,7 @@ class View:
         renting = LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked
         return self.shelf.spend(table.state, renting) >= cost
 
-    def prefers_scan_of_image(self, table: TableView, columns: Collection[str]) -> bool:
+    def prefers_resident_scan(self, table: TableView, columns: Collection[str]) -> bool:
         """Read whole columns, where a scan would have to look at every row anyway?"""
         match self.access:
             case Access.RESIDENT:

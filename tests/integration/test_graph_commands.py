@@ -185,7 +185,8 @@ def test_a_place_without_a_graph_says_how_to_make_one(tmp_path: Path, capsys: St
     [
         (["snapshot"], "no graph addressed"),
         (["snapshot", "g", "--store", "h"], "name the graph once"),
-        (["snapshot", "--server", "prod"], "works on storage"),
+        (["recovery", "list", "--server", "prod"], "works on storage"),
+        (["snapshot", "--server", "prod"], "no server 'prod'"),
         (["snapshot", "https://example.org"], "server's address"),
         (["snapshot", "g", "--graph", "x"], "a store is one graph"),
         (["snapshot", "--profile", "nope"], "no profile 'nope'"),
@@ -214,7 +215,7 @@ def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
     assert run(["branch", "create", "x", "--json"]) == 0
     capsys.readouterr()
     monkeypatch.setenv("OMNIGRAPH_PROFILE", "prod")
-    assert run(["snapshot"]) == 2
+    assert run(["recovery", "list"]) == 2
     assert "profile 'prod' names the server 's'" in capsys.readouterr().err
 
 

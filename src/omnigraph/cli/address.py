@@ -5,29 +5,52 @@ places is an error, never a guess.
 """
 
 import os
+from dataclasses import dataclass
 
 from omnigraph.cli.config import PROFILE, Config, Scope, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.errors import UsageError
 
 
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Storage that is opened directly."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and which of its graphs."""
+
+    url: str
+    graph: str | None = None
+
+
+def find_address(
+    uri: str | None, settings: Globals, config: Config | None = None
+) -> Store | Server:
+    """What a command that works on either works on. Raises UsageError, ConfigInvalid."""
+    known = read_config() if config is None else config
+    given = _given(uri, settings)
+    if given is None:
+        scope, whose = _scope(known, settings)
+        if scope.server is not None:
+            graph = settings.graph or scope.default_graph
+            return Server(_server_url(scope.server, known), graph)
+        return Store(_store_of(scope, whose))
+    how, place = given
+    if how == "--server":
+        return Server(_server_url(place, known), settings.graph)
+    return Store(_check_direct(how, place))
+
+
 def find_store(uri: str | None, settings: Globals) -> str:
     """The storage a command works on directly. Raises UsageError, ConfigInvalid."""
-    named = {
-        "a positional URI": uri,
-        "--store": settings.store,
-        "--server": settings.server,
-        "--cluster": settings.cluster,
-    }
-    given = {how: place for how, place in named.items() if place is not None}
-    if len(given) > 1:
-        raise UsageError(f"name the graph once: {' and '.join(given)} were given")
-    if settings.graph is not None and (uri is not None or settings.store is not None):
-        raise UsageError("--graph picks a graph of a server or cluster; a store is one graph")
-    if given:
-        ((how, place),) = given.items()
-        return _check_direct(how, place)
-    return _from_config(read_config(), settings)
+    given = _given(uri, settings)
+    if given is not None:
+        return _check_direct(*given)
+    return _store_of(*_scope(read_config(), settings))
 
 
 def find_actor(settings: Globals) -> str | None:
@@ -35,24 +58,48 @@ def find_actor(settings: Globals) -> str | None:
     return settings.actor if settings.actor is not None else read_config().actor
 
 
+def _given(uri: str | None, settings: Globals) -> tuple[str, str] | None:
+    """How the place was named on the command line, and what was named; at most one may be."""
+    named = {
+        "a positional URI": uri,
+        "--store": settings.store,
+        "--server": settings.server,
+        "--cluster": settings.cluster,
+    }
+    given = [(how, place) for how, place in named.items() if place is not None]
+    if len(given) > 1:
+        raise UsageError(f"name the graph once: {' and '.join(how for how, _ in given)} were given")
+    if settings.graph is not None and (uri is not None or settings.store is not None):
+        raise UsageError("--graph picks a graph of a server or cluster; a store is one graph")
+    return given[0] if given else None
+
+
+def _server_url(name: str, config: Config) -> str:
+    """The address of a server that was named, or is one."""
+    if "://" in name:
+        return name.rstrip("/")
+    if name not in config.servers:
+        known = ", ".join(sorted(config.servers)) or "none"
+        raise UsageError(f"there is no server '{name}' in the configuration; known: {known}")
+    return config.servers[name]
+
+
 def _check_direct(how: str, place: str) -> str:
     if how in ("--server", "--cluster"):
         raise UsageError(f"this command works on storage; use --store instead of {how}")
     if place.startswith(("http://", "https://")):
-        raise UsageError(f"{place} is a server's address; this command works on storage")
+        raise UsageError(f"{place} is a server's address; use --server")
     return place
 
 
-def _from_config(config: Config, settings: Globals) -> str:
+def _scope(config: Config, settings: Globals) -> tuple[Scope, str]:
     name = settings.profile or os.environ.get(PROFILE)
     if name is None:
-        scope, whose = config.defaults, "the defaults name"
-    elif name in config.profiles:
-        scope, whose = config.profiles[name], f"profile '{name}' names"
-    else:
-        known = ", ".join(sorted(config.profiles)) or "none"
-        raise UsageError(f"there is no profile '{name}'; known: {known}")
-    return _store_of(scope, whose)
+        return config.defaults, "the defaults name"
+    if name in config.profiles:
+        return config.profiles[name], f"profile '{name}' names"
+    known = ", ".join(sorted(config.profiles)) or "none"
+    raise UsageError(f"there is no profile '{name}'; known: {known}")
 
 
 def _store_of(scope: Scope, whose: str) -> str:

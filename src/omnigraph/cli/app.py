@@ -20,7 +20,9 @@ from omnigraph.cli.commands import (
     init,
     lint,
     load,
+    login,
     mutate,
+    policy,
     query,
     recovery,
     schema,
@@ -30,6 +32,7 @@ from omnigraph.cli.commands import (
 )
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
+from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.render import print_error, print_line, print_note
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.lean import LEAN
@@ -61,6 +64,12 @@ app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")
 app.command("serve")(serve.serve)
+app.command("alias")(query.alias)
+app.command("login")(login.login)
+app.command("logout")(login.logout)
+app.add_typer(login.profiles, name="profile")
+app.add_typer(login.graphs, name="graphs")
+app.add_typer(policy.app, name="policy")
 
 DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("query", "lint"), ("lint",)),
@@ -114,6 +123,8 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.INTERRUPTED
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else Exit.OK
+    finally:
+        close_connections()
     return Exit.OK
 
 

@@ -33,11 +33,26 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A stored query under a name of one's own."""
+
+    server: str
+    query: str
+    graph: str | None = None
+    args: tuple[str, ...] = ()
+    params: Mapping[str, object] = field(default_factory=dict)
+    format: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     actor: str | None = None
     defaults: Scope = field(default_factory=Scope)
     profiles: Mapping[str, Scope] = field(default_factory=dict)
     spark: SparkSettings = field(default_factory=SparkSettings)
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """Their addresses, by name."""
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
 
 
 def config_path() -> Path:
@@ -68,6 +83,8 @@ def _read_document(document: object, path: Path) -> Config:
             print_note(f"warning: {path}: unknown key '{key}'")
     operator = _mapping(sections.get("operator") or {}, "operator", path)
     profiles = _mapping(sections.get("profiles") or {}, "profiles", path)
+    servers = _mapping(sections.get("servers") or {}, "servers", path)
+    aliases = _mapping(sections.get("aliases") or {}, "aliases", path)
     return Config(
         actor=_text(operator.get("actor"), "operator.actor", path),
         defaults=_scope(sections.get("defaults") or {}, "defaults", path),
@@ -75,6 +92,38 @@ def _read_document(document: object, path: Path) -> Config:
             str(name): _profile(found, f"profiles.{name}", path) for name, found in profiles.items()
         },
         spark=_spark(sections.get("spark") or {}, path),
+        servers={
+            str(name): _server(found, f"servers.{name}", path) for name, found in servers.items()
+        },
+        aliases={
+            str(name): _alias(found, f"aliases.{name}", path) for name, found in aliases.items()
+        },
+    )
+
+
+def _server(found: object, where: str, path: Path) -> str:
+    url = _text(_mapping(found, where, path).get("url"), f"{where}.url", path)
+    if url is None or not url.startswith(("http://", "https://")):
+        raise ConfigInvalid(str(path), reason=f"{where} needs a url of http:// or https://")
+    return url.rstrip("/")
+
+
+def _alias(found: object, where: str, path: Path) -> Alias:
+    section = _mapping(found, where, path)
+    server = _text(section.get("server"), f"{where}.server", path)
+    query = _text(section.get("query"), f"{where}.query", path)
+    if server is None or query is None:
+        raise ConfigInvalid(str(path), reason=f"{where} needs a server and a query")
+    args = section.get("args") or []
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise ConfigInvalid(str(path), reason=f"{where}.args must be a list of names")
+    return Alias(
+        server,
+        query,
+        _text(section.get("graph"), f"{where}.graph", path),
+        tuple(args),
+        _mapping(section.get("params") or {}, f"{where}.params", path),
+        _text(section.get("format"), f"{where}.format", path),
     )
 
 

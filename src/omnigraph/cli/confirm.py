@@ -12,7 +12,8 @@ def confirm_destructive(action: str, store: str, settings: Globals, *, interacti
     """Ask, unless the graph is local or the flag answered already. Raises NotConfirmed."""
     from omnigraph.storage.layout import parse_root
 
-    if settings.yes or parse_root(store).is_local:
+    is_served = store.startswith(("http://", "https://"))
+    if settings.yes or (not is_served and parse_root(store).is_local):
         return
     if interactive and sys.stdin.isatty() and typer.confirm(f"{action} {store}?", err=True):
         return

@@ -6,11 +6,16 @@ reads programs should not wait for them.
 
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.address import find_store
+from omnigraph.cli.address import Server, find_actor, find_address, find_store
+from omnigraph.cli.config import read_config
+from omnigraph.cli.credentials import find_token
 from omnigraph.cli.globals import Globals
+from omnigraph.errors import AccessError, ServerAnswerInvalid, UsageError
 
 if TYPE_CHECKING:
+    from omnigraph.sdk.client import GraphClient
     from omnigraph.sdk.local import LocalGraph
+    from omnigraph.sdk.remote import RemoteGraph
 
 
 def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -> "LocalGraph":
@@ -18,3 +23,57 @@ def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -
     from omnigraph.sdk import local
 
     return local.open(find_store(uri, settings), read_only=read_only)
+
+
+def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
+    """The graph a command means, in storage or behind a server. Raises UsageError and the rest."""
+    address = find_address(uri, settings)
+    if isinstance(address, Server):
+        return connect(address)
+    return open_graph(uri, settings, read_only=read_only)
+
+
+def find_place(uri: str | None, settings: Globals) -> str:
+    """Where the graph is that a command means, without opening it."""
+    address = find_address(uri, settings)
+    return address.url if isinstance(address, Server) else address.uri
+
+
+def connect(address: Server) -> "RemoteGraph":
+    """A graph of a server. Without a name, the server must have only one."""
+    from omnigraph.sdk import remote
+    from omnigraph.sdk.http import Connection
+
+    token = find_token(address.url, read_config())
+    if address.graph is None:
+        connection = Connection(address.url, token=token)
+        try:
+            served = [each["graph_id"] for each in connection.get("/graphs")["graphs"]]
+        except (AccessError, ServerAnswerInvalid):
+            served = []  # it does not tell; perhaps it has one, and answers for that
+        finally:
+            connection.close()
+        if served:
+            raise UsageError(f"name a graph of the server: --graph {' or '.join(served)}")
+    graph = remote.connect(address.url, graph=address.graph, token=token)
+    _connected.append(graph)
+    return graph
+
+
+_connected: "list[RemoteGraph]" = []
+"""What this command talks to."""
+
+
+def close_connections() -> None:
+    """When a command is over."""
+    while _connected:
+        _connected.pop().close()
+
+
+def find_writer(graph: "GraphClient", settings: Globals) -> str | None:
+    """Who is recorded on a write. A server knows by itself. Raises UsageError."""
+    if not graph.uri.startswith(("http://", "https://")):
+        return find_actor(settings)
+    if settings.actor is not None:
+        raise UsageError("--as is for direct writes; a server knows who writes by the token")
+    return None

@@ -24,8 +24,9 @@ def print_note(text: str) -> None:
 def print_target(verb: str, uri: str, settings: Globals) -> None:
     """Say where a write goes, before it goes there."""
     if not settings.quiet:
-        place = "remote" if "://" in uri else "local"
-        print_note(f"omnigraph {verb} → {uri} (direct, {place})")
+        place = "direct, remote" if "://" in uri else "direct, local"
+        served = uri.startswith(("http://", "https://"))
+        print_note(f"omnigraph {verb} → {uri} ({'served' if served else place})")
 
 
 def print_error(error: OmnigraphError, error_format: ErrorFormat) -> None:

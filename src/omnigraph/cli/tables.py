@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
-    from omnigraph.engine.query.result import QueryResult
+    from omnigraph.sdk.client import ReadResult
 
 WIDTH_MAX: Final = 80
 """Wider cells are cut."""
@@ -25,7 +25,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def print_result(result: "QueryResult", wanted: Format) -> None:
+def print_result(result: "ReadResult", wanted: Format) -> None:
     match wanted:
         case Format.JSON:
             print_json(result.document())
@@ -39,7 +39,7 @@ def print_result(result: "QueryResult", wanted: Format) -> None:
             _print_table(result)
 
 
-def _print_lines(result: "QueryResult") -> None:
+def _print_lines(result: "ReadResult") -> None:
     head = {
         "kind": "metadata",
         "query_name": result.query_name,
@@ -50,7 +50,7 @@ def _print_lines(result: "QueryResult") -> None:
         print_line(json.dumps(each, ensure_ascii=False))
 
 
-def _print_csv(result: "QueryResult") -> None:
+def _print_csv(result: "ReadResult") -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(result.columns)
@@ -58,13 +58,13 @@ def _print_csv(result: "QueryResult") -> None:
     sys.stdout.write(text.getvalue())
 
 
-def _headline(result: "QueryResult") -> str:
+def _headline(result: "ReadResult") -> str:
     target = result.target
     place = f"snapshot {target.snapshot}" if target.branch is None else f"branch {target.branch}"
     return f"{len(result)} rows from {place} via {result.query_name}"
 
 
-def _print_pairs(result: "QueryResult") -> None:
+def _print_pairs(result: "ReadResult") -> None:
     print_line(_headline(result))
     for number, row in enumerate(result.json_rows(), start=1):
         if number > 1:
@@ -79,7 +79,7 @@ def print_entity(cells: Mapping[str, object]) -> None:
         print_line(f"{name}: {_plain(value)}")
 
 
-def _print_table(result: "QueryResult") -> None:
+def _print_table(result: "ReadResult") -> None:
     print_line(_headline(result))
     cells = [[_cell(each) for each in row.values()] for row in result.json_rows()]
     widths = [

@@ -5,6 +5,7 @@ on both. What only an embedded graph can do, such as handing rows to Spark, is n
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +15,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.bulk import LoadMode
+from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
@@ -97,6 +98,9 @@ class GraphClient(Protocol):
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
     ) -> ReadResult: ...
 
     def mutate(
@@ -160,12 +164,16 @@ class GraphClient(Protocol):
 
     def load(
         self,
-        source: str | Path | Sequence[str | Path],
+        source: object,
         *,
         mode: LoadMode | str,
+        type: str | None = None,  # noqa: A002 - as the schema calls it
+        edge: str | None = None,
+        mapping: Mapping[str, str] | None = None,
         branch: str = MAIN,
         from_branch: str | None = None,
         actor: str | None = None,
+        max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
     ) -> LoadResult: ...
 

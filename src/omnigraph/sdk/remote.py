@@ -6,6 +6,7 @@ affair: an actor cannot be named. What is written is written once, also if an an
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.bulk import LoadMode
+from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
@@ -137,8 +138,17 @@ class RemoteGraph:
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
     ) -> RemoteResult:
-        """Run a read on one snapshot: a branch as it is now, or as a commit left the graph."""
+        """Run a read on one snapshot: a branch as it is now, or as a commit left the graph.
+
+        A server reads no branch at a `version` or `at` a time; name the commit.
+        """
+        if version is not None or at is not None or isinstance(snapshot, Snapshot):
+            raise UsageError("a server reads a branch as it is now, or the past by its commit")
+        commit = commit or snapshot
         if branch is not None and commit is not None:
             raise UsageError("a commit says which branch it is on; name it alone")
         body = {
@@ -151,25 +161,43 @@ class RemoteGraph:
         with self._connection.stream("/query", body, ARROW) as pieces:
             return decode_result(self.uri, b"".join(pieces))
 
-    def invoke(
+    def run_stored(
         self,
         name: str,
         *,
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
-        idempotency_key: str | None = None,
-        expect_mutation: bool | None = None,
-    ) -> dict[str, Any]:
-        """Run a query that the server knows by name; the document it answers with."""
+    ) -> RemoteResult:
+        """Run a read that the server knows by name."""
         body = {
             "params": None if params is None else spell(dict(params)),
             "branch": branch,
             "snapshot": commit,
-            "expect_mutation": expect_mutation,
+            "expect_mutation": False,
+        }
+        with self._connection.stream(f"/queries/{segment(name)}", body, ARROW) as pieces:
+            return decode_result(self.uri, b"".join(pieces))
+
+    def mutate_stored(
+        self,
+        name: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult:
+        """Run a mutation that the server knows by name."""
+        body = {
+            "params": None if params is None else spell(dict(params)),
+            "branch": branch,
+            "expect_mutation": True,
         }
         path = f"/queries/{segment(name)}"
-        return self._connection.write("POST", path, body, key=idempotency_key)
+        if if_commit is not None:
+            path += "/if-graph-commit"
+        return self._change(path, body, None, idempotency_key, if_commit)
 
     def stored_queries(self) -> dict[str, Any]:
         """The queries that the server knows by name, with their parameters."""
@@ -301,29 +329,47 @@ class RemoteGraph:
 
     def load(
         self,
-        source: str | Path | Sequence[str | Path],
+        source: object,
         *,
         mode: LoadMode | str,
+        type: str | None = None,  # noqa: A002 - as the schema calls it
+        edge: str | None = None,
+        mapping: Mapping[str, str] | None = None,
         branch: str = MAIN,
         from_branch: str | None = None,
         actor: str | None = None,
+        max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
     ) -> LoadResult:
-        """Send files of records and load them as one commit, or nothing."""
+        """Send files and load them as one commit, or nothing.
+
+        Parquet and CSV files are tables: `type` or `edge` says what their rows are.
+        """
         _check_actor(actor)
-        listed = [source] if isinstance(source, str | Path) else list(source)
+        listed = source if isinstance(source, list | tuple) else [source]
+        paths = [Path(each) for each in listed if isinstance(each, str | Path)]
+        if len(paths) != len(listed):
+            raise UsageError("only files can be sent to a server")
         with ExitStack() as stack:
             files = []
-            for each in listed:
+            for path in paths:
                 try:
-                    file = stack.enter_context(Path(each).open("rb"))
+                    file = stack.enter_context(path.open("rb"))
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    raise FileUnreadable(str(each), reason=reason) from error
-                files.append(("files", (Path(each).name, file)))
+                    raise FileUnreadable(str(path), reason=reason) from error
+                files.append(("files", (path.name, file)))
             document = self._connection.send(
                 "/load/files",
-                params={"branch": branch, "from": from_branch, "mode": str(mode)},
+                params={
+                    "branch": branch,
+                    "from": from_branch,
+                    "mode": str(mode),
+                    "type": type,
+                    "edge": edge,
+                    "map": [f"{name}={column}" for name, column in (mapping or {}).items()],
+                    "max_errors": max_errors,
+                },
                 files=files,
                 headers={"Idempotency-Key": idempotency_key or self._connection.new_key()},
             )

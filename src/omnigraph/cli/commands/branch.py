@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor, find_store
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import find_place, find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import BranchInUse, FileUnreadable, UsageError
 
@@ -36,10 +35,10 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a branch. It costs the same whatever the graph holds."""
-    graph = open_graph(uri or uri_option, context.obj)
+    graph = open_client(uri or uri_option, context.obj)
     print_target("branch create", graph.uri, context.obj)
     created = graph.branches.create(
-        name, source=source, commit=commit, actor=find_actor(context.obj)
+        name, source=source, commit=commit, actor=find_writer(graph, context.obj)
     )
     if as_json:
         print_json(
@@ -47,7 +46,7 @@ def create(
                 "uri": graph.uri,
                 "from": commit or source,
                 "name": created,
-                "actor_id": find_actor(context.obj),
+                "actor_id": find_writer(graph, context.obj),
             }
         )
     else:
@@ -59,7 +58,7 @@ def list_(
     context: typer.Context, uri: Uri = None, *, uri_option: UriOption = None, as_json: Json = False
 ) -> None:
     """List the branches, main first."""
-    found = open_graph(uri or uri_option, context.obj, read_only=True).branches.list()
+    found = open_client(uri or uri_option, context.obj, read_only=True).branches.list()
     if as_json:
         print_json({"branches": list(found)})
     else:
@@ -77,15 +76,15 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete a branch. Refuses main, and a branch that others came from or still read."""
-    store = find_store(uri or uri_option, context.obj)
+    store = find_place(uri or uri_option, context.obj)
     confirm_destructive(f"delete branch {name} of", store, context.obj, interactive=not as_json)
-    graph = open_graph(uri or uri_option, context.obj)
+    graph = open_client(uri or uri_option, context.obj)
     print_target("branch delete", graph.uri, context.obj)
-    deleted = graph.branches.delete(name, actor=find_actor(context.obj))
+    deleted = graph.branches.delete(name, actor=find_writer(graph, context.obj))
     for key in deleted.forks_left:
         print_note(f"note: the files of {key} on {name} could not be removed; cleanup will")
     if as_json:
-        print_json({"uri": graph.uri, "name": name, "actor_id": find_actor(context.obj)})
+        print_json({"uri": graph.uri, "name": name, "actor_id": find_writer(graph, context.obj)})
     else:
         print_line(f"deleted branch {name}")
 
@@ -132,8 +131,8 @@ def merge(
 
     if conflicts is not None and not dry_run:
         raise UsageError("--conflicts writes what a --dry-run found; add --dry-run")
-    actor = find_actor(context.obj)
-    graph = open_graph(uri or uri_option, context.obj)
+    graph = open_client(uri or uri_option, context.obj)
+    actor = find_writer(graph, context.obj)
     if not dry_run:
         print_target("branch merge", graph.uri, context.obj)
     result = graph.merge(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.commands.diff import Kinds, Ops, Types, print_change
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client, open_graph
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import UsageError
 
@@ -38,7 +38,7 @@ def list_(
     from omnigraph.sdk.documents import commit_document
 
     wanted = _read_filters(filters or [])
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     since = wanted.get("since")
     commits = graph.commits(
         branch,
@@ -66,7 +66,7 @@ def show(
     uri, commit_id = (uri_option, first) if second is None else (first, second)
     from omnigraph.sdk.documents import commit_document
 
-    found = open_graph(uri, context.obj, read_only=True).commit(commit_id)
+    found = open_client(uri, context.obj, read_only=True).commit(commit_id)
     if as_json:
         print_json(commit_document(found))
         return

@@ -3,15 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_note
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
-from omnigraph.errors import UsageError
+from omnigraph.errors import FileUnreadable, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.sdk.client import GraphClient
 
 
 def export(
@@ -50,12 +53,19 @@ def export(
 ) -> None:
     """Write nodes and edges in the form that load reads, from a branch or a commit."""
     from omnigraph.sdk.documents import export_document
+    from omnigraph.sdk.local import LocalGraph
 
     if jsonl:
         print_note("warning: --jsonl is what export does anyway")
     if output is None and (as_json or output_format == "parquet"):
         raise UsageError("name a place to write to: --output")
-    graph = open_graph(uri, context.obj, read_only=True)
+    client = open_client(uri, context.obj, read_only=True)
+    if not isinstance(client, LocalGraph):
+        if commit is not None or version is not None or output_format != "jsonl" or as_json:
+            raise UsageError("a server exports a branch as it is now, as JSON lines")
+        _export_served(client, output, types or [], tables or [], branch)
+        return
+    graph = client
     try:
         result = graph.export(
             sys.stdout.buffer if output is None else output,
@@ -76,3 +86,26 @@ def export(
         print_json(export_document(result))
     elif output is not None:
         print_note(f"exported {sum(result.counts.values())} rows of {result.branch} to {output}")
+
+
+def _export_served(
+    client: "GraphClient",
+    output: Path | None,
+    types: list[str],
+    tables: list[str],
+    branch: str | None,
+) -> None:
+    """Raises FileUnreadable."""
+    lines = client.export_lines(types=types, tables=tables, branch=branch)
+    if output is None:
+        for piece in lines:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+        return
+    try:
+        with output.open("wb") as file:
+            for piece in lines:
+                file.write(piece)
+    except OSError as error:
+        raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error
+    print_note(f"exported {branch or 'main'} to {output}")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from omnigraph.cli.address import find_actor
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import FileUnreadable, LoadRejected, UsageError
@@ -88,6 +87,7 @@ def load(
     """
     from omnigraph.engine.inputs import Input
     from omnigraph.sdk.documents import load_document
+    from omnigraph.sdk.local import LocalGraph
 
     settings: Globals = context.obj
     table = Input(
@@ -100,21 +100,36 @@ def load(
         null=null,
     )
     spark = find_spark(spark_master, spark_remote)
-    graph = open_graph(uri, settings)
+    graph = open_client(uri, settings)
     if mode == "overwrite":
         confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
     print_target("load", graph.uri, settings)
     try:
         with _progress(settings):
-            result = graph.load(
-                [replace(table, data=each) for each in data],
-                mode=mode,
-                branch=branch,
-                from_branch=base,
-                actor=find_actor(settings),
-                max_errors=max_errors,
-                spark=spark,
-            )
+            if isinstance(graph, LocalGraph):
+                result = graph.load(
+                    [replace(table, data=each) for each in data],
+                    mode=mode,
+                    branch=branch,
+                    from_branch=base,
+                    actor=find_writer(graph, settings),
+                    max_errors=max_errors,
+                    spark=spark,
+                )
+            elif table.format or table.delimiter or table.null or spark_master or spark_remote:
+                raise UsageError("a server chooses its Spark, and tells files by their names")
+            else:
+                result = graph.load(
+                    data,
+                    mode=mode,
+                    type=table.type,
+                    edge=table.edge,
+                    mapping=table.mapping,
+                    branch=branch,
+                    from_branch=base,
+                    actor=find_writer(graph, settings),
+                    max_errors=max_errors,
+                )
     except LoadRejected as rejected:
         if rejects is not None:
             _write_rejects(rejects, rejected)

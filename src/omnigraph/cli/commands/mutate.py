@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor
 from omnigraph.cli.files import read_source
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.engine.mutate import MutationResult
+    from omnigraph.sdk.client import GraphClient
 
 
 def mutate(
@@ -40,18 +43,18 @@ def mutate(
     """Run the inserts, updates or deletes of a query, as one commit or not at all."""
     from omnigraph.sdk.documents import mutation_document
 
-    source = read_query(query, query_string)
     values = read_params(params, params_file)
-    graph = open_graph(uri or uri_option, context.obj)
+    is_stored = query is None and query_string is None
+    source = None if is_stored else read_query(query, query_string)
+    graph = open_client(uri or uri_option, context.obj)
     print_target("mutate", graph.uri, context.obj)
-    result = graph.mutate(
-        source,
-        name=name,
-        params=values,
-        branch=branch,
-        actor=find_actor(context.obj),
-        if_commit=if_commit,
-    )
+    actor = find_writer(graph, context.obj)
+    if source is None:
+        result = _mutate_stored(graph, name, values, branch, if_commit)
+    else:
+        result = graph.mutate(
+            source, name=name, params=values, branch=branch, actor=actor, if_commit=if_commit
+        )
     if as_json:
         print_json(mutation_document(result))
         return
@@ -59,6 +62,21 @@ def mutate(
     print_line(f"changed {result.branch} via {result.query_name}: {counts}")
     if result.actor is not None:
         print_line(f"actor_id: {result.actor}")
+
+
+def _mutate_stored(
+    graph: "GraphClient",
+    name: str | None,
+    params: dict[str, object] | None,
+    branch: str,
+    if_commit: str | None,
+) -> "MutationResult":
+    """A mutation that the server knows by name. Raises UsageError."""
+    from omnigraph.sdk.remote import RemoteGraph
+
+    if name is None or not isinstance(graph, RemoteGraph):
+        raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")
+    return graph.mutate_stored(name, params=params, branch=branch, if_commit=if_commit)
 
 
 def read_query(path: Path | None, text: str | None) -> str | Path:

@@ -1,13 +1,21 @@
 """`omnigraph query`: run a read, and print what it finds."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import Server, find_address
 from omnigraph.cli.commands.mutate import read_params, read_query
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.config import Alias, read_config
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import connect, open_client
 from omnigraph.cli.tables import Format, print_result
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.sdk.client import GraphClient, ReadResult
 
 
 def query(
@@ -41,16 +49,76 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run a read on one snapshot of the graph, and print its rows."""
-    source = read_query(query, query_string)
     values = read_params(params, params_file)
-    graph = open_graph(uri, context.obj, read_only=True)
-    result = graph.query(
-        source,
-        name=name,
-        params=values,
-        branch=branch,
-        snapshot=snapshot,
-        version=version,
-        at=at,
-    )
+    graph = open_client(uri, context.obj, read_only=True)
+    if query is None and query_string is None:
+        result = run_stored(graph, name, values, branch=branch, commit=snapshot)
+    else:
+        result = graph.query(
+            read_query(query, query_string),
+            name=name,
+            params=values,
+            branch=branch,
+            snapshot=snapshot,
+            version=version,
+            at=at,
+        )
     print_result(result, Format.JSON if as_json else format_ or Format.TABLE)
+
+
+def run_stored(
+    graph: "GraphClient",
+    name: str | None,
+    params: dict[str, object] | None,
+    *,
+    branch: str | None = None,
+    commit: str | None = None,
+) -> "ReadResult":
+    """A query that the server knows by name. Raises UsageError."""
+    from omnigraph.sdk.remote import RemoteGraph
+
+    if name is None or not isinstance(graph, RemoteGraph):
+        raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")
+    return graph.run_stored(name, params=params, branch=branch, commit=commit)
+
+
+def alias(
+    name: Annotated[str, typer.Argument(help="The alias, from the configuration.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Values of its arguments.")] = None,
+    *,
+    params: Annotated[str | None, typer.Option(help="Parameters, a JSON object.")] = None,
+    params_file: Annotated[
+        Path | None, typer.Option(help="A file that holds the parameters.")
+    ] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="How to print the rows.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run a stored query under a name of your own."""
+    config = read_config()
+    found = config.aliases.get(name)
+    if found is None:
+        known = ", ".join(sorted(config.aliases)) or "none"
+        raise UsageError(f"there is no alias '{name}'; known: {known}")
+    values = {**found.params, **_read_arguments(found, arguments or [])}
+    values |= read_params(params, params_file) or {}
+    address = find_address(None, Globals(server=found.server, graph=found.graph), config)
+    assert isinstance(address, Server), "it was given as one"
+    result = connect(address).run_stored(found.query, params=values)
+    chosen = format_ or (Format(found.format) if found.format in set(Format) else Format.TABLE)
+    print_result(result, Format.JSON if as_json else chosen)
+
+
+def _read_arguments(found: Alias, given: list[str]) -> dict[str, object]:
+    """Each as JSON if it is JSON, else as text. Raises UsageError for too many."""
+    if len(given) > len(found.args):
+        raise UsageError(f"the alias takes {len(found.args)} arguments, not {len(given)}")
+    return {key: _value(text) for key, text in zip(found.args, given, strict=False)}
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

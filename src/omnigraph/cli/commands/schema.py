@@ -13,7 +13,7 @@ from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.files import read_source
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client, open_graph
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
 
@@ -113,7 +113,7 @@ def apply(
 @app.command()
 def show(context: typer.Context, uri: _Uri = None, *, as_json: _Json = False) -> None:
     """Print the schema in force, as it was written."""
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     source = graph.schema_source
     if as_json:
         print_json({"schema_source": source})

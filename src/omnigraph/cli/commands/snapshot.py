@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line
 
 
@@ -20,7 +20,7 @@ def snapshot(
     """Show the version and row count of every table, on a branch, at a commit or at a version."""
     from omnigraph.sdk.documents import snapshot_document
 
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     shown = graph.snapshot(branch, commit=commit, version=version)
     if as_json:
         print_json(snapshot_document(shown))

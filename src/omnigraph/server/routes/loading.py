@@ -1,6 +1,7 @@
 """Loads: records in a JSON string, as a raw stream, or as files."""
 
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
+from omnigraph.engine.bulk import ERRORS_MAX
+from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
@@ -59,7 +62,7 @@ async def load_stream(
     """The same, of a body of any size that holds nothing but records."""
     _check(asked, branch, from_)
     async with spooled_stream(asked.request) as files:
-        return answer(await run_in_threadpool(_load, asked, files, branch, from_, mode))
+        return answer(await run_in_threadpool(_load, asked, files, Wanted(branch, from_, mode)))
 
 
 @streams.post(
@@ -88,12 +91,45 @@ async def load_stream(
     },
 )
 async def load_files(
-    asked: Ask, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+    asked: Ask,
+    *,
+    branch: _Branch = None,
+    from_: _From = None,
+    mode: _Mode = "merge",
+    type_: Annotated[
+        str | None, Query(alias="type", description="The nodes that rows of a table are.")
+    ] = None,
+    edge: Annotated[str | None, Query(description="The edges that rows of a table are.")] = None,
+    mapping: Annotated[
+        list[str] | None, Query(alias="map", description="PROPERTY=COLUMN, for a table.")
+    ] = None,
+    max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
 ) -> Response:
-    """The same, of files: records, compressed or not, told by the ends of their names."""
+    """The same, of files: records or tables (Parquet, CSV), told by the ends of their names."""
     _check(asked, branch, from_)
+    wanted = Wanted(branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors)
     async with spooled_files(asked.request) as files:
-        return answer(await run_in_threadpool(_load, asked, files, branch, from_, mode))
+        return answer(await run_in_threadpool(_load, asked, files, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where a load goes, and what the rows of files are that do not say it themselves."""
+
+    branch: str | None
+    from_: str | None
+    mode: Mode
+    type: str | None = None
+    edge: str | None = None
+    mapping: dict[str, str] = field(default_factory=dict)
+    errors_max: int = ERRORS_MAX
+
+
+def _read_mapping(given: list[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if not all(name and equals and column for name, equals, column in pairs):
+        raise RequestInvalid("map takes PROPERTY=COLUMN")
+    return {name: column for name, _, column in pairs}
 
 
 def _check(asked: Asked, branch: str | None, from_: str | None) -> BranchName:
@@ -112,18 +148,21 @@ def _load_text(asked: Asked, body: LoadRequest) -> JsonObject:
     with tempfile.TemporaryDirectory(prefix="omnigraph-load-") as folder:
         path = Path(folder) / "records.jsonl"
         path.write_text(body.data, encoding="utf-8")
-        return _load(asked, [path], body.branch, body.from_, body.mode or "merge")
+        wanted = Wanted(body.branch, body.from_, body.mode or "merge")
+        return _load(asked, [path], wanted)
 
 
-def _load(
-    asked: Asked, files: list[Path], branch: str | None, from_: str | None, mode: Mode
-) -> JsonObject:
+def _load(asked: Asked, files: list[Path], wanted: Wanted) -> JsonObject:
     with asked.admitted(), metrics.LOADS.time():
         result = asked.graph.load(
             files,
-            mode=mode,
-            branch=branch or MAIN,
-            from_branch=from_,
+            mode=wanted.mode,
+            type=wanted.type,
+            edge=wanted.edge,
+            mapping=wanted.mapping,
+            max_errors=wanted.errors_max,
+            branch=wanted.branch or MAIN,
+            from_branch=wanted.from_,
             actor=asked.actor,
             idempotency_key=asked.key,
         )

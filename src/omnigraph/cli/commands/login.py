@@ -1,0 +1,147 @@
+"""`omnigraph login`, `logout`, `profile` and `graphs`: servers, and how one is known to them."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.address import Server, find_address
+from omnigraph.cli.config import PROFILE, Config, Scope, read_config
+from omnigraph.cli.credentials import find_token, remove_token, save_token
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.render import print_json, print_line
+from omnigraph.errors import UsageError
+
+profiles = typer.Typer(help="Look at the profiles of the configuration.", no_args_is_help=True)
+graphs = typer.Typer(help="Look at what a server serves.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+
+def login(
+    name: Annotated[str, typer.Argument(help="A server of the configuration.")],
+    *,
+    token: Annotated[
+        str | None, typer.Option(help="The token; one line of standard input if not given.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remember the token of a server, where only you can read it."""
+    path = save_token(name, token if token is not None else sys.stdin.readline())
+    declared = name in read_config().servers
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path), "declared": declared})
+        return
+    print_line(f"logged in to {name}")
+    if not declared:
+        print_line(f"there is no server '{name}' in the configuration yet")
+
+
+def logout(
+    name: Annotated[str, typer.Argument(help="A server of the configuration.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Forget the token of a server."""
+    path = remove_token(name)
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path)})
+    else:
+        print_line(f"logged out of {name}")
+
+
+@profiles.command("list")
+def list_profiles(context: typer.Context, *, as_json: Json = False) -> None:
+    """List the profiles, and which of them is in force."""
+    settings: Globals = context.obj
+    config = read_config()
+    active = settings.profile or os.environ.get(PROFILE)
+    found = [
+        _profile_document(name, scope, config, is_active=name == active)
+        for name, scope in sorted(config.profiles.items())
+    ]
+    if as_json:
+        print_json({"profiles": found})
+        return
+    for each in found:
+        mark = "*" if each["active"] else " "
+        print_line(f"{mark} {each['name']} {each['scope_kind']}={each['target']}")
+
+
+@profiles.command("show")
+def show_profile(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Which; the one in force if none.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show what one profile stands for."""
+    settings: Globals = context.obj
+    config = read_config()
+    wanted = name or settings.profile or os.environ.get(PROFILE)
+    if wanted is not None and wanted not in config.profiles:
+        known = ", ".join(sorted(config.profiles)) or "none"
+        raise UsageError(f"there is no profile '{wanted}'; known: {known}")
+    scope = config.defaults if wanted is None else config.profiles[wanted]
+    kind, target = _binding(scope)
+    document = {
+        "name": wanted or "(defaults)",
+        "scope_kind": kind,
+        "target": target,
+        "endpoint": config.servers.get(target or "", target),
+        "default_graph": scope.default_graph,
+        "output_format": None,
+    }
+    if as_json:
+        print_json(document)
+    else:
+        for key, value in document.items():
+            print_line(f"{key}: {value}")
+
+
+def _binding(scope: Scope) -> tuple[str | None, str | None]:
+    kinds = (("server", scope.server), ("cluster", scope.cluster), ("store", scope.store))
+    return next(((kind, place) for kind, place in kinds if place is not None), (None, None))
+
+
+def _profile_document(
+    name: str, scope: Scope, config: Config, *, is_active: bool
+) -> dict[str, object]:
+    kind, target = _binding(scope)
+    is_known = kind != "server" or "://" in (target or "") or target in config.servers
+    return {
+        "name": name,
+        "binding": f"{kind}: {target}",
+        "scope_kind": kind,
+        "target": target,
+        "valid": is_known,
+        "error": None if is_known else f"there is no server '{target}'",
+        "default_graph": scope.default_graph,
+        "active": is_active,
+    }
+
+
+@graphs.command("list")
+def list_graphs(
+    context: typer.Context,
+    *,
+    uri: Annotated[str | None, typer.Option("--uri", help="The server's address.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the graphs of a server. Its policy has to allow that."""
+    from omnigraph.sdk.http import Connection
+
+    config = read_config()
+    settings: Globals = context.obj
+    address = Server(uri) if uri is not None else find_address(None, settings, config)
+    if not isinstance(address, Server):
+        raise UsageError("graphs are listed by a server; use --server")
+    connection = Connection(address.url, token=find_token(address.url, config))
+    found = connection.get("/graphs")
+    connection.close()
+    if as_json:
+        print_json(found)
+        return
+    for each in found["graphs"]:
+        print_line(f"{each['graph_id']} {each['uri']}")

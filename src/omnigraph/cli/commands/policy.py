@@ -1,0 +1,97 @@
+"""`omnigraph policy`: check a policy before it is in force."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.exits import Exit
+from omnigraph.cli.files import read_source
+from omnigraph.cli.render import print_json, print_line
+
+if TYPE_CHECKING:
+    from omnigraph.policy.cedar import Policy
+
+app = typer.Typer(help="Check policies.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Option("--file", help="The policy, a YAML file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+
+@app.command()
+def validate(*, file: File, as_json: Json = False) -> None:
+    """Find out whether a policy can be used."""
+    policy = _read(file)
+    actors = len(policy.bundle.actors)
+    if as_json:
+        rules = len(policy.bundle.rules)
+        print_json({"ok": True, "policy": policy.name, "actors": actors, "rules": rules})
+    else:
+        print_line(f"policy valid: bundle '{policy.name}' [{actors} actors]")
+
+
+@app.command("test")
+def run_cases(
+    *,
+    file: File,
+    tests: Annotated[Path, typer.Option(help="The cases, a YAML file.")],
+    as_json: Json = False,
+) -> None:
+    """Compare what a policy decides with what is expected. Exits with 1 if they differ."""
+    from omnigraph.policy.cases import find_mismatches, parse_cases
+
+    policy = _read(file)
+    cases = parse_cases(read_source(tests).text, name=str(tests))
+    wrong = find_mismatches(policy, cases)
+    if as_json:
+        print_json({"ok": not wrong, "cases": len(cases), "failed": [each.id for each in wrong]})
+    elif not wrong:
+        print_line(f"policy tests passed: {len(cases)} cases")
+    else:
+        for each in wrong:
+            decided = "denied" if each.expect else "allowed"
+            print_line(f"FAILED {each.id}: {each.question.action} is {decided}")
+    if wrong:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command()
+def explain(
+    *,
+    file: File,
+    actor: Annotated[str, typer.Option(help="Who asks.")],
+    action: Annotated[str, typer.Option(help="For what, e.g. change or branch_merge.")],
+    branch: Annotated[str | None, typer.Option(help="Which branch is read or changed.")] = None,
+    target_branch: Annotated[
+        str | None, typer.Option(help="Which branch is made, merged into or deleted.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what a policy decides about one request, and which rule decides it."""
+    from omnigraph.policy.cases import parse_action
+    from omnigraph.policy.cedar import Question
+
+    policy = _read(file)
+    asked = parse_action(action, name="--action", where="action")
+    decision = policy.decide(Question(actor, asked, branch, target_branch))
+    document = {
+        "decision": "allow" if decision.allowed else "deny",
+        "actor": actor,
+        "action": asked.value,
+        "branch": branch,
+        "target_branch": target_branch,
+        "matched_rule": decision.rule,
+        "message": decision.message,
+    }
+    if as_json:
+        print_json(document)
+    else:
+        for key, value in document.items():
+            print_line(f"{key}: {'-' if value is None else value}")
+
+
+def _read(file: Path) -> "Policy":
+    from omnigraph.policy.bundle import parse_bundle
+    from omnigraph.policy.cedar import Policy
+
+    return Policy(parse_bundle(read_source(file).text, name=str(file)), name=str(file))

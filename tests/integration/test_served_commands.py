@@ -1,0 +1,179 @@
+"""The command line against a server: addresses, profiles, tokens, aliases."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import omnigraph
+from omnigraph.cli.app import run
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.settings import Flags
+from omnigraph.server.tokens import INLINE
+from omnigraph.testing.serving import running
+
+SCHEMA = "node Person { name: String @key age: I32? }"
+ADD = "query add($n: String) { insert Person { name: $n } }"
+READ = "query q() { match { $p: Person } return { $p.name, $p.age } }"
+POLICY = """
+version: 1
+groups: { all: [ada] }
+rules:
+  - id: r
+    allow:
+      actors: { group: all }
+      actions: [read, change, export, branch_create, branch_delete, branch_merge, invoke_query]
+"""
+
+Streams = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> LocalGraph:
+    return omnigraph.init(tmp_path / "g", SCHEMA)
+
+
+@pytest.fixture
+def url(graph: LocalGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OMNIGRAPH_PROFILE", raising=False)
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "q.gq").write_text(
+        "query find($name: String) { match { $p: Person { name: $name } } return { $p.name } }\n"
+        + ADD
+    )
+    flags = Flags(
+        graphs=(f"g={graph.uri}",),
+        policies=(f"g={tmp_path / 'policy.yaml'}",),
+        queries=(f"g={tmp_path / 'queries'}",),
+    )
+    with running(flags, {INLINE: json.dumps({"ada": "secret"})}) as server:
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "config.yaml").write_text(
+            f"servers: {{ prod: {{ url: '{server.url}' }} }}\n"
+            "profiles: { ops: { server: prod, default_graph: g } }\n"
+            "operator: { actor: somebody }\n"
+            "aliases: { who: { server: prod, graph: g, query: find, args: [name] } }\n"
+        )
+        yield server.url
+
+
+def out(capsys: Streams) -> str:
+    return capsys.readouterr().out
+
+
+def test_a_day_with_a_server(
+    url: str, graph: LocalGraph, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["login", "prod", "--token", "secret"]) == 0
+    there = ["--server", "prod", "--graph", "g"]
+    params = ["--params", '{"n": "Ada"}']
+    assert run(["mutate", "-e", ADD, *params, *there]) == 0
+    shown = capsys.readouterr()
+    assert "changed main via add: 1 nodes, 0 edges" in shown.out
+    assert f"{url}/graphs/g (served)" in shown.err
+    assert graph.commits()[0].actor == "ada"
+    assert run(["query", "-e", READ, "--json", *there]) == 0
+    assert json.loads(out(capsys))["rows"] == [{"p.name": "Ada", "p.age": None}]
+    monkeypatch.setenv("OMNIGRAPH_PROFILE", "ops")
+    assert run(["query", "find", "--params", '{"name": "Ada"}', "--format", "csv"]) == 0
+    assert out(capsys).splitlines() == ["p.name", "Ada"]
+    assert run(["mutate", "add", "--params", '{"n": "Bo"}', "--quiet"]) == 0
+    assert run(["branch", "create", "review/a"]) == 0
+    assert run(["branch", "list"]) == 0
+    assert out(capsys).splitlines()[-2:] == ["main", "review/a"]
+    assert run(["branch", "merge", "review/a", "--json"]) == 0
+    assert json.loads(out(capsys))["outcome"] == "already_up_to_date"
+    assert run(["branch", "delete", "review/a"]) == 1, "nobody said yes"
+    assert run(["branch", "delete", "review/a", "--yes"]) == 0
+    capsys.readouterr()
+    for command in (["commit", "list"], ["snapshot"], ["schema", "show"], ["export"]):
+        assert run(command) == 0, command
+    assert '"name":"Bo"' in out(capsys).replace(": ", ":")
+    assert run(["alias", "who", "Ada", "--json"]) == 0
+    assert json.loads(out(capsys))["row_count"] == 1
+    assert run(["alias", "who", "Ada", "too many"]) == 2
+    assert run(["mutate", "-e", ADD, *params, "--as", "eve"]) == 2
+
+
+def test_tokens_are_found_and_kept_where_nobody_else_reads(
+    url: str, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = ["branch", "list", "--server", "prod", "--graph", "g"]
+    assert run(there) == 1
+    assert "missing bearer token" in capsys.readouterr().err
+    monkeypatch.setenv("OMNIGRAPH_TOKEN_PROD", "secret")
+    assert run(there) == 0
+    monkeypatch.delenv("OMNIGRAPH_TOKEN_PROD")
+    assert run(["login", "prod", "--token", "wrong"]) == 0
+    assert run(there) == 1
+    captured = capsys.readouterr()
+    assert "wrong" not in captured.err + captured.out.replace("wrong ", "")
+    assert run(["login", "prod", "--token", "secret", "--json"]) == 0
+    document = json.loads(out(capsys))
+    assert document["declared"] is True
+    file = Path(document["credentials_path"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert run(there) == 0
+    monkeypatch.setenv("OMNIGRAPH_BEARER_TOKEN", "secret")
+    assert run(["branch", "list", "--server", url.replace("127.0.0.1", "localhost")]) == 0
+    monkeypatch.delenv("OMNIGRAPH_BEARER_TOKEN")
+    file.chmod(0o644)
+    assert run(there) == 1
+    assert "others may read it" in capsys.readouterr().err
+    file.chmod(0o600)
+    assert run(["logout", "prod"]) == run(["logout", "prod"]) == 0
+    assert run(there) == 1
+    assert os.environ.get("OMNIGRAPH_TOKEN_PROD") is None
+
+
+@pytest.mark.usefixtures("url")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["branch", "list", "--server", "nowhere"],
+        ["branch", "list", "g.omni", "--server", "prod"],
+        ["branch", "list", "https://host/g"],
+        ["init", "x", "--server", "prod", "--schema", "s.pg", "--profile", "no"],
+        ["lint", "--server", "prod", "--query", "q.gq"],
+        ["query", "--server", "prod", "--graph", "g"],
+        ["alias", "nobody"],
+    ],
+)
+def test_an_address_that_cannot_be_meant_is_refused(command: list[str]) -> None:
+    assert run(command) in (1, 2)
+
+
+@pytest.mark.usefixtures("url")
+def test_profiles_are_shown(capsys: Streams) -> None:
+    assert run(["profile", "list", "--json"]) == 0
+    (profile,) = json.loads(out(capsys))["profiles"]
+    assert (profile["name"], profile["scope_kind"], profile["valid"]) == ("ops", "server", True)
+    assert run(["profile", "show", "ops"]) == 0
+    assert "default_graph: g" in out(capsys)
+    assert run(["profile", "show", "nobody"]) == 2
+
+
+def test_a_policy_is_checked_before_it_is_in_force(tmp_path: Path, capsys: Streams) -> None:
+    policy, cases = tmp_path / "p.yaml", tmp_path / "cases.yaml"
+    policy.write_text(POLICY)
+    cases.write_text(
+        "version: 1\ncases:\n"
+        "- { id: a, actor: ada, action: change, branch: main, expect: allow }\n"
+        "- { id: b, actor: eve, action: read, branch: main, expect: deny }\n"
+    )
+    assert run(["policy", "validate", "--file", str(policy)]) == 0
+    assert out(capsys) == f"policy valid: bundle '{policy}' [1 actors]\n"
+    assert run(["policy", "test", "--file", str(policy), "--tests", str(cases)]) == 0
+    assert out(capsys) == "policy tests passed: 2 cases\n"
+    cases.write_text(cases.read_text().replace("deny", "allow"))
+    assert run(["policy", "test", "--file", str(policy), "--tests", str(cases)]) == 1
+    assert "FAILED b" in out(capsys)
+    asked = ["--actor", "ada", "--action", "branch-merge", "--target-branch", "main"]
+    assert run(["policy", "explain", "--file", str(policy), *asked]) == 0
+    assert "decision: allow" in out(capsys)
+    policy.write_text("version: 2")
+    assert run(["policy", "validate", "--file", str(policy)]) == 1

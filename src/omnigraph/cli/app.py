@@ -13,6 +13,7 @@ from omnigraph.cli.commands import (
     changes,
     commit,
     diff,
+    embed,
     entity,
     explain,
     export,
@@ -54,6 +55,7 @@ app.command("entity")(entity.entity)
 app.command("mutate")(mutate.mutate)
 app.command("snapshot")(snapshot.snapshot)
 app.command("index")(index.index)
+app.command("embed")(embed.embed)
 app.add_typer(branch.app, name="branch")
 app.add_typer(commit.app, name="commit")
 app.command("diff")(diff.diff)

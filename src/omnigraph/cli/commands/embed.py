@@ -1,0 +1,213 @@
+"""`omnigraph embed`: put vectors into a file of records, before it is loaded."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import yaml
+
+from omnigraph.cli.render import print_json, print_line, print_note
+from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
+
+if TYPE_CHECKING:
+    from omnigraph.embed.seeds import Mode, Recipes, Selection, Tally
+
+PROGRESS_EVERY = 100
+OUTPUT_DEFAULT = Path("build/seed.embedded.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Which file becomes which, and how."""
+
+    source: Path
+    target: Path
+    recipes: "Recipes"
+
+
+def embed(
+    *,
+    seed: Annotated[
+        Path | None, typer.Option(help="A YAML file that says what to embed, from where, to where.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option("--input", help="The records, JSONL.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", help="The file to write.")] = None,
+    spec: Annotated[
+        Path | None, typer.Option(help="A JSON file: `dimension`, and by type target and fields.")
+    ] = None,
+    reembed_all: Annotated[
+        bool, typer.Option("--reembed-all", "--reembed_all", help="Also those that have a vector.")
+    ] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Take the vectors out instead.")] = False,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only records of this type; repeatable.")
+    ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(help="Only these, anew: [Type:]field=value; repeatable, any will do."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Embed the records of a file: a new file, in which they have vectors.
+
+    Without further options only records without a vector get one. The provider comes from the
+    environment. The new file appears when it is complete.
+    """
+    from omnigraph.embed.embedder import Embedder
+    from omnigraph.embed.providers import Purpose
+    from omnigraph.embed.seeds import Seeding, Tally
+    from omnigraph.embed.settings import read_settings
+
+    job = _read_job(seed, source, target, spec)
+    selection = _read_selection(types or [], select or [])
+    mode = _mode(selection, reembed_all=reembed_all, clean=clean)
+    embedder = Embedder(read_settings(os.environ))
+    dimension = job.recipes.dimension
+
+    def vector(text: str) -> tuple[float, ...]:
+        return embedder.embed(text, dimension, purpose=Purpose.DOCUMENT)
+
+    tally = Tally()
+    seeding = Seeding(job.recipes, mode, selection, vector, str(job.source))
+    _write(job.target, _noting(seeding.run(_lines(job.source), tally), tally))
+    result = _document(job, tally, mode, embedder.settings.model)
+    if as_json:
+        print_json(result)
+    else:
+        print_line(
+            f"{job.target}: {tally.records} records, {tally.selected} selected, "
+            f"{tally.embedded} embedded, {tally.cleaned} cleaned"
+        )
+
+
+def _document(job: Job, tally: "Tally", mode: "Mode", model: str) -> dict[str, object]:
+    counts = {
+        "": tally.records,
+        "selected_": tally.selected,
+        "embedded_": tally.embedded,
+        "cleaned_": tally.cleaned,
+    }
+    return {
+        "input": str(job.source),
+        "output": str(job.target),
+        **{f"{name}rows": count for name, count in counts.items()},
+        **{f"{name}records": count for name, count in counts.items()},
+        "mode": mode.value,
+        "dimension": job.recipes.dimension,
+        "model": model,
+    }
+
+
+# ── what is asked for ────────────────────────────────────────────────────────────────────────────
+
+
+def _read_job(
+    seed: Path | None, source: Path | None, target: Path | None, spec: Path | None
+) -> Job:
+    from omnigraph.embed.seeds import read_recipes
+
+    explicit = (source, target, spec)
+    if seed is not None:
+        if any(each is not None for each in explicit):
+            raise UsageError("--seed says everything; drop --input, --output and --spec")
+        return _read_seed(seed)
+    if source is None or target is None or spec is None:
+        raise UsageError("say --seed, or --input, --output and --spec")
+    try:
+        document = json.loads(_text(spec))
+    except ValueError as error:
+        raise ConfigInvalid(str(spec), reason=f"it is not JSON: {error}") from error
+    return Job(source, target, read_recipes(document, str(spec)))
+
+
+def _read_seed(seed: Path) -> Job:
+    from omnigraph.embed.seeds import read_recipes
+
+    try:
+        document = yaml.safe_load(_text(seed))
+    except yaml.YAMLError as error:
+        raise ConfigInvalid(str(seed), reason=f"it is not YAML: {error}") from error
+    match document:
+        case {"sources": {"raw_seed": str(source)}} | {"seed": {"data": str(source)}}:
+            pass
+        case _:
+            raise ConfigInvalid(str(seed), reason="it names no records: sources.raw_seed")
+    match document:
+        case {"artifacts": {"embedded_seed": str(target)}}:
+            pass
+        case _:
+            target = str(OUTPUT_DEFAULT)
+    recipes = read_recipes(document.get("embeddings"), f"{seed}: embeddings")
+    return Job(seed.parent / source, seed.parent / target, recipes)
+
+
+def _read_selection(types: list[str], select: list[str]) -> "Selection":
+    from omnigraph.embed.seeds import Selection, read_choice
+
+    choices = []
+    for each in select:
+        choice = read_choice(each)
+        if choice is None:
+            raise UsageError(f"--select takes [Type:]field=value, not '{each}'")
+        choices.append(choice)
+    return Selection(frozenset(types), tuple(choices))
+
+
+def _mode(selection: "Selection", *, reembed_all: bool, clean: bool) -> "Mode":
+    from omnigraph.embed.seeds import Mode
+
+    if reembed_all and clean:
+        raise UsageError("--reembed-all makes vectors and --clean takes them out; choose one")
+    if clean:
+        return Mode.CLEAN
+    return Mode.REEMBED_ALL if reembed_all or selection.choices else Mode.FILL_MISSING
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            yield from file
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
+
+
+def _noting(lines: Iterator[str], tally: "Tally") -> Iterator[str]:
+    """Say now and then how far it got."""
+    noted = 0
+    for line in lines:
+        if tally.embedded >= noted + PROGRESS_EVERY:
+            noted = tally.embedded
+            print_note(f"{noted} embedded")
+        yield line
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    """The file is there when it is complete, and not before."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        partial.replace(path)
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
+    finally:
+        partial.unlink(missing_ok=True)

@@ -62,6 +62,7 @@
     │   ├── LeaseLost             we were silent too long; another process took over
     │   ├── SchemaLocked          a schema change is under way
     │   ├── SchemaChanged         the schema is another one than the caller worked with
+    │   ├── RecoveryPending       an unfinished write has to be resolved first
     │   ├── BranchesExist         a schema change needs main to be the only branch
     │   ├── BranchExists          the graph has a branch of that name already
     │   ├── BranchInUse           other branches came from this one, or still read its files
@@ -207,6 +208,7 @@ class Code(StrEnum):
     SCHEMA_CHANGED = "schema_changed"
     BRANCHES_EXIST = "branches_exist"
     BACKFILL_INVALID = "backfill_invalid"
+    RECOVERY_PENDING = "recovery_pending"
 
 
 class Finding(Protocol):
@@ -969,6 +971,16 @@ class SchemaChanged(ConflictError):
         super().__init__(
             f"the schema was changed meanwhile: it is {actual[:12]} now, and was {expected[:12]}"
         )
+
+
+class RecoveryPending(ConflictError):
+    """An unfinished write has to be resolved first, by whoever makes it or by the next writer."""
+
+    code = Code.RECOVERY_PENDING
+
+    def __init__(self, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(f"operation {operation_id} is not finished; try again when it is")
 
 
 class BranchesExist(ConflictError):

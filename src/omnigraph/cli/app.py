@@ -11,8 +11,10 @@ import omnigraph
 from omnigraph.cli.commands import (
     branch,
     changes,
+    cleanup,
     commit,
     diff,
+    doctor,
     embed,
     entity,
     explain,
@@ -23,9 +25,11 @@ from omnigraph.cli.commands import (
     load,
     login,
     mutate,
+    optimize,
     policy,
     query,
     recovery,
+    repair,
     schema,
     serve,
     snapshot,
@@ -65,6 +69,10 @@ app.add_typer(spark.app, name="spark")
 app.command("lint")(lint.lint)
 app.command("explain")(explain.explain)
 app.add_typer(schema.app, name="schema")
+app.command("optimize")(optimize.optimize)
+app.command("cleanup")(cleanup.cleanup)
+app.command("repair")(repair.repair)
+app.command("doctor")(doctor.doctor)
 app.command("serve")(serve.serve)
 app.command("alias")(query.alias)
 app.command("login")(login.login)

@@ -5,7 +5,9 @@ and was fenced; or maintenance somebody did with another tool. The first are und
 shown; anything else is left alone and reported, for somebody to look at.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from omnigraph.commit.base import Base
 from omnigraph.commit.judge import MAINTENANCE, OPERATION, RECOVERS
@@ -17,9 +19,9 @@ from omnigraph.commit.resolve import ACTOR, recovery_commit_id, restore
 from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion
 from omnigraph.commit.workbench import Workbench
-from omnigraph.errors import DriftFound
-from omnigraph.ids import CommitId, OperationId, TableKey, Version
-from omnigraph.storage.tables import Handle, Transacted
+from omnigraph.errors import DriftFound, InvariantViolated
+from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version, lance_branch
+from omnigraph.storage.tables import Handle, TableRef, Transacted, TransactionKind
 
 
 def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableKey]) -> Base:
@@ -79,4 +81,90 @@ def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
         (SetVersion(describe_table(bench.stores, pin.key, head)),),
         {pin.key: Version(pin.version)},
     )
+    return publish(bench.stores, bench.bases, publication).base
+
+
+# ── for somebody to look at ──────────────────────────────────────────────────────────────────────
+
+
+class DriftClass(StrEnum):
+    """What made a table move without being published."""
+
+    NO_DRIFT = "no_drift"
+    VERIFIED_MAINTENANCE = "verified_maintenance"
+    """Only what changes no rows."""
+    SUSPICIOUS = "suspicious"
+    """Something that changes rows."""
+    UNVERIFIABLE = "unverifiable"
+    """A transaction cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One table of a branch, and how far ahead of it its files are."""
+
+    pin: Pin
+    branch: BranchName
+    head: Handle
+    since: tuple[Transacted, ...]
+
+    @property
+    def verdict(self) -> DriftClass:
+        kinds = {each.kind for each in self.since}
+        if not kinds:
+            return DriftClass.NO_DRIFT
+        if TransactionKind.UNREADABLE in kinds:
+            return DriftClass.UNVERIFIABLE
+        if kinds <= MAINTENANCE:
+            return DriftClass.VERIFIED_MAINTENANCE
+        return DriftClass.SUSPICIOUS
+
+
+def look_for_drift(bench: Workbench, base: Base) -> Iterator[Drift]:
+    """Every table a branch owns, drifted or not. Raises InvariantViolated if one is behind."""
+    tables, branch = bench.stores.tables, base.manifest.branch
+    for key, pin in base.manifest.pins.items():
+        if pin.owner != branch:
+            continue
+        head = tables.open_at(TableRef(pin.path, lance_branch(branch)))
+        if head.version < pin.version:
+            raise InvariantViolated(
+                "repair", table_key=key, reason=f"it is at {head.version}, shown is {pin.version}"
+            )
+        yield Drift(pin, branch, head, tables.find_transactions(head, after=pin.version))
+
+
+class Settling(StrEnum):
+    """What becomes of drift."""
+
+    PUBLISH = "publish"
+    """The branch shows it from now on."""
+    DISCARD = "discard"
+    """The table goes back to what the branch shows."""
+
+
+def settle_drift(
+    bench: Workbench, held: Held, drifts: Sequence[Drift], how: Settling, actor: str
+) -> Base:
+    """End the drift of some tables of one branch, in one commit. The caller holds their leases."""
+    heads = {}
+    for each in drifts:
+        held.check()
+        head = each.head
+        if how is Settling.DISCARD:
+            head = restore(bench, head, to=each.pin.version, recovers=held.operation_id)
+        bench.stores.tables.harden(head)
+        heads[each.pin.key] = head
+    effects = bench.stores.effects
+    intent = CommitIntent(
+        CommitId(effects.new_id()),
+        effects.now_ms() * 1000,
+        actor,
+        extension=Extension(operation_id=held.operation_id),
+    )
+    updates = tuple(
+        SetVersion(describe_table(bench.stores, key, head)) for key, head in heads.items()
+    )
+    expected = {each.pin.key: each.pin.version for each in drifts}
+    publication = Publication(drifts[0].branch, (intent,), updates, expected)
     return publish(bench.stores, bench.bases, publication).base

@@ -264,6 +264,13 @@ class Leases:
             self._heart.leave(held)
             held.release()
 
+    def find_holder(self, place: Place) -> OperationId | None:
+        """The operation that holds this place, if somebody alive does."""
+        found = self._read(place)
+        if found is None or found[0].is_free or self._is_over(*found):
+            return None
+        return found[0].operation_id
+
     def is_alive(self, place: Place, operation_id: OperationId) -> bool:
         """Does an operation still hold this place?"""
         found = self._read(place)

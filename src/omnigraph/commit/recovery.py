@@ -5,8 +5,12 @@ it names, taken over from the writer that is gone. It needs no operator and no r
 resolves nothing.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from omnigraph.commit.audit import Recovery
-from omnigraph.commit.leases import Abandoned, Taking
+from omnigraph.commit.leases import Abandoned, Held, Taking
+from omnigraph.commit.locks import Place
 from omnigraph.commit.resolve import resolve
 from omnigraph.commit.sidecars import find_sidecars, places_of, read_sidecar
 from omnigraph.commit.workbench import Workbench
@@ -37,6 +41,23 @@ def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
         # Somebody may have resolved it while we waited for the leases.
         sidecar = read_sidecar(bench.stores.objects, operation_id)
         return None if sidecar is None else resolve(bench, held, sidecar)
+
+
+@contextmanager
+def lease(bench: Workbench, place: Place, *, wait_ms_max: int) -> Iterator[Held]:
+    """Hold one place, after clearing what its last holder left. Raises LeaseHeld."""
+    operation_id = OperationId(bench.stores.effects.new_id())
+    while True:
+        try:
+            with (
+                bench.queues.hold([place]),
+                bench.leases.hold([place], operation_id, wait_ms_max=wait_ms_max) as held,
+            ):
+                yield held
+                return
+        except Abandoned as abandoned:
+            late = abandoned
+        clear_abandoned(bench, late)
 
 
 def clear_abandoned(bench: Workbench, abandoned: Abandoned) -> None:

@@ -12,13 +12,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from threading import Event, Thread
+from typing import Final
 
 from omnigraph.commit.leases import Timing
-from omnigraph.commit.owner import Owner, this_process
-from omnigraph.errors import StorageFailure
-from omnigraph.ids import BranchName, OperationId, TableKey, Version
-from omnigraph.storage.layout import staging_note_key
-from omnigraph.storage.objects import Objects
+from omnigraph.commit.owner import Owner, is_dead, this_process
+from omnigraph.errors import ObjectNotFound, StorageFailure
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
+from omnigraph.storage.layout import STAGING, staging_note_key
+from omnigraph.storage.objects import Objects, Stored
+
+TORN_MS: Final = 60_000
+"""How long a note that cannot be read counts as one that is being written."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,3 +88,49 @@ def _renew(objects: Objects, note: StagingNote, done: Event, interval_s: float) 
             objects.put_over(staging_note_key(note.operation_id), note.encode(beats))
         except StorageFailure:
             logger.info("the staging note of %s was not renewed", note.operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNote:
+    """A note as whoever cleans up sees it."""
+
+    operation_id: OperationId
+    branch: BranchName
+    tables: Mapping[TableKey, Version]
+    is_alive: bool
+
+
+def find_notes(objects: Objects) -> tuple[FoundNote, ...]:
+    """Every note there is. One that cannot be read says nothing, and is dead once it is old."""
+    now_ms = objects.clock_ms()
+    found = []
+    for listed in objects.list(STAGING):
+        name = listed.key.removeprefix(f"{STAGING}/")
+        if "/" in name or not name.endswith(".json"):
+            continue
+        try:
+            found.append(_decode(objects.read(listed.key), now_ms))
+        except ObjectNotFound:
+            continue
+        except (ValueError, KeyError, TypeError):
+            operation_id = OperationId(name.removesuffix(".json"))
+            is_young = now_ms - listed.modified_ms <= TORN_MS
+            found.append(FoundNote(operation_id, MAIN, {}, is_young))
+    return tuple(found)
+
+
+def _decode(stored: Stored, now_ms: int) -> FoundNote:
+    document = json.loads(stored.data)
+    owner = Owner(
+        host=document["host"],
+        boot_id=document["boot_id"],
+        pid=document["pid"],
+        pid_start=document["pid_start"],
+    )
+    is_fresh = now_ms - stored.modified_ms <= document["ttl_ms"]
+    return FoundNote(
+        OperationId(document["operation_id"]),
+        BranchName(document["branch"]),
+        {TableKey(key): Version(version) for key, version in document["tables"].items()},
+        is_alive=is_fresh and not is_dead(owner),
+    )

@@ -30,7 +30,9 @@ from omnigraph.compiler.parameters import Binding
 from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
 from omnigraph.engine.bulk import Bulk
 from omnigraph.engine.changes import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
+from omnigraph.engine.cleanup import CleanupOrder, CleanupResult, cleanup
 from omnigraph.engine.contract import Contract, Contracts
+from omnigraph.engine.doctor import Finding, examine
 from omnigraph.engine.feed import CommitPage, Feed, FeedPage, Poll, read_commit
 from omnigraph.engine.gate import Action, Gate, let_pass
 from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices, find_substrings
@@ -44,12 +46,14 @@ from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
+from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
 from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.searching import searching_with
 from omnigraph.engine.query.shelf import Shelf
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
+from omnigraph.engine.repair import RepairOrder, RepairResult, repair
 from omnigraph.engine.schema import (
     SchemaOrder,
     SchemaPlan,
@@ -472,6 +476,43 @@ class Graph:
         result = apply_schema(self._bench, self._contracts, order)
         self.renew()
         return result
+
+    # maintenance
+
+    def optimize(self, branch: BranchName = MAIN, *, actor: str | None = None) -> OptimizeResult:
+        """Put small fragments together and bring the indexes up to date. Removes nothing.
+
+        Raises BranchNotFound, SchemaLocked, LeaseHeld, Forbidden.
+        """
+        self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, branch)
+        return optimize(self._bench, self.renew().catalog, OptimizeOrder(branch, actor))
+
+    def cleanup(self, order: CleanupOrder, *, actor: str | None = None) -> CleanupResult:
+        """Remove what need not stay; or say what would go, if it is not confirmed.
+
+        Raises SchemaLocked, UsageError, Forbidden.
+        """
+        if order.policy.keep is None and order.policy.older_than_ms is None:
+            raise UsageError("say what to keep: a number of commits, an age, or both")
+        if order.is_confirmed:
+            self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, None)
+        return cleanup(self._bench, order)
+
+    def repair(self, order: RepairOrder, *, actor: str | None = None) -> RepairResult:
+        """Look for tables that another tool moved, and show or undo that, if it is confirmed.
+
+        Raises UsageError, SchemaLocked, RecoveryPending, Forbidden.
+        """
+        if order.is_confirmed:
+            self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, None)
+        return repair(self._bench, order)
+
+    def examine(self, *, is_deep: bool = False) -> list[Finding]:
+        """Everything that is wrong with the graph, and what to do about each. Changes nothing."""
+        return examine(self._bench, is_deep=is_deep)
 
     # commits
 

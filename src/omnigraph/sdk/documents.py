@@ -4,12 +4,15 @@ Field names come in two generations, and clients of either exist; both are in ev
 """
 
 import json
+from collections.abc import Sequence
 from typing import cast
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.commit.stamp import CURRENT
+from omnigraph.engine.cleanup import CleanupResult
+from omnigraph.engine.doctor import Finding
 from omnigraph.engine.export import ExportResult
 from omnigraph.engine.indexes import IndexReport, IndexState, IndicesResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
@@ -17,6 +20,8 @@ from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.conflicts import conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.optimize import OptimizeResult
+from omnigraph.engine.repair import RepairResult
 from omnigraph.engine.schema import SchemaPlan, SchemaResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
@@ -165,6 +170,86 @@ def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
         "manifest_version": result.manifest_version,
         "commit": None if result.commit is None else result.commit.id,
     }
+
+
+def optimize_document(uri: str, result: OptimizeResult) -> JsonObject:
+    tables: list[JsonValue] = [
+        {
+            "table_key": each.key,
+            "fragments_removed": each.fragments_removed,
+            "fragments_added": each.fragments_added,
+            "committed": each.is_committed,
+            "skipped": each.skipped,
+            "manifest_version": each.version,
+            "pending_indexes": [
+                {"column": index.column, "reason": index.reason} for index in each.pending
+            ],
+        }
+        for each in result.tables
+    ]
+    commits: list[JsonValue] = [each.id for each in result.commits]
+    return {"uri": uri, "branch": result.branch, "tables": tables, "commits": commits}
+
+
+def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:
+    age_ms = result.policy.older_than_ms
+    tables: list[JsonValue] = [
+        {
+            "table_key": each.key,
+            "branch": lance_branch(each.branch),
+            "bytes_removed": each.bytes_removed,
+            "old_versions_removed": each.versions_removed,
+            "error": each.error,
+        }
+        for each in result.tables
+    ]
+    return {
+        "uri": uri,
+        "confirmed": result.is_confirmed,
+        "keep_versions": result.policy.keep,
+        "older_than_secs": None if age_ms is None else age_ms // 1000,
+        "tables": tables,
+        "forks": list(result.forks),
+        "residue_bytes": result.residue_bytes,
+        "bytes_removed": result.bytes_removed,
+    }
+
+
+def repair_document(uri: str, result: RepairResult) -> JsonObject:
+    tables: list[JsonValue] = [
+        {
+            "table_key": each.key,
+            "branch": lance_branch(each.branch),
+            "manifest_version": each.shown,
+            "lance_head_version": each.head,
+            "classification": each.verdict.value,
+            "action": each.action.value,
+            "operations": list(each.operations),
+            "error": None,
+        }
+        for each in result.tables
+    ]
+    return {
+        "uri": uri,
+        "confirm": result.order.is_confirmed,
+        "force": result.order.is_forced,
+        "discard": result.order.is_discarded,
+        "manifest_version": result.manifest_version,
+        "tables": tables,
+    }
+
+
+def findings_document(uri: str, findings: Sequence[Finding]) -> JsonObject:
+    listed: list[JsonValue] = [
+        {
+            "branch": each.branch,
+            "subject": each.subject,
+            "problem": each.problem,
+            "remedy": each.remedy,
+        }
+        for each in findings
+    ]
+    return {"uri": uri, "ok": not findings, "findings": listed}
 
 
 def fault_document(fault: RecordFault) -> JsonObject:

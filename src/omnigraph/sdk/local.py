@@ -10,6 +10,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
+from omnigraph.commit.retention import Policy
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.compiler.parameters import Binding
 from omnigraph.embed.settings import EmbedSettings
@@ -17,6 +18,8 @@ from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.changes import GraphDiff
+from omnigraph.engine.cleanup import CleanupOrder, CleanupResult
+from omnigraph.engine.doctor import Finding
 from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage, Poll
 from omnigraph.engine.graph import CommitFilter, Graph, Mode
@@ -28,8 +31,10 @@ from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
+from omnigraph.engine.optimize import OptimizeResult
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
+from omnigraph.engine.repair import RepairOrder, RepairResult
 from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
 from omnigraph.engine.settings import DEFAULTS, Access, Settings
 from omnigraph.errors import FileUnreadable, UsageError
@@ -599,6 +604,56 @@ class LocalGraph:
         return self._graph.apply_schema(
             _schema_order(schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor)
         )
+
+    # maintenance
+
+    def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> OptimizeResult:
+        """Put small fragments together and bring the indexes up to date. Removes nothing.
+
+        Raises BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly.
+        """
+        return self._graph.optimize(parse_branch(branch), actor=actor)
+
+    def cleanup(
+        self,
+        *,
+        keep: int | None = None,
+        older_than_s: float | None = None,
+        confirm: bool = False,
+        actor: str | None = None,
+    ) -> CleanupResult:
+        """Remove what no branch shows and no retained commit does; without `confirm`, say what.
+
+        Retained are the newest `keep` commits of each branch, and those younger than
+        `older_than_s` seconds; with both, a commit goes when neither retains it. Raises UsageError,
+        SchemaLocked, OpenedReadOnly.
+        """
+        age_ms = None if older_than_s is None else int(older_than_s * 1000)
+        if (keep is not None and keep < 1) or (age_ms is not None and age_ms < 0):
+            raise UsageError("keep at least one commit, and name an age that is not negative")
+        return self._graph.cleanup(CleanupOrder(Policy(keep, age_ms), confirm), actor=actor)
+
+    def repair(
+        self,
+        *,
+        confirm: bool = False,
+        force: bool = False,
+        discard: bool = False,
+        actor: str | None = None,
+    ) -> RepairResult:
+        """Look for tables that another tool moved. With `confirm`, maintenance is shown from now
+        on; with `force`, anything is; with `discard`, all of it is taken back.
+
+        Raises UsageError, SchemaLocked, RecoveryPending, OpenedReadOnly.
+        """
+        return self._graph.repair(RepairOrder(confirm, force, discard), actor=actor)
+
+    def doctor(self, *, deep: bool = False) -> list[Finding]:
+        """Everything that is wrong with the graph, and what to do about it; `deep` reads all rows.
+
+        Changes nothing.
+        """
+        return self._graph.examine(is_deep=deep)
 
     # commits
 

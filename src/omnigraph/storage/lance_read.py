@@ -1,5 +1,6 @@
 """Reading Lance tables."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -132,16 +133,28 @@ def read_blobs(handle: LanceHandle, column: str, addresses: Sequence[int]) -> li
 def probe(store: LanceStore, handle: LanceHandle) -> int:
     """Look for the manifest file of the next version, and of the one after it, until there is none.
 
-    A listing costs more with every version a table ever had; this costs one look when nothing
-    has changed.
+    A listing costs more with every version a table ever had; this costs two looks when nothing
+    has changed. Versions in between may have been cleaned up, and then the next one is missing
+    though there are later ones; the hint that Lance keeps of the newest version gives that away.
     """
     with translating(handle.ref, "probe"):
         if store.root.is_local:
             folder = Path(store.uri(handle.ref))
             for version in range(handle.version, handle.version + _PROBE_STEPS_MAX):
                 if not (folder / layout.version_file(version + 1)).exists():
-                    return version
+                    if _hinted(folder) <= version:
+                        return version
+                    break
         return handle.dataset.latest_version
+
+
+def _hinted(folder: Path) -> int:
+    """The newest version, as Lance last noted it; 0 if it did not, or is doing it right now."""
+    try:
+        found = json.loads((folder / layout.VERSION_HINT).read_bytes())["version"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return found if isinstance(found, int) else 0
 
 
 def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> LanceScanner:

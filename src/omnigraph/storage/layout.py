@@ -133,6 +133,8 @@ def _encode(name: str) -> str:
 MANIFEST: Final = "__manifest"
 LEGACY_COMMITS: Final = "_graph_commits.lance"
 LEGACY_ACTORS: Final = "_graph_commit_actors.lance"
+LEGACY_RUNS: Final = ("_graph_runs.lance", "_graph_run_actors.lance")
+"""Written by programs of long ago; nobody reads them."""
 RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
 
 _FNV_BASIS: Final = 0xCBF29CE484222325
@@ -185,6 +187,10 @@ def branch_of_ref_file(name: str) -> str:
 def version_file(version: int) -> str:
     """Lance counts its manifest files down, so that the newest version sorts first."""
     return f"{VERSIONS}/{_WORD - 1 - version:020}.manifest"
+
+
+VERSION_HINT: Final = f"{VERSIONS}/latest_version_hint.json"
+"""What Lance notes of the newest version of a local table."""
 
 
 def transaction_file(read_version: int, uuid: str) -> str:

@@ -34,6 +34,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.storage.objects import Listed
+
 ROW_ID: Final = "_rowid"
 """A row's identity: survives updates and compaction."""
 
@@ -463,8 +465,11 @@ class Residuals(Protocol):
         """
         ...
 
-    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> None:
-        """Forget exactly these versions and the files only they use. Never HEAD."""
+    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> int:
+        """Forget exactly these versions and the files only they use. Never HEAD.
+
+        How many bytes that freed.
+        """
         ...
 
 
@@ -528,6 +533,10 @@ class Tables(Protocol):
         ...
 
     def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]: ...
+
+    def find_debris(self, path: str) -> tuple[Listed, ...]:
+        """Files of a table that no version names, on any branch. Some may have just been staged."""
+        ...
 
     def locate_version(self, handle: Handle) -> VersionLocation:
         """The file that describes the handle's version."""

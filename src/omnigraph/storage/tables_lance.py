@@ -15,6 +15,7 @@ import pyarrow as pa
 from omnigraph.storage import (
     lance_branches,
     lance_commit,
+    lance_debris,
     lance_history,
     lance_index,
     lance_pieces,
@@ -23,6 +24,7 @@ from omnigraph.storage import (
     lance_stage,
 )
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
+from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import (
     EVERYTHING,
     ROWS_PER_FILE,
@@ -69,9 +71,10 @@ class LanceResiduals:
     def commit_compaction(self, staged: StagedCompaction) -> Outcome:
         return lance_commit.commit_compaction(self.store, staged)
 
-    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> None:
+    def delete_versions(self, handle: Handle, versions: Sequence[int]) -> int:
         with translating(handle.ref, "delete versions of"):
-            self.store.reopen(_own(handle)).cleanup_old_versions(versions=list(versions))
+            dataset = self.store.reopen(_own(handle))
+            return int(dataset.cleanup_old_versions(versions=list(versions)).bytes_removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,9 @@ class LanceTables:
 
     def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]:
         return lance_history.find_versions(_own(handle))
+
+    def find_debris(self, path: str) -> tuple[Listed, ...]:
+        return lance_debris.find_debris(self.store, path)
 
     def locate_version(self, handle: Handle) -> VersionLocation:
         return lance_history.locate_version(self.store, _own(handle))

@@ -1,0 +1,70 @@
+"""`omnigraph cleanup`: remove what no branch shows and no retained commit does."""
+
+import re
+from typing import Annotated, Final
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.confirm import confirm_destructive
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.errors import UsageError
+
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def cleanup(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Keep so many commits of each branch.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Keep what is younger: 30m, 12h, 7d, 2w; bare is seconds.")
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Do it. Otherwise only say what would go.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Free the space of old versions, forks nobody shows, and what died left behind.
+
+    What branches show, what merges may need and what is under way always stays.
+    """
+    from omnigraph.sdk.documents import cleanup_document
+
+    settings: Globals = context.obj
+    age_s = None if older_than is None else _read_age(older_than)
+    graph = open_graph(uri, settings, read_only=not confirm)
+    if confirm:
+        confirm_destructive("clean up", graph.uri, settings, interactive=not as_json)
+        print_target("cleanup", graph.uri, settings)
+    else:
+        kept = " and ".join(
+            [f"the newest {keep} commits"] * (keep is not None)
+            + [f"what is younger than {older_than}"] * (older_than is not None)
+        )
+        print_note(f"would keep {kept or 'nothing'}; say --confirm to remove the rest")
+    result = graph.cleanup(
+        keep=keep, older_than_s=age_s, confirm=confirm, actor=find_actor(settings)
+    )
+    if as_json:
+        print_json(cleanup_document(graph.uri, result))
+        return
+    for each in result.tables:
+        outcome = each.error or f"{each.versions_removed} versions, {each.bytes_removed} bytes"
+        print_line(f"{each.key} on {each.branch}: {outcome}")
+    for fork in result.forks:
+        print_line(f"fork {fork}")
+    print_line(f"{result.residue_bytes} bytes of residue, {result.bytes_removed} bytes in all")
+
+
+def _read_age(text: str) -> int:
+    """Raises UsageError."""
+    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
+    if found is None:
+        raise UsageError(f"'{text}' is no age; write 45s, 30m, 12h, 7d or 2w")
+    return int(found[1]) * _UNITS_S[found[2]]

@@ -1,0 +1,37 @@
+"""`omnigraph doctor`: is everything as it must be?"""
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.exits import Exit
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line
+
+
+def doctor(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every row: do edges end at nodes that exist?")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check everything that must hold of a graph, and change nothing.
+
+    Exits with 1 when something is wrong, and says what to do about it.
+    """
+    from omnigraph.sdk.documents import findings_document
+
+    graph = open_graph(uri, context.obj, read_only=True)
+    findings = graph.doctor(deep=deep)
+    if as_json:
+        print_json(findings_document(graph.uri, findings))
+    else:
+        for each in findings:
+            print_line(f"{each}\n  remedy: {each.remedy}")
+        if not findings:
+            print_line("all is well")
+    if findings:
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,48 @@
+"""`omnigraph repair`: tables that another tool moved."""
+
+from typing import Annotated
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.exits import Exit
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.render import print_json, print_line, print_target
+
+
+def repair(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    *,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Show what is only maintenance from now on.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Show also what changed rows. Needs --confirm.")
+    ] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Take everything back instead. Needs --confirm.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Look for tables whose newest version no branch shows, and settle them.
+
+    Exits with 1 when a table was refused.
+    """
+    from omnigraph.sdk.documents import repair_document
+
+    graph = open_graph(uri, context.obj, read_only=not confirm)
+    if confirm:
+        print_target("repair", graph.uri, context.obj)
+    result = graph.repair(
+        confirm=confirm, force=force, discard=discard, actor=find_actor(context.obj)
+    )
+    if as_json:
+        print_json(repair_document(graph.uri, result))
+    else:
+        for each in result.tables:
+            versions = f"shown {each.shown}, newest {each.head}"
+            outcome = f"{each.verdict.value}, {each.action.value} ({versions})"
+            print_line(f"{each.key} on {each.branch}: {outcome}")
+    if result.has_refusals:
+        raise typer.Exit(Exit.FAILED)

@@ -1,0 +1,166 @@
+"""Die at every single write of a schema change, of each kind of step, and look at what is left.
+
+Whatever dies wherever: the schema is the old one or the new one, whole, and so are the rows; no
+lock, no note and no half-made table stays; the same change can be made again.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from omnigraph.engine.schema import SchemaOrder
+from omnigraph.errors import OutcomeUnknown, StorageFailure
+from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
+from omnigraph.testing.breaking import (
+    SCHEMA,
+    Content,
+    check_whole,
+    open_living,
+    open_mortal,
+    populate,
+    read_content,
+    stores_at,
+)
+from omnigraph.testing.faults import Crash, CrashAt, FailAt, When, sweep
+from omnigraph.testing.folders import put_back, read_folder
+
+CHANGES = {
+    "a type is added": SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"),
+    "a property is added": SchemaOrder(SCHEMA.replace("age: I64?", "age: I64?  mail: String?")),
+    "a property is filled": SchemaOrder(
+        SCHEMA.replace("age: I64?", "age: I64?  n: I32 @default(3)")
+    ),
+    "a property is renamed": SchemaOrder(
+        SCHEMA.replace("age: I64?", 'years: I64? @rename_from("age")')
+    ),
+    "a property is dropped for good": SchemaOrder(
+        SCHEMA.replace("  age: I64?", ""), allow_data_loss=True
+    ),
+    "a type is renamed": SchemaOrder(
+        SCHEMA.replace("node Company", 'node Firm @rename_from("Company")').replace(
+            "-> Company", "-> Firm"
+        )
+    ),
+    "a type is dropped": SchemaOrder(SCHEMA.replace("edge Works: Person -> Company", "")),
+    "only a description changes": SchemaOrder(
+        SCHEMA.replace("node Company", 'node Company @description("who pays")')
+    ),
+    "everything at once": SchemaOrder(
+        """
+node Human @rename_from("Person") { name: String @key  years: I64? @rename_from("age")  n: I32 }
+node Pet { name: String @key }
+edge Knows: Human -> Human { since: I64?  note: String? }
+""",
+        backfill={"Human.n": "coalesce(age, 0)"},
+    ),
+}
+
+every_change = pytest.mark.parametrize("order", [pytest.param(o, id=n) for n, o in CHANGES.items()])
+
+
+class Stage:
+    """A graph before a change, and what it shows before and after."""
+
+    def __init__(self, root: Path, order: SchemaOrder) -> None:
+        self.root = root
+        self.order = order
+        populate(root)
+        self.files = read_folder(root)
+        before = read_content(root)
+        old = open_mortal(root).schema_source
+        open_mortal(root).apply_schema(order)
+        self.allowed: tuple[Content, Content] = (before, read_content(root))
+        self.sources = (old, order.text)
+
+    def deaths(self, when: When) -> Iterator[CrashAt]:
+        def attempt(fault: CrashAt) -> None:
+            put_back(self.root, self.files)
+            open_mortal(self.root, fault).apply_schema(self.order)
+
+        yield from sweep(when, attempt)
+
+    def check(self) -> int:
+        """Which of the two states the graph is in, wholly. Raises AssertionError."""
+        graph = open_mortal(self.root)
+        assert graph.examine(is_deep=True) == []
+        stores = stores_at(self.root)
+        assert not stores.objects.exists(SCHEMA_LOCK_NOTE)
+        if self.allowed[0] == self.allowed[1]:
+            outcome = self.sources.index(graph.schema_source)
+            check_whole(self.root, self.allowed)
+            return outcome
+        outcome = check_whole(self.root, self.allowed)
+        assert graph.schema_source == self.sources[outcome]
+        return outcome
+
+
+@every_change
+def test_a_crash_anywhere_leaves_the_old_schema_or_the_new_one(
+    tmp_path: Path, order: SchemaOrder
+) -> None:
+    stage = Stage(tmp_path / "g", order)
+    outcomes = []
+    for fault in stage.deaths(When.BEFORE):
+        if not fault.dead:
+            break
+        open_mortal(stage.root).refresh()
+        outcomes.append(stage.check())
+        if outcomes[-1] == 0 and fault.step % 4 == 0:
+            assert open_mortal(stage.root).apply_schema(order).applied, "it can be made again"
+            assert stage.check() == 1
+    assert outcomes == sorted(outcomes), "once it cannot be undone it is never undone"
+    assert set(outcomes) == {0, 1}
+    assert stage.check() == 1, "the run that survived"
+
+
+@pytest.mark.slow
+@every_change
+def test_recovering_a_schema_change_may_die_anywhere_too(
+    tmp_path: Path, order: SchemaOrder
+) -> None:
+    stage = Stage(tmp_path / "g", order)
+    for fault in stage.deaths(When.AFTER):
+        if not fault.dead:
+            return
+        files = read_folder(stage.root)
+        for step in count(1):
+            put_back(stage.root, files)
+            again = CrashAt(step, When.BEFORE)
+            with suppress(Crash):
+                open_mortal(stage.root, again).refresh()
+            open_mortal(stage.root).refresh()
+            stage.check()
+            if not again.dead:
+                break
+
+
+class FailDurably(FailAt):
+    """Leases that cannot be given back are another story: they run out."""
+
+    def before(self, call: str, *, is_write: bool) -> None:
+        super().before(call, is_write=is_write and not call.startswith("volatile."))
+
+
+@pytest.mark.parametrize("name", ["everything at once", "only a description changes"])
+def test_a_store_that_fails_anywhere_leaves_all_or_nothing(tmp_path: Path, name: str) -> None:
+    stage = Stage(tmp_path / "g", CHANGES[name])
+    for step in count(1):
+        put_back(stage.root, stage.files)
+        fault = FailDurably(step)
+        graph = open_living(stage.root, fault)
+        try:
+            graph.apply_schema(stage.order)
+        except StorageFailure:
+            graph.refresh()
+            assert stage.check() == 0
+        except OutcomeUnknown:
+            graph.refresh()
+            stage.check()
+        else:
+            graph.refresh()
+            assert stage.check() == 1
+        if fault.seen < step:
+            return

@@ -8,6 +8,7 @@ Sizes are in rows. Merges take turns, so that whatever else the machine does dis
 """
 
 import argparse
+import math
 import tempfile
 import time
 from collections.abc import Iterator
@@ -169,31 +170,38 @@ def measure_changed(graph: LocalGraph, rows: int, rounds: int) -> list[Figure]:
     ]
 
 
-def measure_bulk(folder: Path, rows: int) -> list[Figure]:
+def measure_bulk(folder: Path, rows: int, rounds: int) -> list[Figure]:
     """The floor copies the very same rows, from a table to a table."""
     graph = graph_of(folder / "bulk", 10_000)
-    branch = graph.branches.create("bulk")
-    append(graph, branch, 500_000_000, 500_000_000 + rows)
-    source = lance.dataset(f"{graph.uri}/{graph.snapshot().pins[DOC].path}/tree/bulk")
-    bare = str(folder / "bare")
-    lance.write_dataset(
-        source.to_table(limit=10_000), bare, data_storage_version="2.2", enable_stable_row_ids=True
-    )
-    start = time.perf_counter()
-    lance.write_dataset(source.to_batches(), bare, schema=source.schema, mode="append")
-    floor = time.perf_counter() - start
-    took = timed_merge(graph, branch)
+    floors, merges = [], []
+    for number in range(rounds):
+        branch = graph.branches.create(f"bulk-{number}")
+        start = 500_000_000 + number * rows
+        append(graph, branch, start, start + rows)
+        floors.append(bare_append(graph, branch, folder / f"bare-{number}"))
+        merges.append(timed_merge(graph, branch))
+    floor, took = median(floors), median(merges)
+    name = f"{rows:,} new rows merged"
+    ratio = took / floor
     return [
         Figure(f"bare append of {rows:,} rows", floor),
-        Figure(
-            f"{rows:,} new rows merged",
-            took,
-            "bare append",
-            took / floor,
-            "≤ 2.5",
-            took <= 2.5 * floor,
-        ),
+        Figure(name, took, "bare append", ratio, "≤ 2.5", ratio <= 2.5),
     ]
+
+
+def bare_append(graph: LocalGraph, branch: BranchName, to: Path) -> float:
+    """Append the rows that a branch added to a bare table of as many rows as it had before."""
+    pins = graph.snapshot(branch).pins[DOC], graph.snapshot().pins[DOC]
+    source = lance.dataset(f"{graph.uri}/{pins[0].path}/tree/{branch}")
+    added = pins[0].row_count - pins[1].row_count
+    fragments = source.get_fragments()[-math.ceil(added / PER_FRAGMENT) :]
+    lance.write_dataset(
+        source.to_table(limit=10_000), to, data_storage_version="2.2", enable_stable_row_ids=True
+    )
+    start = time.perf_counter()
+    rows = source.scanner(fragments=fragments).to_reader()
+    lance.write_dataset(rows, to, mode="append", max_rows_per_file=PER_FRAGMENT)
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -205,7 +213,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         figures = measure_sizes(Path(folder), asked.small, asked.large, asked.rounds)
-        figures += measure_bulk(Path(folder), asked.bulk)
+        figures += measure_bulk(Path(folder), asked.bulk, max(1, asked.rounds // 2))
     report("merge", figures)
 
 

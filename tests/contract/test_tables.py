@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
@@ -29,6 +30,7 @@ from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     ROW_ID,
+    ROW_UPDATED,
     Blobs,
     Elsewhere,
     Handle,
@@ -244,6 +246,61 @@ def test_a_scan_may_be_confined_to_fragments(local: Stores) -> None:
     handle = append(tables, create(tables, "a"), "b")
     second = tables.inspect(handle).fragments[1].fragment_id
     assert tables.read(handle, ScanRequest(fragment_ids=(second,)))["id"].to_pylist() == ["b"]
+
+
+def test_rows_are_read_at_their_addresses_however_many_there_are(local: Stores) -> None:
+    """Whole fragments, most of one, and few of one are read in different ways."""
+    tables = local.tables
+    handle = create(tables)
+    for start in (0, 100, 200):
+        handle = append(tables, handle, *(f"p{number}" for number in range(start, start + 100)))
+    doomed = [f"p{number}" for number in range(0, 100, 10)]
+    where = f"id IN ({', '.join(repr(each) for each in doomed)})"
+    handle = commit(tables, tables.stage_delete(handle, where, mark()))
+    kept = [f"p{number}" for number in range(100) if number % 10] + ["p105", "p107"]
+    kept += [f"p{number}" for number in range(200, 290)]
+    places = tables.locate(handle, "id", kept)
+    addresses = np.sort(np.asarray(numbers(places, ROW_ADDRESS), np.uint64))
+    request = ScanRequest(columns=("id",), batch_rows_max=7)
+    with tables.scan_at(handle, addresses, request) as batches:
+        found = pa.Table.from_batches(list(batches))
+    assert numbers(found, ROW_ADDRESS) == addresses.tolist()
+    assert sorted(texts(found, "id")) == sorted(kept)
+    with tables.scan_at(handle, addresses[:0], request) as batches:
+        assert list(batches) == []
+
+
+def test_versions_share_the_parts_that_did_not_change(tables: Tables) -> None:
+    """Across branches too: what was forked is known by the names of its files."""
+    first = append(tables, create(tables, "a", "b"), "c")
+    fork = tables.fork(first, "side")
+    grown = append(tables, fork, "d")
+    shrunk = commit(tables, tables.stage_delete(first, "id = 'a'", mark()))
+    parts = [tables.find_parts(each) for each in (first, fork, grown, shrunk)]
+    assert [[part.row_count for part in each] for each in parts] == [
+        [2, 1],
+        [2, 1],
+        [2, 1, 1],
+        [1, 1],
+    ]
+    assert parts[0] == parts[1] == parts[2][:2]
+    assert [part.files for part in parts[3]] == [part.files for part in parts[0]]
+    assert [bool(part.deletions) for part in parts[3]] == [True, False]
+    assert parts[3][1] == parts[0][1]
+
+
+def test_a_row_remembers_the_version_that_gave_it_its_content(tables: Tables) -> None:
+    first = create(tables, "a", "b")
+    handle = append(tables, first, "c")
+    changed = commit(tables, tables.stage_upsert(handle, people("a", age=7), mark(), key="id"))
+    moved = tables.stage_compaction(changed)
+    assert moved is not None
+    outcome = tables.residual.commit_compaction(moved)
+    assert isinstance(outcome, Landed | Elsewhere)
+    for each in (changed, outcome.handle):
+        rows = tables.read(each, ScanRequest(columns=("id", ROW_UPDATED)))
+        found = dict(zip(texts(rows, "id"), numbers(rows, ROW_UPDATED), strict=True))
+        assert found == {"a": changed.version, "b": first.version, "c": handle.version}
 
 
 def test_many_keys_are_located_as_few_are(local: Stores) -> None:

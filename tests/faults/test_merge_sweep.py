@@ -31,7 +31,15 @@ from omnigraph.testing.breaking import (
 )
 from omnigraph.testing.failpoints import COMMIT, PUBLISH, At
 from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
-from omnigraph.testing.merging import MergeScene, MergeStage, set_merge
+from omnigraph.testing.merging import (
+    MERGE_POINTS,
+    MergePoint,
+    MergeScene,
+    MergeStage,
+    merge_to_death,
+    set_merge,
+)
+from omnigraph.testing.processes import Died, launch, race
 from omnigraph.testing.scenes import die
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "4"))
@@ -117,18 +125,44 @@ def test_the_recovery_of_a_merge_may_die_anywhere_too(tmp_path: Path, scene: Mer
                 break
 
 
-@pytest.mark.parametrize("scene", [MergeScene.FAST_FORWARD, MergeScene.THREE_WAY])
-@pytest.mark.parametrize("done", [1, 2])
-def test_a_table_that_is_half_merged_goes_back(
-    tmp_path: Path, scene: MergeScene, done: int
-) -> None:
-    """Appended and not updated, updated and not deleted: nothing of it may stay."""
-    made = set_merge(scene, tmp_path / "g")
-    made.stage.reset()
-    die(made.stage.root, At(COMMIT, done, When.AFTER), made.pair.merge)
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[MergeScene, MergeStage]:
+    folder = tmp_path_factory.mktemp("merges")
+    return {each: set_merge(each, folder / each.name / "g") for each in MergeScene}
+
+
+def check_point(made: MergeStage, point: MergePoint) -> None:
+    """Nothing of a table that is half merged may stay; what was complete must not go."""
     heal(open_mortal(made.stage.root).bench)
-    assert check_whole(made.stage.root, made.stage.allowed) == 0
+    assert bool(check_whole(made.stage.root, made.stage.allowed)) is point.is_done
+    assert is_recorded(made) is point.is_done
+    assert list(find_orphans(stores_at(made.stage.root))) == []
     check_again(made)
+
+
+@pytest.mark.parametrize("name", MERGE_POINTS)
+def test_dying_at_a_failpoint_goes_back_or_forward_as_a_whole(
+    stages: dict[MergeScene, MergeStage], name: str
+) -> None:
+    point = MERGE_POINTS[name]
+    made = stages[point.scene]
+    made.stage.reset()
+    die(made.stage.root, point.at, made.pair.merge)
+    check_point(made, point)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(MERGE_POINTS)[::STRIDE])
+def test_being_killed_at_a_failpoint_is_the_same(
+    stages: dict[MergeScene, MergeStage], name: str
+) -> None:
+    point = MERGE_POINTS[name]
+    made = stages[point.scene]
+    made.stage.reset()
+    process = launch(merge_to_death, made.stage.root, name, made.pair.source, made.pair.into)
+    (result,) = race([process])
+    assert isinstance(result, Died), result
+    check_point(made, point)
 
 
 @pytest.mark.parametrize("scene", [MergeScene.FAST_FORWARD, MergeScene.MIXED])
@@ -145,15 +179,6 @@ def test_a_merge_that_moved_everything_goes_forward_with_both_parents(
     recovery, merged = open_mortal(made.stage.root).commits(made.pair.into)[:2]
     assert merged.parents == tuple(each.id for each in heads if each is not None)
     assert (merged.actor, recovery.actor) == ("writer", ACTOR)
-    check_again(made)
-
-
-def test_a_merge_that_only_points_leaves_the_target_alone_when_it_dies(tmp_path: Path) -> None:
-    made = set_merge(MergeScene.POINTERS, tmp_path / "g")
-    made.stage.reset()
-    die(made.stage.root, At(PUBLISH), made.pair.merge)
-    heal(open_mortal(made.stage.root).bench)
-    assert check_whole(made.stage.root, made.stage.allowed) == 0
     check_again(made)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.digest import digest_rows
-from omnigraph.engine.seats import Seats, Type, fetch, no_seats, portions
+from omnigraph.engine.seats import Seats, Type, fetch, is_sorted, no_seats, portions
 from omnigraph.ids import graph_branch
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -193,16 +193,14 @@ def _with_ids(tables: Tables, handle: Handle | None, parts: Sequence[_Marks]) ->
     addresses = np.concatenate([each.addresses for each in parts])
     if handle is None or not len(addresses):
         return no_seats()
-    order = np.argsort(addresses)
-    addresses = addresses[order]
+    row_ids = np.concatenate([each.row_ids for each in parts])
+    updated = np.concatenate([each.updated for each in parts])
+    if not is_sorted(addresses):
+        order = np.argsort(addresses)
+        addresses, row_ids, updated = addresses[order], row_ids[order], updated[order]
     with tables.scan_at(handle, addresses, ScanRequest(columns=("id",))) as batches:
         ids = pa.chunked_array([each["id"] for each in batches], pa.string()).combine_chunks()
-    return Seats(
-        ids,
-        np.concatenate([each.row_ids for each in parts])[order],
-        addresses,
-        np.concatenate([each.updated for each in parts])[order],
-    )
+    return Seats(ids, row_ids, addresses, updated)
 
 
 # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────

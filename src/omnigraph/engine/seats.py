@@ -59,7 +59,10 @@ class Seats:
 
     def take(self, places: "np.ndarray[Any, Any]") -> "Seats":
         """Those at these places, or those that a mask lets through."""
-        at = np.flatnonzero(places) if places.dtype == np.bool_ else places
+        is_mask = places.dtype == np.bool_
+        if is_mask and places.all():
+            return self
+        at = np.flatnonzero(places) if is_mask else places
         return Seats(
             self.ids.take(pa.array(at, pa.int64())),
             self.row_ids[at],
@@ -78,10 +81,11 @@ def no_seats() -> Seats:
 
 
 def join_seats(parts: Sequence[Seats]) -> Seats:
-    if len(parts) == 1:
-        return parts[0]
+    parts = [each for each in parts if len(each)]
     if not parts:
         return no_seats()
+    if len(parts) == 1:
+        return parts[0]
     return Seats(
         pa.concat_arrays([each.ids for each in parts]),
         np.concatenate([each.row_ids for each in parts]),
@@ -213,14 +217,15 @@ def _read_at(
     tables: Tables, handle: Handle, addresses: Addresses, request: ScanRequest
 ) -> pa.Table:
     """In the order of the addresses given; the store reads in its own."""
-    order = np.argsort(addresses, kind="stable")
-    with tables.scan_at(handle, addresses[order], request) as batches:
+    in_order = is_sorted(addresses)
+    order = np.empty(0, np.int64) if in_order else np.argsort(addresses, kind="stable")
+    with tables.scan_at(handle, addresses if in_order else addresses[order], request) as batches:
         found = list(batches)
     if not found:
         return tables.read(handle, ScanRequest(columns=request.columns, limit=0))
     held = pa.Table.from_batches(found)
     assert held.num_rows == len(addresses), "a row is not where it was found"
-    if np.array_equal(addresses[order], addresses):
+    if in_order:
         return held
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
@@ -250,11 +255,15 @@ def _with_bytes(
     return pa.array(cells, pa.struct([("data", pa.large_binary()), ("uri", pa.string())]))
 
 
+def is_sorted(addresses: Addresses) -> bool:
+    return bool((addresses[:-1] <= addresses[1:]).all())
+
+
 def stream(
     tables: Tables, type_: Type, handle: Handle, addresses: Addresses
 ) -> pa.RecordBatchReader:
     """The rows at these addresses, portion by portion, in the order the store has them."""
-    ordered = np.sort(addresses)
+    ordered = addresses if is_sorted(addresses) else np.sort(addresses)
     return pa.RecordBatchReader.from_batches(
         schema_of(type_), _stream(tables, type_, handle, ordered)
     )
@@ -269,7 +278,7 @@ def _stream(
         for start, stop in portions(tables, type_, handle, addresses):
             yield from fetch(tables, type_, handle, addresses[start:stop]).to_batches()
         return
-    rows = max(1, min(1_024, BYTES_MAX // 8 // _weight(type_)))
+    rows = max(1, min(ROWS_MAX, BYTES_MAX // 8 // _weight(type_)))
     request = ScanRequest(
         columns=tuple(schema.names), batch_rows_max=rows, ahead_bytes_max=BYTES_MAX
     )

@@ -63,8 +63,10 @@ def _batches_at(
     """
     if not len(row_addresses):
         return
-    numbers, starts = np.unique(row_addresses >> np.uint64(32), return_index=True)
-    wanted = np.split(row_addresses, starts[1:])
+    fragments = row_addresses >> np.uint64(32)
+    starts = np.flatnonzero(fragments[1:] != fragments[:-1]) + 1
+    wanted = np.split(row_addresses, starts)
+    numbers = fragments[np.concatenate([[0], starts])]
     whole: list[int] = []
     for number, addresses in zip(numbers.tolist(), wanted, strict=True):
         fragment = dataset.get_fragment(number)
@@ -174,7 +176,7 @@ def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> 
         with_row_address=request.with_row_address,
         batch_size=request.batch_rows_max,
         io_buffer_size=request.ahead_bytes_max,
-        batch_readahead=None if request.ahead_bytes_max is None else 2,
+        batch_readahead=None if request.ahead_bytes_max is None else 4,
         fragment_readahead=None if request.ahead_bytes_max is None else 1,
         disable_scoring_autoprojection=True,
     )

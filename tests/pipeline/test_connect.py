@@ -62,7 +62,9 @@ def test_a_server_is_started_once_used_and_stopped_for_good(tmp_path: Path) -> N
         assert json.loads(run(tmp_path, "spark", "up", "--json")) == up
         remote = ("--spark-remote", up["address"])
         load = ("load", "g", "--data", "rows.jsonl", "--mode", "append", "--json", *remote)
-        assert json.loads(run(tmp_path, *load))["total_entities"] == 3
+        loaded = json.loads(run(tmp_path, *load, "--progress"))
+        assert loaded["total_entities"] == 3
+        assert {"starting Spark", "reading the input"} <= set(loaded["timings_ms"])
         here = b"".join(graph.export_lines()).decode()
         assert run(tmp_path, "export", "g", *remote) == here
         program = (

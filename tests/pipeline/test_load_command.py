@@ -47,6 +47,7 @@ def test_the_document_has_both_generations_of_names(capsys: pytest.CaptureFixtur
     graph = omnigraph.open("g.omni")
     assert document.pop("uri") == graph.uri
     assert document.pop("commit")["graph_commit_id"] == graph.commits("rev")[0].id
+    assert set(document.pop("timings_ms")) >= {"reading the input", "checking", "committing"}
     assert document == {
         "branch": "rev",
         "base_branch": "main",
@@ -121,3 +122,16 @@ def test_python_loads_several_files_at_once() -> None:
     result = graph.load([Path("good.jsonl"), "more.jsonl"], mode="append", actor="dana")
     assert dict(result.counts) == {"edge:Knows": 1, "node:Person": 3}
     assert result.commit == graph.commits()[0]
+
+
+@pytest.mark.usefixtures("place")
+def test_progress_is_shown_when_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["load", "g.omni", "--data", "good.jsonl", "--mode", "append", "--json"]
+    assert run([*command, "--progress"]) == 0
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert lines.index("reading the input …") < lines.index("reading the input: 3 rows")
+    assert any(line.startswith("committing: ") and line.endswith(" s") for line in lines)
+    assert json.loads(shown.out)["total_entities"] == 3
+    assert run(["load", "g.omni", "--data", "good.jsonl", "--mode", "merge", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""

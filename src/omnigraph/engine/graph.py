@@ -62,6 +62,7 @@ from omnigraph.engine.schema import (
     plan_schema,
 )
 from omnigraph.engine.settings import DEFAULTS, Settings
+from omnigraph.engine.stages import watching
 from omnigraph.engine.upkeep import Upkeep
 from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
@@ -384,7 +385,8 @@ class Graph:
         if branch_created and from_branch is not None:
             self.create_branch(order.branch, source=from_branch, actor=order.actor)
             order = replace(order, branch_created=True)
-        loaded = load(self._bench, self._contract, bulk, order, self._settings)
+        with watching() as record:
+            loaded = load(self._bench, self._contract, bulk, order, self._settings)
         if self._upkeep is not None:
             self._upkeep.after(order.branch, tuple(loaded.counts))
         return LoadResult(
@@ -396,6 +398,7 @@ class Graph:
             counts=loaded.counts,
             actor=order.actor,
             commit=loaded.commit,
+            timings_ms=record.timings_ms,
         )
 
     def merge(self, order: MergeOrder) -> MergeResult:

@@ -42,6 +42,7 @@ from omnigraph.engine.inputs import Input
 from omnigraph.engine.mutate import check_unmoved, is_tidied
 from omnigraph.engine.once import Once, find_done
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.stages import stage
 from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch
 from omnigraph.storage.tables import Handle, Mark, Pieces, Staged, TableRef
@@ -87,6 +88,8 @@ class LoadResult:
     actor: str | None
     commit: Commit | None
     """None when the input was empty."""
+    timings_ms: Mapping[str, int] = field(default_factory=dict)
+    """How long each stage took."""
 
 
 def load(
@@ -194,13 +197,15 @@ class _Load:
             if asked is None or self._has_moved(held, asked | set(keys)):
                 asked = self._check(held.base.manifest)
             self.has_begun = True
-            published = run(held, self._change(held.base.manifest, asked))
+            with stage("committing"):
+                published = run(held, self._change(held.base.manifest, asked))
         created = self.order.branch_created
         return Loaded(self.ingested.counts, published.commits[-1], created)
 
     def _check(self, manifest: Manifest) -> frozenset[TableKey]:
         """(4) The tables that were looked at. Raises LoadRejected, KeyConflict."""
-        verdict = self._judge(manifest)
+        with stage("checking"):
+            verdict = self._judge(manifest)
         if verdict.faults.count:
             raise LoadRejected(verdict.faults.listed, count=verdict.faults.count)
         for type_name, ids in sorted(verdict.taken.items()):

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
 from omnigraph.errors import FileUnreadable, JobFailed
+from omnigraph.pipeline.progress import running
 
 SPARK_ERRORS: Final[tuple[type[Exception], ...]] = (PySparkException, Py4JError)
 """What Spark raises when a job, or Spark itself, does not work."""
@@ -58,9 +59,10 @@ def run_tasks(
 
 @contextmanager
 def failing_as(job: str) -> Iterator[None]:
-    """Spark's errors become ours. Raises JobFailed."""
+    """One job: somebody may watch it, and Spark's errors become ours. Raises JobFailed."""
     try:
-        yield
+        with running(SparkSession.getActiveSession(), job):
+            yield
     except SPARK_ERRORS as error:
         raise JobFailed(job, reason=reason_of(error)) from error
 

@@ -21,6 +21,7 @@ from omnigraph.engine.bulk import (
     type_of,
 )
 from omnigraph.engine.inputs import as_input
+from omnigraph.engine.stages import count_rows
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.answers import Answers
@@ -81,7 +82,9 @@ class SparkBulk:
             )
             concurrency = 1 if is_small else self.settings.concurrency
             splits, answers = read_input(spark, work, plan.frames, concurrency)
-            yield SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
+            ingested = SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
+            count_rows("reading the input", sum(ingested.counts.values()))
+            yield ingested
 
     @contextmanager
     def _scratch(self, job: LoadJob) -> Iterator[Path]:

@@ -11,7 +11,9 @@ starting one costs more than most tasks; no speculation, because two copies of a
 What the JVM has to say goes to a file; when it dies, the end of that file is the reason we give.
 """
 
+import atexit
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -26,6 +28,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.archive import archive_options, find_java
 from omnigraph.pipeline.jobs import SPARK_ERRORS
@@ -57,9 +60,10 @@ def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSes
         # A session is active for the thread that started it; the others have to ask for it.
         if SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing else tells
             return SparkSession.builder.getOrCreate()
-        if settings.remote is not None:
-            return _connect(settings, settings.remote)
-        return _start(settings, is_hasty=is_small and settings.is_brief)
+        with stage("starting Spark"):
+            if settings.remote is not None:
+                return _connect(settings, settings.remote)
+            return _start(settings, is_hasty=is_small and settings.is_brief)
 
 
 def _connect(settings: SparkSettings, remote: str) -> SparkSession:
@@ -91,6 +95,7 @@ def check_reachable(remote: str) -> None:
 def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
     java = find_java()
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     configuration = SparkConf(loadDefaults=True)
     configuration.setMaster(settings.master).setAppName("omnigraph")
     options = ["-XX:+UseSerialGC", *archive_options(java), *(_HASTY_JAVA if is_hasty else ())]

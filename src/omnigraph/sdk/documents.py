@@ -139,6 +139,7 @@ def load_document(result: LoadResult) -> JsonObject:
         "edges": edges,
         "total_entities": sum(result.counts.values()),
         "commit": None if result.commit is None else commit_document(result.commit),
+        "timings_ms": dict(result.timings_ms),
         "actor_id": result.actor,
     }
 

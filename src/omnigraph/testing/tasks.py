@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable
 from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.merge import WritePart
@@ -95,6 +96,17 @@ class CrampedPart(WritePart):
     def __call__(self, rows: pa.Table) -> pa.Table:
         with cramped(self.size_bytes):
             return WritePart.__call__(self, rows)
+
+
+@dataclass(frozen=True)
+class Dawdling:
+    """Takes its time."""
+
+    duration_ms: int
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        REAL.sleep_ms(self.duration_ms)
+        return {"number": number}
 
 
 def fill_the_disk(number: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import typer
 
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_note
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import FileUnreadable, UsageError
@@ -46,6 +47,7 @@ def export(
     ] = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
+    progress: ShowProgress = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", hidden=True)] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written, as JSON; needs --output.")
@@ -67,16 +69,17 @@ def export(
         return
     graph = client
     try:
-        result = graph.export(
-            sys.stdout.buffer if output is None else output,
-            format=output_format,
-            types=types or (),
-            tables=tables or (),
-            branch=branch,
-            commit=commit,
-            version=version,
-            spark=find_spark(spark_master, spark_remote),
-        )
+        with showing(context.obj, wanted=progress):
+            result = graph.export(
+                sys.stdout.buffer if output is None else output,
+                format=output_format,
+                types=types or (),
+                tables=tables or (),
+                branch=branch,
+                commit=commit,
+                version=version,
+                spark=find_spark(spark_master, spark_remote),
+            )
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read us has seen enough. What is still buffered would raise again at exit.

@@ -1,8 +1,6 @@
 """`omnigraph load`: files of records, as one commit or not at all."""
 
 import json
-import sys
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,6 +10,7 @@ import typer
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import FileUnreadable, LoadRejected, UsageError
@@ -78,6 +77,7 @@ def load(
     rejects: _Rejects = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
+    progress: ShowProgress = None,
     as_json: _Json = False,
 ) -> None:
     """Load nodes and edges from JSON lines, Parquet or CSV, as one commit. Runs on Spark.
@@ -105,7 +105,7 @@ def load(
         confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
     print_target("load", graph.uri, settings)
     try:
-        with _progress(settings):
+        with showing(settings, wanted=progress):
             if isinstance(graph, LocalGraph):
                 result = graph.load(
                     [replace(table, data=each) for each in data],
@@ -194,15 +194,6 @@ def _read_format(given: str | None) -> "Format | None":
         return Format(given)
     except ValueError:
         raise UsageError(f"a format is jsonl, parquet or csv, not '{given}'") from None
-
-
-def _progress(settings: Globals) -> AbstractContextManager[object]:
-    """Something that moves, while somebody is looking."""
-    if settings.quiet or not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status("loading …")
 
 
 def _print_result(result: "LoadResult") -> None:

@@ -1,0 +1,127 @@
+"""Showing how far long work is, on stderr: bars on a terminal, lines where there is none."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.render import print_note
+from omnigraph.engine.stages import Watcher, watching
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+ShowProgress = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress",
+        help="Show how far it is; by default on a terminal.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def showing(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
+    """Show the stages of the work inside, if it is wanted or somebody is looking."""
+    with _hushed(), _shown(settings, wanted=wanted):
+        yield
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """A Ctrl-C makes Py4J log a traceback, which Python prints if nobody takes it."""
+    silent = logging.NullHandler()
+    logging.getLogger().addHandler(silent)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(silent)
+
+
+@contextmanager
+def _shown(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
+    on_terminal = sys.stderr.isatty()
+    if not (on_terminal and not settings.quiet if wanted is None else wanted):
+        yield
+        return
+    if not on_terminal:
+        with watching(Lines()):
+            yield
+        return
+    with _bars() as bars, watching(bars):
+        yield
+
+
+class Lines:
+    """A line when a stage begins and when it ends, for logs."""
+
+    def begin(self, stage: str) -> None:
+        print_note(f"{stage} …")
+
+    def advance(self, stage: str, *, done: int, total: int) -> None:
+        """A log is not a place to watch."""
+
+    def count(self, stage: str, rows: int) -> None:
+        print_note(f"{stage}: {rows:,} rows")
+
+    def end(self, stage: str, *, elapsed_ms: int) -> None:
+        print_note(f"{stage}: {elapsed_ms / 1_000:.1f} s")
+
+
+@contextmanager
+def _bars() -> Iterator[Watcher]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield Bars(progress)
+
+
+class Bars:
+    """One bar for each stage: its tasks, its rows, their rate, and when it will be done."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self._progress = progress
+        self._bars: dict[str, TaskID] = {}
+        self._elapsed_ms: dict[str, int] = {}
+
+    def begin(self, stage: str) -> None:
+        if stage not in self._bars:
+            self._bars[stage] = self._progress.add_task(stage, total=None, facts="")
+        else:
+            self._progress.reset(self._bars[stage], total=None, facts="")
+
+    def advance(self, stage: str, *, done: int, total: int) -> None:
+        self._progress.update(
+            self._bars[stage], completed=done, total=total, facts=f"{done}/{total} tasks"
+        )
+
+    def count(self, stage: str, rows: int) -> None:
+        if stage in self._bars:
+            rate = rows * 1_000 // max(1, self._elapsed_ms.get(stage, 0))
+            facts = f"{rows:,} rows, {rate:,}/s" if rate else f"{rows:,} rows"
+            self._progress.update(self._bars[stage], facts=facts)
+
+    def end(self, stage: str, *, elapsed_ms: int) -> None:
+        self._elapsed_ms[stage] = elapsed_ms
+        bar = self._bars[stage]
+        self._progress.update(bar, total=1, completed=1)
+        self._progress.stop_task(bar)

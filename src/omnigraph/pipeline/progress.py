@@ -1,0 +1,93 @@
+"""A job of Spark while it runs: how far it is, and how it is cancelled.
+
+Every job is a stage of the work (`engine.stages`). On classic Spark it has a group of its own:
+the status tracker says how many tasks of it are done, and an interrupted wait cancels it. On
+Spark Connect the server reports by itself, and a tag takes the place of the group.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from omnigraph.effects import REAL
+from omnigraph.engine.stages import Record, stage
+
+_POLL_SECONDS: Final = 0.25
+_GROUP: Final = ("spark.jobGroup.id", "spark.job.description")
+
+
+@contextmanager
+def running(spark: SparkSession | None, job: str) -> Iterator[None]:
+    """Whatever is asked of Spark inside is this job. It ends with the wait for it."""
+    with stage(job) as record:
+        if spark is None:
+            yield
+        elif is_remote():
+            with _on_connect(spark, record):
+                yield
+        else:
+            with _on_classic(spark.sparkContext, job, record):
+                yield
+
+
+@contextmanager
+def _on_classic(context: SparkContext, job: str, record: Record | None) -> Iterator[None]:
+    group = f"omnigraph-{REAL.new_id()}"
+    before = {name: context.getLocalProperty(name) for name in _GROUP}
+    context.setJobGroup(group, job)
+    over = Event()
+    if record is not None and record.watcher is not None:
+        Thread(target=_poll, args=(context, group, record, over), daemon=True).start()
+    try:
+        yield
+    except BaseException:
+        # A job that failed has ended; one whose wait was interrupted would go on.
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        over.set()
+        for name, value in before.items():
+            context.setLocalProperty(name, value)  # type: ignore[arg-type] # None takes it away
+
+
+def _poll(context: SparkContext, group: str, record: Record, over: Event) -> None:
+    tracker = context.statusTracker()
+    while not over.wait(_POLL_SECONDS):
+        done = total = 0
+        for job in tracker.getJobIdsForGroup(group):
+            facts = tracker.getJobInfo(job)
+            for number in () if facts is None else facts.stageIds:
+                found = tracker.getStageInfo(number)
+                if found is not None:
+                    done += found.numCompletedTasks
+                    total += found.numTasks
+        if total and not over.is_set():
+            record.advance(done=done, total=total)
+
+
+@contextmanager
+def _on_connect(spark: SparkSession, record: Record | None) -> Iterator[None]:
+    tag = f"omnigraph-{REAL.new_id()}"
+
+    def report(stages: Iterable[Any] | None, **_: object) -> None:
+        found = list(stages or ())
+        total = sum(each.num_tasks for each in found)
+        if total and record is not None:
+            record.advance(done=sum(each.num_completed_tasks for each in found), total=total)
+
+    handler: Any = report  # it is told more than we need
+    spark.addTag(tag)
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    except BaseException:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeProgressHandler(handler)
+        spark.removeTag(tag)

@@ -1,0 +1,113 @@
+"""Jobs while they run: how far they are, and Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import omnigraph
+from omnigraph.effects import REAL
+from omnigraph.engine.stages import watching
+from omnigraph.errors import JobFailed
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.jobs import run_tasks
+from omnigraph.testing.tasks import Dawdling, fill_the_disk
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.advances: list[tuple[str, int, int]] = []
+        self.ended: list[str] = []
+
+    def begin(self, stage: str) -> None: ...
+
+    def advance(self, stage: str, *, done: int, total: int) -> None:
+        self.advances.append((stage, done, total))
+
+    def count(self, stage: str, rows: int) -> None: ...
+
+    def end(self, stage: str, *, elapsed_ms: int) -> None:
+        del elapsed_ms
+        self.ended.append(stage)
+
+
+def test_a_watcher_sees_tasks_being_done(spark: SparkSession) -> None:
+    heard = Heard()
+    with watching(heard) as record:
+        run_tasks(spark, Dawdling(700), 4, job="dawdling")
+    assert {(stage, total) for stage, _, total in heard.advances} == {("dawdling", 4)}
+    assert any(0 < done < 4 for _, done, _ in heard.advances)
+    assert heard.ended == ["dawdling"]
+    assert record.timings_ms["dawdling"] >= 1_400
+
+
+def test_a_job_leaves_the_group_of_its_caller_as_it_was(spark: SparkSession) -> None:
+    spark.sparkContext.setJobGroup("mine", "what I do")
+    run_tasks(spark, Dawdling(0), 1, job="dawdling")
+    with pytest.raises(JobFailed):
+        run_tasks(spark, fill_the_disk, 1, job="writing")
+    assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "mine"
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "what I do"
+
+
+def processes_naming(text: str) -> list[str]:
+    """Command lines that hold a text, of every process there is."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if text in words:
+            found.append(words)
+    return found
+
+
+@pytest.mark.slow
+def test_ctrl_c_during_a_job_leaves_nothing_and_exits_with_130(tmp_path: Path) -> None:
+    """A real command, interrupted while its workers read."""
+    graph = omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
+    with (tmp_path / "rows.jsonl").open("w") as file:
+        file.writelines(
+            f'{{"type":"Person","data":{{"name":"person {number}"}}}}\n'
+            for number in range(400_000)
+        )
+    (tmp_path / "temporary").mkdir()
+    command = ["load", "g", "--data", "rows.jsonl", "--mode", "append", "--progress"]
+    program = f"import sys; from omnigraph.cli.app import main; sys.argv[1:] = {command!r}; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as loading:
+        assert loading.stderr is not None
+        alarm = threading.Timer(240, loading.kill)
+        alarm.start()
+        said = []
+        for line in loading.stderr:
+            said.append(line)
+            if line.startswith("reading the input"):
+                # Long enough for workers to have begun, which they have to be stopped in.
+                REAL.sleep_ms(1_500)
+                os.killpg(loading.pid, signal.SIGINT)  # as a terminal does
+                break
+        rest = loading.stderr.read()
+        assert loading.wait() == 130, "".join(said) + rest
+        alarm.cancel()
+    assert "Traceback" not in rest
+    assert graph.snapshot().pins[TableKey("node:Person")].row_count == 0
+    assert graph.pending_writes() == ()
+    assert list((tmp_path / "g" / "__staging").iterdir()) == []
+    until = REAL.monotonic_ms() + 60_000
+    while (left := processes_naming(str(tmp_path))) and REAL.monotonic_ms() < until:
+        REAL.sleep_ms(200)
+    assert left == []

@@ -38,7 +38,7 @@ from omnigraph.testing.queries import parameter_values, reads
 from omnigraph.testing.steps import format_read
 from omnigraph.testing.worlds import Shape, World, write_world
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_QUERY_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_QUERY_EXAMPLES", "40"))
 SEEDS = range(2)
 
 PATIENT = settings(

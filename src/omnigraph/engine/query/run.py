@@ -97,11 +97,19 @@ class Runner:
             case plan.Sort(given):
                 return sort(operator, self.rows(given, outside), execution)
             case plan.Limit(given):
-                return self._limit(operator, self.rows(given, outside))
+                return self._limit(operator, self._limited(given, outside, operator))
             case plan.Project() | plan.Aggregate() | plan.SortColumns():
                 raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
             case _:
                 assert_never(operator)
+
+    def _limited(self, given: plan.Operator, outside: Frame, limit: plan.Limit) -> Frames:
+        """A sort that knows how many rows are wanted need not sort the rest."""
+        start, count = self._window(limit)
+        if not isinstance(given, plan.Sort) or count is None:
+            return self.rows(given, outside)
+        frames = sort(given, self.rows(given.input, outside), self._execution, start + count)
+        return frames if self._watch is None else self._watch.frames(given, frames)
 
     def _inner(self, inner: plan.Operator) -> Callable[[Frame], Frames]:
         return lambda frame: self.rows(inner, frame)

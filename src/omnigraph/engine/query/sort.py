@@ -1,7 +1,7 @@
 """Orders: of rows, and of groups. Nulls are smallest, and no two rows are left in a tie."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -10,25 +10,72 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.query.arrays import Array, array_of, is_null, one_chunk, pick_rows
+from omnigraph.engine.query.arrays import Array, Mask, array_of, is_null, one_chunk, pick_rows
 from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.frame import Frame, concat
+from omnigraph.engine.query.frame import ROWS_MAX, Frame, concat
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.values import Fixed, as_plain, value_of
 
 Key = tuple[Array, bool]
 """A column, and whether it descends."""
 
+Way = Literal["ascending", "descending"]
 
-def sort(operator: plan.Sort, frames: Frames, execution: Execution) -> Frames:
-    held = [execution.memory.hold_frame("sort", each) for each in frames]
-    if not held:
-        return
-    frame = concat(held)
+FEW: Final = 1024
+"""So few rows are sorted whole."""
+
+
+def sort(
+    operator: plan.Sort, frames: Frames, execution: Execution, keep: int | None = None
+) -> Frames:
+    """All rows in order, or the first `keep` of them."""
+    held: list[Frame] = []
+    rows = 0
+    for frame in frames:
+        held.append(execution.memory.hold_frame("sort", frame))
+        rows += frame.count
+        if keep is not None and rows > 2 * max(keep, ROWS_MAX):
+            before = sum(each.nbytes for each in held)
+            held = [_first(operator, concat(held), execution, keep)]
+            rows = held[0].count
+            execution.memory.release(before - held[0].nbytes)
+    if held:
+        yield _first(operator, concat(held), execution, keep)
+
+
+def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | None) -> Frame:
     keys = [_key(each, frame, execution) for each in operator.keys]
-    ties = [(_ids(frame, name), False) for name in operator.ties]
     known = [each for each in keys if each is not None]
-    yield frame.pick(order_of([*known, *ties])) if known or ties else frame
+    if keep is not None and known and frame.count > FEW + 4 * keep:
+        # Most rows are out by their first key alone, and need no second one.
+        frame = frame.keep(_may_be_among(known[0], keep))
+        return _first(operator, frame, execution, None).slice(0, keep)
+    ties = [(_ids(frame, name), False) for name in operator.ties]
+    if not known and not ties:
+        return frame.slice(0, keep)
+    return frame.pick(order_of([*known, *ties])[:keep])
+
+
+def _may_be_among(key: Key, keep: int) -> Mask:
+    """The rows that can be among the first so many, judged by one key: all that tie, too."""
+    column, descending = _sortable(key[0]), key[1]
+    if not keep:
+        return np.zeros(len(column), np.bool_)
+    missing = np.asarray(column.is_null())
+    nulls_first = 0 if descending else int(missing.sum())
+    left = keep - nulls_first
+    if left <= 0:
+        return missing
+    there = column.drop_null()
+    if left >= len(there):
+        return np.ones(len(column), np.bool_)
+    way: Way = "descending" if descending else "ascending"
+    select: Any = pc.select_k_unstable
+    best = select(pa.table({"x": there}), left, [("x", way)])
+    worst: Any = there[int(np.asarray(best)[-1])]
+    within: Any = (pc.greater_equal if descending else pc.less_equal)(column, worst)
+    mask: Mask = np.asarray(within.fill_null(not descending))
+    return mask
 
 
 def _ids(frame: Frame, variable: str) -> Array:
@@ -81,9 +128,9 @@ def _plain(table: pa.Table, place: int, value_type: ValueType) -> Array:
 def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
     """The places of rows in the order of these keys, the first one deciding first."""
     columns: list[Array] = []
-    orders: list[tuple[str, Literal["ascending", "descending"]]] = []
+    orders: list[tuple[str, Way]] = []
     for column, descending in keys:
-        way: Literal["ascending", "descending"] = "descending" if descending else "ascending"
+        way: Way = "descending" if descending else "ascending"
         # Which side nulls go to cannot be told for each key, so they are a key of their own.
         if column.null_count:
             columns.append(column.is_valid().cast(pa.int8()))

@@ -99,6 +99,7 @@
     ├── AccessError           you may not; ask somebody who may
     │   ├── Unauthorized          no token, or one the server does not know
     │   ├── Forbidden             the policy does not let this actor do this
+    │   ├── JobCancelled          somebody asked for the work to stop, and it did
     │   └── TooManyRequests       this actor has too much under way; try again later
     ├── ServerFailure         the server did not answer as it should; ask again
     │   ├── ServerUnreachable     no answer came
@@ -195,6 +196,7 @@ class Code(StrEnum):
     UNAUTHORIZED = "unauthorized"
     TOO_MANY_REQUESTS = "too_many_requests"
     SERVER_UNREACHABLE = "server_unreachable"
+    JOB_CANCELLED = "job_cancelled"
     SERVER_ANSWER_INVALID = "server_answer_invalid"
     MERGE_CONFLICTS = "merge_conflicts"
     MERGE_BASE_UNAVAILABLE = "merge_base_unavailable"
@@ -1358,6 +1360,16 @@ class Forbidden(AccessError):
         self.branch = branch
         where = "" if branch is None else f" on branch {branch!r}"
         super().__init__(f"{actor or 'nobody'} may not {action}{where}")
+
+
+class JobCancelled(AccessError):
+    """Somebody asked for the work to stop, and it did. Nothing was changed."""
+
+    code = Code.JOB_CANCELLED
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"job {job_id} was cancelled")
 
 
 class TooManyRequests(AccessError):

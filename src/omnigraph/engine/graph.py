@@ -47,6 +47,7 @@ from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
+from omnigraph.engine.progress import tell
 from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
@@ -68,6 +69,7 @@ from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedRea
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import Root
+from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, Tables
 
@@ -113,7 +115,7 @@ class Graph:
     ) -> None:
         self._stores = stores
         self._bases = bases
-        self._bench = Workbench(stores, bases, timing=settings.timing)
+        self._bench = Workbench(stores, bases, timing=settings.timing, observe=tell)
         self._upkeep = Upkeep(self._bench, contract.catalog) if settings.maintenance else None
         self._contracts = Contracts(stores.objects, contract)
         self._mode = mode
@@ -134,6 +136,11 @@ class Graph:
     @property
     def root(self) -> Root:
         return self._stores.root
+
+    @property
+    def objects(self) -> Objects:
+        """For records that are kept beside the graph, such as jobs."""
+        return self._stores.objects
 
     @property
     def tables(self) -> Tables:
@@ -525,6 +532,11 @@ class Graph:
         """The history of a branch, newest first. Raises BranchNotFound."""
         history = reversed(self._bases.current(branch).manifest.log.commits)
         return tuple(each for each in history if where.accepts(each))[: where.limit]
+
+    def find_write(self, key: str, *, branch: BranchName, actor: str | None) -> Commit | None:
+        """The commit of the write that had this idempotency key. Raises BranchNotFound."""
+        log = self._bases.current(branch).manifest.log
+        return log.find_key(key, actor=actor, branch=branch)
 
     def commit(self, commit_id: CommitId) -> Commit:
         """A commit of any branch. Raises CommitNotFound."""

@@ -44,6 +44,7 @@ from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk import exporting, merging, reviewing
 from omnigraph.sdk.moments import target_of
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.objects import Objects
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.datasource import DataFrame, SparkSession
@@ -99,6 +100,11 @@ class LocalGraph:
     @property
     def uri(self) -> str:
         return self._graph.uri
+
+    @property
+    def objects(self) -> Objects:
+        """For records that are kept beside the graph, such as jobs."""
+        return self._graph.objects
 
     @property
     def catalog(self) -> Catalog:
@@ -671,6 +677,15 @@ class LocalGraph:
         """
         where = CommitFilter(actor=actor, since_us=since_us, limit=limit)
         return self._graph.commits(parse_branch(branch), where)
+
+    def find_write(
+        self, key: str, *, branch: str = MAIN, actor: str | None = None
+    ) -> Commit | None:
+        """The commit of the write that had this idempotency key, if it is there.
+
+        Raises BranchNotFound.
+        """
+        return self._graph.find_write(key, branch=parse_branch(branch), actor=actor)
 
     def commit(self, commit_id: str) -> Commit:
         """A commit of any branch. Raises CommitNotFound."""

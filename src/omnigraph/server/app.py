@@ -16,6 +16,7 @@ from omnigraph.server.problems import problem
 from omnigraph.server.routes import (
     branches,
     flat,
+    jobs,
     loading,
     querying,
     reading,
@@ -34,6 +35,7 @@ ROUTERS = (
     loading.streams,
     streaming.router,
     stored.router,
+    jobs.router,
 )
 
 

@@ -27,6 +27,7 @@ from omnigraph.server.settings import Limits
 
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
 KEY: Final = "Idempotency-Key"
+PREFER: Final = "Prefer"
 _KEY: Final = re.compile(r"[!-~]{1,255}")
 
 
@@ -62,6 +63,11 @@ class Asked:
         if given is not None and not _KEY.fullmatch(given):
             raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
         return given
+
+    @property
+    def prefers_job(self) -> bool:
+        """Would the caller rather not wait?"""
+        return "respond-async" in self.request.headers.get(PREFER, "")
 
     def count(self, commit: Commit | None) -> None:
         """Tell whoever watches that something was written."""
@@ -106,6 +112,18 @@ def _declare_key(
 
 KEYED: Final = Depends(_declare_key)
 """For the routes that write."""
+
+
+def _declare_preference(
+    prefer: Annotated[
+        str | None, Header(alias=PREFER, description="`respond-async`: answer 202 with a job.")
+    ] = None,
+) -> None:
+    """Only so that the document mentions it."""
+
+
+PREFERRED: Final = Depends(_declare_preference)
+"""For the routes whose work can be a job."""
 
 Hosted = Annotated[Host, Depends(find_host)]
 

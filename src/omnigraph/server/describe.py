@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from omnigraph.wire.problems import Problem
+from omnigraph.wire.replies import JobReply
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -31,6 +32,10 @@ READING: Final[Responses] = {status: _describe(status) for status in _ALWAYS}
 
 ASKING: Final[Responses] = {status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY)}
 """The problems of a route that reads, and has a body."""
+
+ACCEPTED: Final[Responses] = {
+    202: {"description": "A job, to be asked for at `Location`.", "model": JobReply}
+}
 
 GONE: Final[Responses] = {status: _describe(status) for status in (409, 410)}
 """What changed can no longer be told, or never could."""

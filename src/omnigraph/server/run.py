@@ -99,6 +99,7 @@ def answer_from(host: Host, listening: socket.socket) -> None:
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(answer())
+    host.jobs.close()
 
 
 async def _watch(host: Host, server: uvicorn.Server) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from omnigraph.effects import REAL
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
@@ -21,6 +22,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.admission import Admission
 from omnigraph.server.generations import GenerationFile
 from omnigraph.server.guard import Guard, State, find_state
+from omnigraph.server.jobs import Jobs
 from omnigraph.server.settings import (
     GRAPH_ID,
     RESERVED,
@@ -100,6 +102,7 @@ class Host:
         self._lock = Lock()
         self.current = self._build(generation=1)
         self.admission = Admission(self.current.settings.limits)
+        self.jobs = Jobs(REAL)
 
     def reload(self) -> Serving:
         """Read the whole configuration again, and have the other workers do so.

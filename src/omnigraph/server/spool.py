@@ -7,8 +7,7 @@ in them.
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,22 +20,40 @@ _SUFFIXES: Final = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")
 FILES_MAX: Final = 1000
 
 
-@asynccontextmanager
-async def spooled_stream(request: Request) -> AsyncIterator[list[Path]]:
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """Files of one request. Whoever has it removes it."""
+
+    folder: Path
+    files: tuple[Path, ...]
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def spool_text(text: str) -> Spool:
+    """Records that came in one piece."""
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+    path = folder / "records.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return Spool(folder, (path,))
+
+
+async def spool_stream(request: Request) -> Spool:
     """The raw body as one file of records."""
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+    path = folder / "records.jsonl"
     try:
-        path = folder / "records.jsonl"
         with path.open("wb") as file:
             async for piece in request.stream():
                 await run_in_threadpool(file.write, piece)
-        yield [path]
-    finally:
-        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Spool(folder, (path,))
 
 
-@asynccontextmanager
-async def spooled_files(request: Request) -> AsyncIterator[list[Path]]:
+async def spool_files(request: Request) -> Spool:
     """The files of a multipart body. Raises HTTPException if there are none."""
     kind = request.headers.get("content-type", "")
     if not kind.startswith("multipart/form-data"):
@@ -49,11 +66,14 @@ async def spooled_files(request: Request) -> AsyncIterator[list[Path]]:
                 await run_in_threadpool(_keep, upload, folder, at)
                 for at, upload in enumerate(uploads)
             ]
-        if not paths:
-            raise HTTPException(422, "the body holds no file")
-        yield paths
-    finally:
-        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    spool = Spool(folder, tuple(paths))
+    if not paths:
+        spool.remove()
+        raise HTTPException(422, "the body holds no file")
+    return spool
 
 
 def _keep(upload: UploadFile, folder: Path, at: int) -> Path:

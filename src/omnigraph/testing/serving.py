@@ -33,3 +33,4 @@ def running(flags: Flags, environment: Mapping[str, str] | None = None) -> Itera
         finally:
             server.should_exit = True
             thread.join(30)
+            host.jobs.close()

@@ -11,8 +11,10 @@ from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import merge_document
 from omnigraph.server.answers import answer
-from omnigraph.server.asking import KEYED, Ask, Asked, GraphRoute
-from omnigraph.server.describe import READING, WRITING
+from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, GraphRoute
+from omnigraph.server.describe import ACCEPTED, READING, WRITING
+from omnigraph.server.jobs import JobOrder
+from omnigraph.server.routes.jobs import accepted
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
 from omnigraph.wire.requests import BranchCreateRequest, MergeRequest
 
@@ -64,8 +66,8 @@ def create_branch(asked: Ask, body: BranchCreateRequest) -> Response:
     "/branches/merge",
     operation_id="cluster_mergeBranches",
     response_model=MergeReply,
-    responses=WRITING,
-    dependencies=[KEYED],
+    responses=WRITING | ACCEPTED,
+    dependencies=[KEYED, PREFERRED],
 )
 def merge_branches(asked: Ask, body: MergeRequest) -> Response:
     """Make one branch show what another changed since they last agreed."""
@@ -73,6 +75,20 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
     asked.check(Action.BRANCH_MERGE, source, target=target)
     if body.delete_branch:
         asked.check(Action.BRANCH_DELETE, target=source)
+
+    def work(key: str | None) -> JsonObject:
+        return _merge(asked, body, source, target, key)
+
+    if asked.prefers_job and not body.dry_run:
+        order = JobOrder("merge", target, asked.actor, asked.key)
+        job = asked.host.jobs.submit(asked.graph, order, work, lambda: None)
+        return accepted(asked, job)
+    return answer(work(asked.key))
+
+
+def _merge(
+    asked: Asked, body: MergeRequest, source: BranchName, target: BranchName, key: str | None
+) -> JsonObject:
     with asked.admitted():
         result = asked.graph.merge(
             source,
@@ -83,13 +99,13 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
             resolutions=body.resolutions,
             base=body.base,
             dry_run=body.dry_run,
-            idempotency_key=asked.key,
+            idempotency_key=key,
         )
         asked.count(result.commit)
         document = merge_document(result)
         if body.delete_branch and not body.dry_run:
             document |= _delete_merged(asked, source)
-    return answer(document)
+    return document
 
 
 def _delete_merged(asked: Asked, source: BranchName) -> JsonObject:

@@ -1,8 +1,6 @@
 """Loads: records in a JSON string, as a raw stream, or as files."""
 
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -17,14 +15,20 @@ from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
 from omnigraph.server import metrics
 from omnigraph.server.answers import answer, deprecate
-from omnigraph.server.asking import KEYED, Ask, Asked, LoadRoute, StreamRoute
-from omnigraph.server.describe import WRITING
-from omnigraph.server.spool import spooled_files, spooled_stream
+from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, LoadRoute, StreamRoute
+from omnigraph.server.describe import ACCEPTED, WRITING
+from omnigraph.server.jobs import JobOrder
+from omnigraph.server.routes.jobs import accepted
+from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.wire.replies import LoadReply
 from omnigraph.wire.requests import LoadRequest, Mode
 
-router = APIRouter(route_class=LoadRoute, responses=WRITING, dependencies=[KEYED])
-streams = APIRouter(route_class=StreamRoute, responses=WRITING, dependencies=[KEYED])
+router = APIRouter(
+    route_class=LoadRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
+)
+streams = APIRouter(
+    route_class=StreamRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
+)
 
 _Branch = Annotated[str | None, Query(description="Which branch; main if none.")]
 _From = Annotated[
@@ -36,13 +40,13 @@ _Mode = Annotated[Mode, Query(description="What becomes of rows that are there."
 @router.post("/load", operation_id="cluster_load", response_model=LoadReply)
 def load(asked: Ask, body: LoadRequest) -> Response:
     """Load records as one commit, or nothing."""
-    return answer(_load_text(asked, body))
+    return _load_text(asked, body)
 
 
 @router.post("/ingest", operation_id="cluster_ingest", response_model=LoadReply, deprecated=True)
 def ingest(asked: Ask, body: LoadRequest) -> Response:
     """The old name of load."""
-    return deprecate(answer(_load_text(asked, body)), "/ingest")
+    return deprecate(_load_text(asked, body), "/ingest")
 
 
 @streams.post(
@@ -61,8 +65,8 @@ async def load_stream(
 ) -> Response:
     """The same, of a body of any size that holds nothing but records."""
     _check(asked, branch, from_)
-    async with spooled_stream(asked.request) as files:
-        return answer(await run_in_threadpool(_load, asked, files, Wanted(branch, from_, mode)))
+    spool = await spool_stream(asked.request)
+    return await run_in_threadpool(_load, asked, spool, Wanted(branch, from_, mode))
 
 
 @streams.post(
@@ -108,8 +112,8 @@ async def load_files(
     """The same, of files: records or tables (Parquet, CSV), told by the ends of their names."""
     _check(asked, branch, from_)
     wanted = Wanted(branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors)
-    async with spooled_files(asked.request) as files:
-        return answer(await run_in_threadpool(_load, asked, files, wanted))
+    spool = await spool_files(asked.request)
+    return await run_in_threadpool(_load, asked, spool, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +147,34 @@ def _check(asked: Asked, branch: str | None, from_: str | None) -> BranchName:
     return name
 
 
-def _load_text(asked: Asked, body: LoadRequest) -> JsonObject:
+def _load_text(asked: Asked, body: LoadRequest) -> Response:
     _check(asked, body.branch, body.from_)
-    with tempfile.TemporaryDirectory(prefix="omnigraph-load-") as folder:
-        path = Path(folder) / "records.jsonl"
-        path.write_text(body.data, encoding="utf-8")
-        wanted = Wanted(body.branch, body.from_, body.mode or "merge")
-        return _load(asked, [path], wanted)
+    return _load(
+        asked, spool_text(body.data), Wanted(body.branch, body.from_, body.mode or "merge")
+    )
 
 
-def _load(asked: Asked, files: list[Path], wanted: Wanted) -> JsonObject:
+def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
+    """Now, or as a job if the caller prefers not to wait. The spool is removed either way."""
+
+    def work(key: str | None) -> JsonObject:
+        return _carry_out(asked, spool, wanted, key)
+
+    if asked.prefers_job:
+        branch = wanted.branch or MAIN
+        order = JobOrder("load", branch, asked.actor, asked.key)
+        job = asked.host.jobs.submit(asked.graph, order, work, spool.remove)
+        return accepted(asked, job)
+    try:
+        return answer(work(asked.key))
+    finally:
+        spool.remove()
+
+
+def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
     with asked.admitted(), metrics.LOADS.time():
         result = asked.graph.load(
-            files,
+            spool.files,
             mode=wanted.mode,
             type=wanted.type,
             edge=wanted.edge,
@@ -164,7 +183,7 @@ def _load(asked: Asked, files: list[Path], wanted: Wanted) -> JsonObject:
             branch=wanted.branch or MAIN,
             from_branch=wanted.from_,
             actor=asked.actor,
-            idempotency_key=asked.key,
+            idempotency_key=key,
         )
     asked.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

@@ -1,0 +1,64 @@
+"""Jobs: what became of work that nobody waited for."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from omnigraph.errors import JobNotFound
+from omnigraph.policy.actions import Action
+from omnigraph.policy.cedar import Question
+from omnigraph.server.answers import JsonResponse, answer
+from omnigraph.server.asking import Ask, Asked, GraphRoute
+from omnigraph.server.describe import READING, WRITING
+from omnigraph.server.jobs import Job
+from omnigraph.wire.replies import JobReply, JobsReply
+
+router = APIRouter(route_class=GraphRoute)
+
+
+@router.get("/jobs", operation_id="cluster_listJobs", response_model=JobsReply, responses=READING)
+def list_jobs(asked: Ask) -> Response:
+    """Your jobs, newest first; everybody's, for whoever administers the graph."""
+    asked.check(Action.READ)
+    found = [each for each in asked.host.jobs.list(asked.graph) if _may_see(asked, each)]
+    return answer({"jobs": [each.document() for each in found]})
+
+
+@router.get(
+    "/jobs/{job_id}", operation_id="cluster_getJob", response_model=JobReply, responses=READING
+)
+def show_job(asked: Ask, job_id: str) -> Response:
+    """How far a job is, and its result once it is done."""
+    asked.check(Action.READ)
+    return answer(_find(asked, job_id).document())
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    operation_id="cluster_cancelJob",
+    response_model=JobReply,
+    responses=WRITING,
+)
+def cancel_job(asked: Ask, job_id: str) -> Response:
+    """Ask a job to stop. It does, unless its tables are moving already."""
+    asked.check(Action.READ)
+    _find(asked, job_id)
+    return answer(asked.host.jobs.cancel(asked.graph, job_id).document())
+
+
+def accepted(asked: Asked, job: Job) -> Response:
+    """The answer to a request that is now a job."""
+    place = f"/graphs/{asked.served.id}/jobs/{job.id}"
+    headers = {"Location": place, "Preference-Applied": "respond-async"}
+    return JsonResponse(job.document(), status_code=202, headers=headers)
+
+
+def _may_see(asked: Asked, job: Job) -> bool:
+    is_admin = asked.served.guard.allows(Question(asked.actor, Action.ADMIN))
+    return job.actor == asked.actor or is_admin
+
+
+def _find(asked: Asked, job_id: str) -> Job:
+    job = asked.host.jobs.find(asked.graph, job_id)
+    if not _may_see(asked, job):
+        raise JobNotFound(job_id)
+    return job

@@ -1,0 +1,168 @@
+"""Work that nobody waits for: it can be asked about, cancelled, and outlives its worker."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from httpx import Client
+
+import omnigraph
+from omnigraph.commit.records import JsonObject
+from omnigraph.effects import REAL
+from omnigraph.engine.progress import tell
+from omnigraph.errors import BranchNotFound, JobNotFound
+from omnigraph.sdk.documents import mutation_document
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.jobs import SILENT_MS, Job, JobOrder, Jobs, JobState
+from omnigraph.server.settings import Flags
+from omnigraph.storage.layout import job_key
+from omnigraph.testing.serving import running
+
+ORDER = JobOrder("load", "main", "ada", "key")
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> LocalGraph:
+    return omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    jobs = Jobs(REAL)
+    yield jobs
+    jobs.close()
+
+
+def wait_for(jobs: Jobs, graph: LocalGraph, job: Job) -> Job:
+    for _ in range(1000):
+        found = jobs.find(graph, job.id)
+        if not found.state.is_open:
+            return found
+        REAL.sleep_ms(20)
+    raise AssertionError(f"it is still {found.state}")
+
+
+def insert(graph: LocalGraph, key: str) -> JsonObject:
+    rows = [{"name": "Ada"}]
+    return mutation_document(graph.insert("Person", rows, actor="ada", idempotency_key=key))
+
+
+def nothing() -> None:
+    """When it is over."""
+
+
+def test_a_job_ends_with_the_answer_it_would_have_given(graph: LocalGraph, jobs: Jobs) -> None:
+    done = wait_for(jobs, graph, jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing))
+    assert done.state is JobState.SUCCEEDED
+    assert done.result == insert(graph, "key")
+    again = jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing)
+    assert again.id == done.id, "the same key is the same job"
+    assert len(graph.commits()) == 2
+
+
+def test_a_job_that_fails_says_why(graph: LocalGraph, jobs: Jobs) -> None:
+    def fail(key: str) -> JsonObject:
+        raise BranchNotFound(key)
+
+    def break_down(key: str) -> JsonObject:
+        raise ZeroDivisionError(key)
+
+    failed = wait_for(jobs, graph, jobs.submit(graph, ORDER, fail, nothing))
+    assert failed.state is JobState.FAILED
+    assert failed.error is not None
+    assert failed.error["code"] == "not_found"
+    other = JobOrder("load", "main", "ada", None)
+    broken = wait_for(jobs, graph, jobs.submit(graph, other, break_down, nothing))
+    assert broken.error == {"error": "internal error", "code": "internal"}
+
+
+def test_a_job_is_cancelled_while_there_is_time(graph: LocalGraph, jobs: Jobs) -> None:
+    begun, asked, over = Event(), Event(), Event()
+
+    def work(key: str) -> JsonObject:
+        begun.set()
+        asked.wait(30)
+        return insert(graph, key)  # its first step finds out
+
+    job = jobs.submit(graph, ORDER, work, over.set)
+    begun.wait(30)
+    assert jobs.cancel(graph, job.id).is_cancelled
+    asked.set()
+    assert wait_for(jobs, graph, job).state is JobState.CANCELLED
+    assert over.wait(10)
+    assert len(graph.commits()) == 1
+    assert graph.insert("Person", [{"name": "Ada"}]).affected_nodes == 1, "no lock is left"
+
+
+def test_a_job_that_has_moved_tables_is_not_cancelled(graph: LocalGraph, jobs: Jobs) -> None:
+    moved, asked = Event(), Event()
+
+    def work(key: str) -> JsonObject:
+        tell("apply node:Person")
+        moved.set()
+        asked.wait(30)
+        tell("publish")
+        return {"key": key}
+
+    job = jobs.submit(graph, ORDER, work, nothing)
+    moved.wait(30)
+    jobs.cancel(graph, job.id)
+    assert jobs.find(graph, job.id).phase == "apply node:Person"
+    asked.set()
+    assert wait_for(jobs, graph, job).state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("landed", [True, False], ids=["its commit is there", "it is not"])
+def test_a_job_whose_worker_died_is_resolved_by_its_key(
+    graph: LocalGraph, jobs: Jobs, *, landed: bool
+) -> None:
+    long_ago = REAL.now_ms() - 2 * SILENT_MS
+    job = Job("01JOB", "load", "main", "ada", "key", long_ago, long_ago, JobState.RUNNING)
+    graph.objects.put_over(job_key(job.id), json.dumps(job.document()).encode())
+    if landed:
+        insert(graph, "key")
+    found = jobs.find(graph, job.id)
+    assert found.state is (JobState.SUCCEEDED if landed else JobState.INTERRUPTED)
+    assert Jobs(REAL).find(graph, job.id) == found
+    again = jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing)
+    assert (again.id == job.id) is landed
+    wait_for(jobs, graph, again)
+    assert len(graph.commits()) == 2
+
+
+@pytest.mark.parametrize("job_id", ["01NONE", "../x", "", "a/b", "01NONE.json"])
+def test_what_is_no_job_is_not_found(graph: LocalGraph, jobs: Jobs, job_id: str) -> None:
+    with pytest.raises(JobNotFound):
+        jobs.find(graph, job_id)
+
+
+def test_a_merge_is_a_job_if_the_caller_prefers(graph: LocalGraph) -> None:
+    graph.branches.create("b")
+    graph.insert("Person", [{"name": "Ada"}], branch="b")
+    flags = Flags(graphs=(f"g={graph.uri}",), unauthenticated=True)
+    with running(flags) as server, Client(base_url=f"{server.url}/graphs/g") as client:
+        taken = client.post(
+            "/branches/merge",
+            json={"source": "b"},
+            headers={"Prefer": "respond-async", "Idempotency-Key": "m"},
+        )
+        assert taken.status_code == 202
+        assert taken.headers["Preference-Applied"] == "respond-async"
+        place = taken.headers["Location"]
+        for _ in range(500):
+            job = client.get(f"{server.url}{place}").json()
+            if job["state"] not in ("queued", "running"):
+                break
+            REAL.sleep_ms(20)
+        assert job["state"] == "succeeded"
+        assert job["result"]["outcome"] == "fast_forward"
+        waited = client.post(
+            "/branches/merge", json={"source": "b"}, headers={"Idempotency-Key": "m"}
+        )
+        assert waited.json() == job["result"]
+        assert [each["job_id"] for each in client.get("/jobs").json()["jobs"]] == [job["job_id"]]
+        cancelled = client.post(f"/jobs/{job['job_id']}/cancel").json()
+        assert (cancelled["state"], cancelled["cancel_requested"]) == ("succeeded", False)
+        assert client.get("/jobs/01NONE").status_code == 404

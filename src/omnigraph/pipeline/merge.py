@@ -78,7 +78,7 @@ class WriteNew:
         stores, handle = self.destination.open()
         pieces = _Pieces(stores.tables, handle, self.mode)
         for batch in self.files[number].read():
-            pieces.insert(pa.Table.from_batches([batch]).drop_columns(ORDINAL))
+            pieces.insert(_plain(batch))
         return pieces_document(pieces.close())
 
 
@@ -185,7 +185,7 @@ class WritePart:
         for batch in self._read(begin, end):
             at = pc.index_in(batch[ORDINAL], value_set=ordinals)
             counts = pc.is_valid(at)
-            winners = pa.Table.from_batches([batch.filter(counts)]).drop_columns(ORDINAL)
+            winners = _plain(batch.filter(counts))
             taken_over = row_ids.take(at.filter(counts))
             is_known = pc.is_valid(taken_over)
             pieces.insert(winners.filter(pc.invert(is_known)))
@@ -263,3 +263,9 @@ class _Pieces:
 
 def _gathered(tables: Sequence[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables) if any(each.num_rows for each in tables) else None
+
+
+def _plain(batch: pa.RecordBatch) -> pa.Table:
+    """Rows as the table keeps them, without their ordinals."""
+    names = [name for name in batch.schema.names if name != ORDINAL]
+    return pa.Table.from_batches([batch.select(names)])

@@ -203,6 +203,23 @@ def test_totals_are_written_down_for_large_tables(graph: LocalGraph, root: Path)
     assert ensure_indices(bench, graph.catalog, order).commits == ()
 
 
+def test_a_large_table_is_done_index_by_index(graph: LocalGraph, root: Path) -> None:
+    """Writers get a turn in between; nothing is done twice, and what was built is told."""
+    fill(graph)
+    graph.insert("Cites", [{"from": "d0", "to": "d1"}])
+    stores = stores_of(root)
+    bench = Workbench(stores, Bases(stores))
+    order = IndexOrder(totals_rows_min=0, rows_together_max=1)
+    result = ensure_indices(bench, graph.catalog, order)
+    # All of the edges, which are small, at once; of the nodes each index that can be built.
+    assert len(result.commits) == 1 + 7 + 1  # and the totals
+    assert len(result.of(IndexState.BUILT)) == 3 + 7
+    assert [each.column for each in result.of(IndexState.PENDING)] == ["place"]
+    assert ensure_indices(bench, graph.catalog, order).commits == ()
+    _, handle = handle_of(root)
+    assert read_totals(handle.config, "body")
+
+
 def test_a_read_only_graph_is_not_indexed(graph: LocalGraph, root: Path) -> None:
     fill(graph)
     with pytest.raises(OpenedReadOnly):

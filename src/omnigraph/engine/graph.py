@@ -35,7 +35,7 @@ from omnigraph.engine.contract import Contract, Contracts
 from omnigraph.engine.doctor import Finding, examine
 from omnigraph.engine.feed import CommitPage, Feed, FeedPage, Poll, read_commit
 from omnigraph.engine.gate import Action, Gate, let_pass
-from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices, find_substrings
+from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices
 from omnigraph.engine.inspection import (
     PastRecovery,
     PendingWrite,
@@ -65,6 +65,7 @@ from omnigraph.engine.schema import (
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
 from omnigraph.engine.upkeep import Upkeep
+from omnigraph.engine.wanted_indexes import find_substrings
 from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedReadOnly, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
 from omnigraph.lang.source import Source

@@ -1,50 +1,31 @@
 """Building the indexes a graph wants: on request, never as part of a write.
 
-What is wanted follows from the schema: `id` and the ends of edges, keys and `@index` by the type of
-the property, a second index for exact look-ups beside the full-text one of a key, and one for every
-`@unique` property, which writes look values up in. Queries may ask for more: `contains` is served
-by an index over pieces of words.
-
 1. Tables are looked at first, and only those with something to build are touched. What is to be
    built is decided again once they are held, from what the branch shows then.
-2. Small tables are done together, as one commit; each large one alone, so that writers of the
-   others do not wait for it.
+2. Small tables are done together, as one commit. A large one is done alone and index by index, so
+   that its writers get a turn in between; its texts are counted before it is held.
 3. What cannot be built yet is reported and is never an error.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from omnigraph.catalog.model import Catalog, EdgeType, IndexKind, NodeType, Unique, index_kind
-from omnigraph.commit.attempt import Hold, hold, run
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import check_unlocked
 from omnigraph.commit.workbench import Workbench
-from omnigraph.compiler.compile import compile_file
-from omnigraph.compiler.ir import (
-    AllOf,
-    AnyOf,
-    Condition,
-    Expand,
-    Optionally,
-    PropertyOf,
-    Read,
-    Scan,
-    Step,
-    StringMatch,
-    StringTest,
-    Where,
-    Without,
-)
 from omnigraph.engine.filters import quote
+from omnigraph.engine.query.postings import Totals
 from omnigraph.engine.query.texts import (
     SCAN_ROWS_MAX,
+    KeptTexts,
     Texts,
     read_totals,
     spell_totals,
@@ -52,8 +33,8 @@ from omnigraph.engine.query.texts import (
 )
 from omnigraph.engine.query.vectors import partition_count
 from omnigraph.engine.upkeep import SEGMENTS_MAX
+from omnigraph.engine.wanted_indexes import Property, wanted_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
-from omnigraph.lang.source import Source
 from omnigraph.storage import tables as storage
 from omnigraph.storage.tables import (
     Anatomy,
@@ -68,14 +49,12 @@ from omnigraph.storage.tables import (
 )
 
 ROWS_TOGETHER_MAX: Final = 200_000
-"""Tables of so many rows, together, are indexed in one commit."""
+
+TOTALS: Final = ""
+"""Not the name of an index: the totals of texts."""
 
 TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
 """Columns of the index itself: Lance panics if a vector is called like one."""
-
-Type = NodeType | EdgeType
-Property = tuple[str, str]
-"""A type and one of its properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +65,8 @@ class IndexOrder:
     """Properties that queries look for pieces of words in."""
     totals_rows_min: int = SCAN_ROWS_MAX
     """Larger tables have the totals of their texts written down; see `query.texts`."""
+    rows_together_max: int = ROWS_TOGETHER_MAX
+    """Tables of so many rows, together, are indexed in one commit."""
 
 
 class IndexState(StrEnum):
@@ -127,120 +108,56 @@ def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> Ind
     base = bench.bases.current(order.branch)
     pins = base.manifest.pins
     surveys = {key: surveyor.survey(pin, base) for key, pin in sorted(pins.items())}
-    commits = []
-    for keys in _batches(pins[key] for key, each in surveys.items() if each.has_work):
-        with hold(bench, order.branch, keys) as held:
-            shown = held.base.manifest.pins
-            again = {key: surveyor.survey(shown[key], held.base) for key in keys if key in shown}
-            surveys.update(again)
-            writes = tuple(each.write() for each in again.values() if each.has_work)
-            if writes:
-                commits.append(_commit(held, order, writes))
+    builder = _Builder(surveyor, surveys)
+    with_work = [pins[key] for key, each in surveys.items() if each.has_work]
+    small = [pin for pin in with_work if pin.row_count <= order.rows_together_max]
+    for keys in _batches(small, order.rows_together_max):
+        builder.build(keys)
+    for pin in with_work:
+        if pin.row_count > order.rows_together_max:
+            surveyor.count_texts(pin, base)
+            # What writers add meanwhile is left for the next time: this must come to an end.
+            for only in (*surveys[pin.key].missing, TOTALS):
+                builder.build([pin.key], only=only)
     reports = tuple(report for key in sorted(surveys) for report in surveys[key].reports)
-    return IndicesResult(order.branch, reports, tuple(commits), order.actor)
+    return IndicesResult(order.branch, reports, tuple(builder.commits), order.actor)
 
 
-def _commit(held: Hold, order: IndexOrder, writes: tuple[TableWrite, ...]) -> Commit:
-    change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
-    return run(held, change).commits[-1]
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    surveyor: "_Surveyor"
+    surveys: "dict[TableKey, _Survey]"
+    commits: list[Commit] = field(default_factory=list)
+
+    def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
+        """Hold these tables and build what they miss, or only the index of that name."""
+        order = self.surveyor.order
+        with hold(self.surveyor.bench, order.branch, keys) as held:
+            shown = held.base.manifest.pins
+            seen = {
+                key: self.surveyor.survey(shown[key], held.base) for key in keys if key in shown
+            }
+            for key, survey in seen.items():
+                self.surveys[key] = survey.after(self.surveys[key])
+            planned = (each.write(only) for each in seen.values())
+            writes = tuple(each for each in planned if each.stages)
+            if writes:
+                change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
+                self.commits.append(run(held, change).commits[-1])
 
 
-def _batches(pins: Iterable[Pin]) -> Iterator[list[TableKey]]:
+def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
     """(2) Which tables are held together."""
-    small: list[TableKey] = []
-    room = ROWS_TOGETHER_MAX
+    together: list[TableKey] = []
+    room = rows_max
     for pin in pins:
-        if pin.row_count > ROWS_TOGETHER_MAX:
-            yield [pin.key]
-            continue
         if pin.row_count > room:
-            yield small
-            small, room = [], ROWS_TOGETHER_MAX
-        small.append(pin.key)
+            yield together
+            together, room = [], rows_max
+        together.append(pin.key)
         room -= pin.row_count
-    if small:
-        yield small
-
-
-# ── what is wanted ───────────────────────────────────────────────────────────────────────────────
-
-
-def wanted_indexes(
-    type_: Type, substrings: Collection[str] = (), kept: Anatomy | None = None
-) -> tuple[IndexSpec, ...]:
-    """By the schema, by the queries, and because it was asked for before."""
-    specs = [_spec(column, kind) for column, kind in type_.indexes]
-    exact = {column for column, kind in type_.indexes if kind is IndexKind.BTREE}
-    looked_up = [*(type_.key if isinstance(type_, NodeType) else ())]
-    for constraint in type_.constraints:
-        if isinstance(constraint, Unique):
-            looked_up += constraint.columns
-    for column in dict.fromkeys(looked_up):
-        declared = type_.find(column)
-        if declared is None or column in exact or index_kind(declared.type) is None:
-            continue
-        specs.append(IndexSpec(column, storage.IndexKind.BTREE, is_second=True))
-    for property_ in type_.properties:
-        if not property_.type.is_string:
-            continue
-        spec = IndexSpec(property_.name, storage.IndexKind.NGRAM, is_second=True)
-        is_kept = kept is not None and any(spec.is_built_by(each) for each in kept.indices)
-        if property_.name in substrings or is_kept:
-            specs.append(spec)
-    return tuple(specs)
-
-
-def _spec(column: str, kind: IndexKind) -> IndexSpec:
-    match kind:
-        case IndexKind.BTREE:
-            return IndexSpec(column, storage.IndexKind.BTREE)
-        case IndexKind.FULL_TEXT:
-            return IndexSpec(column, storage.IndexKind.INVERTED)
-        case IndexKind.VECTOR:
-            return IndexSpec(column, storage.IndexKind.IVF_FLAT)
-
-
-def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
-    """The properties in which the queries of a file look for pieces of words.
-
-    Raises QueryInvalid.
-    """
-    found: set[Property] = set()
-    for query in compile_file(source, catalog):
-        if isinstance(query.ir, Read):
-            types: dict[str, str] = {}
-            for condition in _conditions(query.ir.steps, types):
-                if isinstance(condition, StringMatch) and condition.test is StringTest.CONTAINS:
-                    subject = condition.subject
-                    if isinstance(subject, PropertyOf) and subject.variable in types:
-                        found.add((types[subject.variable], subject.name))
-    return frozenset(found)
-
-
-def _conditions(steps: Iterable[Step], types: dict[str, str]) -> Iterator[Condition]:
-    """Every condition, the smallest parts of it; `types` learns what variables are bound to."""
-    for step in steps:
-        match step:
-            case Scan(variable, type_name, filters):
-                types[variable] = type_name
-                yield from _parts(filters)
-            case Expand(target=target, target_type=type_name, filters=filters):
-                types[target] = type_name
-                if step.edge_variable is not None:
-                    types[step.edge_variable] = step.edge
-                yield from _parts(filters)
-            case Where(condition):
-                yield from _parts((condition,))
-            case Without(inner) | Optionally(inner):
-                yield from _conditions(inner, types)
-
-
-def _parts(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    for each in conditions:
-        if isinstance(each, AllOf | AnyOf):
-            yield from _parts(each.conditions)
-        else:
-            yield each
+    if together:
+        yield together
 
 
 # ── what is there ────────────────────────────────────────────────────────────────────────────────
@@ -251,8 +168,31 @@ class _Survey:
     """One table: what there is to report, and to do."""
 
     reports: tuple[IndexReport, ...]
-    write: "partial[TableWrite]"
-    has_work: bool = False
+    missing: tuple[str, ...]
+    """The names of the indexes to build."""
+    uncounted: tuple[str, ...]
+    """The columns whose texts are to be counted."""
+    write: Callable[[str | None], TableWrite]
+    """All of that, or only the index of a name, or only `TOTALS`."""
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.missing or self.uncounted)
+
+    def after(self, earlier: "_Survey") -> "_Survey":
+        """The same table later on: what was built since is not what was there already."""
+        built = {_place(each) for each in earlier.reports if each.state is IndexState.BUILT}
+        reports = tuple(
+            replace(each, state=IndexState.BUILT)
+            if each.state is IndexState.COVERED and _place(each) in built
+            else each
+            for each in self.reports
+        )
+        return replace(self, reports=reports)
+
+
+def _place(report: IndexReport) -> tuple[str, str]:
+    return report.column, report.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,19 +200,17 @@ class _Surveyor:
     bench: Workbench
     catalog: Catalog
     order: IndexOrder
+    counted: dict[tuple[str, str], Mapping[str, Totals]] = field(default_factory=dict)
+    """Totals that were found before a table was held, by its path and by column."""
 
     @property
     def tables(self) -> Tables:
         return self.bench.stores.tables
 
     def survey(self, pin: Pin, base: Base) -> _Survey:
-        kind, name = split_table_key(pin.key)
-        type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
-        assert type_ is not None, f"the schema knows every table, and not {pin.key}"
         handle = self.bench.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
-        asked = {column for of, column in self.order.substrings if of == name}
-        specs = wanted_indexes(type_, asked, anatomy)
+        specs = self._specs(pin, anatomy)
         judged = [(spec, *self._judge(pin, handle, anatomy, spec)) for spec in specs]
         missing = [spec for spec, state, _ in judged if state is IndexState.BUILT]
         uncounted = self._uncounted(pin, handle, anatomy, specs)
@@ -281,9 +219,30 @@ class _Surveyor:
                 IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
                 for spec, state, reason in judged
             ),
+            missing=tuple(each.name for each in missing),
+            uncounted=uncounted,
             write=partial(self._write, pin, anatomy, tuple(missing), uncounted),
-            has_work=bool(missing or uncounted),
         )
+
+    def count_texts(self, pin: Pin, base: Base) -> None:
+        """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
+        handle = self.bench.open_pin(pin, base)
+        anatomy = self.tables.inspect(handle)
+        for column in self._uncounted(pin, handle, anatomy, self._specs(pin, anatomy)):
+            counted = self._texts(handle, column).count(anatomy.fragments)
+            self.counted[handle.ref.path, column] = counted
+
+    def _texts(self, handle: Handle, column: str) -> Texts:
+        """Of a table that may be large: nothing of it is kept."""
+        return Texts(self.tables, handle, column, kept=KeptTexts(0))
+
+    def _specs(self, pin: Pin, anatomy: Anatomy) -> tuple[IndexSpec, ...]:
+        kind, name = split_table_key(pin.key)
+        type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
+        if type_ is None:
+            return ()  # the schema changed since this graph was opened
+        asked = {column for of, column in self.order.substrings if of == name}
+        return wanted_indexes(type_, asked, anatomy)
 
     def _judge(
         self, pin: Pin, handle: Handle, anatomy: Anatomy, spec: IndexSpec
@@ -331,14 +290,20 @@ class _Surveyor:
         )
 
     def _write(
-        self, pin: Pin, anatomy: Anatomy, specs: tuple[IndexSpec, ...], uncounted: tuple[str, ...]
+        self,
+        pin: Pin,
+        anatomy: Anatomy,
+        missing: tuple[IndexSpec, ...],
+        uncounted: tuple[str, ...],
+        only: str | None,
     ) -> TableWrite:
         stages: list[Stage] = []
+        specs = tuple(each for each in missing if only in (None, each.name))
         if specs:
             pieces = max((each.segment_count for each in anatomy.indices), default=0)
             scope = IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
             stages.append(partial(self._stage_indices, specs, scope))
-        if uncounted:
+        if uncounted and only in (None, TOTALS):
             stages.append(partial(self._stage_totals, uncounted))
         return TableWrite(pin.key, pin.version, tuple(stages))
 
@@ -353,10 +318,11 @@ class _Surveyor:
         fragments = self.tables.inspect(handle).fragments
         config: dict[str, str | None] = {}
         for column in columns:
-            texts = Texts(self.tables, handle, column)
+            texts = self._texts(handle, column)
             noted = read_totals(handle.config, column)
-            missing = [each for each in fragments if each.identity not in noted]
-            known = {**noted, **texts.count(missing)}
+            known = {**noted, **self.counted.get((handle.ref.path, column), {})}
+            missing = [each for each in fragments if each.identity not in known]
+            known.update(texts.count(missing))
             kept = {each.identity: known[each.identity] for each in fragments}
             config[totals_key(column)] = spell_totals(kept)
         return self.tables.stage_settings(handle, Settings(config=config), mark)

@@ -1,0 +1,110 @@
+"""Which indexes a table should have: by the schema, by the queries, and because it has them.
+
+`id` and the ends of edges, keys and `@index` by the type of the property; a second index for exact
+look-ups beside the full-text one of a key; one for every `@unique` property, which writes look
+values up in. Queries may ask for more: `contains` is served by an index over pieces of words.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from omnigraph.catalog.model import Catalog, EdgeType, IndexKind, NodeType, Unique, index_kind
+from omnigraph.compiler.compile import compile_file
+from omnigraph.compiler.ir import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Expand,
+    Optionally,
+    PropertyOf,
+    Read,
+    Scan,
+    Step,
+    StringMatch,
+    StringTest,
+    Where,
+    Without,
+)
+from omnigraph.lang.source import Source
+from omnigraph.storage import tables as storage
+from omnigraph.storage.tables import Anatomy, IndexSpec
+
+Property = tuple[str, str]
+"""A type and one of its properties."""
+
+
+def wanted_indexes(
+    type_: NodeType | EdgeType, substrings: Collection[str] = (), kept: Anatomy | None = None
+) -> tuple[IndexSpec, ...]:
+    """By the schema, by the queries, and because it was asked for before."""
+    specs = [_spec(column, kind) for column, kind in type_.indexes]
+    exact = {column for column, kind in type_.indexes if kind is IndexKind.BTREE}
+    looked_up = [*(type_.key if isinstance(type_, NodeType) else ())]
+    for constraint in type_.constraints:
+        if isinstance(constraint, Unique):
+            looked_up += constraint.columns
+    for column in dict.fromkeys(looked_up):
+        declared = type_.find(column)
+        if declared is None or column in exact or index_kind(declared.type) is None:
+            continue
+        specs.append(IndexSpec(column, storage.IndexKind.BTREE, is_second=True))
+    for property_ in type_.properties:
+        if not property_.type.is_string:
+            continue
+        spec = IndexSpec(property_.name, storage.IndexKind.NGRAM, is_second=True)
+        is_kept = kept is not None and any(spec.is_built_by(each) for each in kept.indices)
+        if property_.name in substrings or is_kept:
+            specs.append(spec)
+    return tuple(specs)
+
+
+def _spec(column: str, kind: IndexKind) -> IndexSpec:
+    match kind:
+        case IndexKind.BTREE:
+            return IndexSpec(column, storage.IndexKind.BTREE)
+        case IndexKind.FULL_TEXT:
+            return IndexSpec(column, storage.IndexKind.INVERTED)
+        case IndexKind.VECTOR:
+            return IndexSpec(column, storage.IndexKind.IVF_FLAT)
+
+
+def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
+    """The properties in which the queries of a file look for pieces of words.
+
+    Raises QueryInvalid.
+    """
+    found: set[Property] = set()
+    for query in compile_file(source, catalog):
+        if isinstance(query.ir, Read):
+            types: dict[str, str] = {}
+            for condition in _conditions(query.ir.steps, types):
+                if isinstance(condition, StringMatch) and condition.test is StringTest.CONTAINS:
+                    subject = condition.subject
+                    if isinstance(subject, PropertyOf) and subject.variable in types:
+                        found.add((types[subject.variable], subject.name))
+    return frozenset(found)
+
+
+def _conditions(steps: Iterable[Step], types: dict[str, str]) -> Iterator[Condition]:
+    """Every condition, the smallest parts of it; `types` learns what variables are bound to."""
+    for step in steps:
+        match step:
+            case Scan(variable, type_name, filters):
+                types[variable] = type_name
+                yield from _parts(filters)
+            case Expand(target=target, target_type=type_name, filters=filters):
+                types[target] = type_name
+                if step.edge_variable is not None:
+                    types[step.edge_variable] = step.edge
+                yield from _parts(filters)
+            case Where(condition):
+                yield from _parts((condition,))
+            case Without(inner) | Optionally(inner):
+                yield from _conditions(inner, types)
+
+
+def _parts(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    for each in conditions:
+        if isinstance(each, AllOf | AnyOf):
+            yield from _parts(each.conditions)
+        else:
+            yield each

@@ -353,6 +353,16 @@ def against(name: str, other: str, ours: float, theirs: float, ratio_max: float 
     return Figure(f"  {other}: {name}", theirs, "omnigraph / it", ratio, target, met)
 
 
+def measure_indexed(folder: Path, asked: Sequence[Question], rounds: int) -> Iterator[Figure]:
+    """The same by the indexes of the tables, with nothing kept in memory."""
+    graph = reopen(folder, Access.INDEXED)
+    for question in asked:
+        answer = partial(graph.query, question.gq, params=dict(question.params))
+        answer()
+        seconds = median(timed(answer) for _ in range(rounds))
+        yield Figure(f"{question.name}, by index", seconds)
+
+
 def measure_build(folder: Path) -> list[Figure]:
     """Columns and adjacency from nothing, in a process of its own, whose memory can be told."""
     command = [sys.executable, __file__, "--build", str(folder)]
@@ -418,6 +428,7 @@ def main() -> None:
         programs = Programs(graph, open_ladybug(folder), open_duckdb(folder))
         for each in questions(data):
             figures += measure(programs, each, given.rounds)
+        figures += measure_indexed(folder / "g", questions(data)[:2], given.rounds)
         report("query", figures)
 
 

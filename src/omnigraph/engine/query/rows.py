@@ -33,7 +33,8 @@ Ordinals = npt.NDArray[np.int32]
 ID: Final = "id"
 
 _FEW: Final = 64
-"""So many ids are found faster one by one than through a hash table over all of them."""
+_FEWER: Final = 128
+"""So many ids, or one in so many, are found faster one by one than by hashing all there are."""
 
 
 class Rows(Protocol):
@@ -126,7 +127,7 @@ class Resident:
         return self._coded[name]
 
     def find(self, ids: Array) -> Ordinals:
-        if len(ids) <= _FEW:
+        if len(ids) <= max(_FEW, self._row_count // _FEWER):
             return np.array([self.find_one(each) for each in ids.to_pylist()], np.int32)
         held = self.column(ID)
         found = pc.index_in(ids.cast(held.type), value_set=held)

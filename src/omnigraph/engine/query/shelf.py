@@ -47,6 +47,8 @@ class Shelf:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
+        self.grown = False
+        """Was anything made or read since it was last trimmed?"""
         self._items: OrderedDict[Hashable, Sized] = OrderedDict()
         self._handles: OrderedDict[TableState, Handle] = OrderedDict()
         self._accounts: OrderedDict[Hashable, int] = OrderedDict()
@@ -70,14 +72,25 @@ class Shelf:
         with making:
             found = self.find(key)
             if found is None:
-                found = make()
-                with self._lock:
-                    self._items[key] = found
-                    self._making.pop(key, None)
+                found = self._keep(key, make)
         return cast("Item", found)
 
+    def _keep(self, key: Hashable, make: Callable[[], Item]) -> Item:
+        try:
+            made = make()
+            with self._lock:
+                self._items[key] = made
+            return made
+        finally:
+            self.grown = True
+            with self._lock:
+                self._making.pop(key, None)
+
     def trim(self) -> None:
-        """Let go of the least recently used until the rest fits."""
+        """Let go of the least recently used until the rest fits, if anything was added."""
+        if not self.grown:
+            return
+        self.grown = False
         with self._lock:
             sizes = {key: each.nbytes for key, each in self._items.items()}
             held = sum(sizes.values())

@@ -82,6 +82,7 @@ class TableView:
 
     @property
     def handle(self) -> Handle:
+        self._shelf.grown = True  # whoever needs a handle reads, and what is read may be kept
         return self._shelf.handle(self.state, lambda: open_pin(self._stores, self.pin))
 
     # the whole of it

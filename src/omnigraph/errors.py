@@ -27,6 +27,7 @@
     │   ├── TypeUnknown           the schema has no node or edge type of that name
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
+    │   ├── RecipeInvalid         a pipeline file was rejected; `mistakes` holds every reason
     │   ├── NotExportable         a row holds a number that a record cannot spell
     │   ├── ResolutionsInvalid    a file of resolutions cannot be used
     │   ├── CursorInvalid         a cursor or page token is not one of ours, or not for this
@@ -181,6 +182,7 @@ class Code(StrEnum):
     JAVA_MISSING = "java_missing"
     SPARK_UNUSABLE = "spark_unusable"
     JOB_FAILED = "job_failed"
+    RECIPE_INVALID = "recipe_invalid"
     FORBIDDEN = "forbidden"
     NOT_EXPORTABLE = "not_exportable"
     EMBEDDER_MISSING = "embedder_missing"
@@ -604,6 +606,18 @@ class ChangesRefused(InputError):
             "schema_boundary": f"the schema{of} was another one before it",
         }
         super().__init__(f"what commit {commit_id} changed cannot be told: {why[reason]}")
+
+
+class RecipeInvalid(InputError):
+    """A pipeline file was rejected, for every reason in `mistakes`: lines and messages."""
+
+    code = Code.RECIPE_INVALID
+
+    def __init__(self, path: str, mistakes: Sequence[tuple[int, str]]) -> None:
+        assert mistakes, "a rejection needs a reason"
+        self.path = path
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(f"{path}:{line}: {text}" for line, text in self.mistakes))
 
 
 class NotFoundError(OmnigraphError):

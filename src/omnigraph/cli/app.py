@@ -26,6 +26,7 @@ from omnigraph.cli.commands import (
     login,
     mutate,
     optimize,
+    pipeline,
     policy,
     query,
     recovery,
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.command("init")(init.init)
 app.command("load")(load.load)
 app.command("ingest", hidden=True)(load.ingest)
+app.add_typer(pipeline.app, name="pipeline")
 app.command("export")(export.export)
 app.command("query")(query.query)
 app.command("entity")(entity.entity)

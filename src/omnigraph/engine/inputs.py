@@ -39,6 +39,8 @@ class Input:
     """What messages call a data frame."""
     are_texts: bool = False
     """The texts of a data frame are cells of a CSV, and spell numbers and dates too."""
+    files: tuple[str, ...] = ()
+    """The files that the rows of a data frame say they come from."""
 
     @property
     def is_table(self) -> bool:

@@ -155,34 +155,89 @@ def read_cells(split: Split, options: Mapping[str, str]) -> Iterator[tuple[Parse
     """The rows of a split, some at a time, with how many lines they took. Raises FileUnreadable."""
     content = split.content
     assert isinstance(content, Cells)
-    is_header = split.start == 0
-    for block in read_record_blocks(split, options):
-        header_bytes = int(find_ends(block)[0]) if is_header and b"\n" in block else 0
-        if is_header and not header_bytes:
-            header_bytes = len(block)
-        is_header = False
+    for block, header_bytes in _read_bodies(split, options):
         parsed = parse_cells(content, block[header_bytes:])
         parsed.move_lines(block.count(b"\n", 0, header_bytes))
         yield parsed, count_lines(block)
 
 
-def parse_cells(content: Cells, block: bytes) -> Parsed:
-    """The rows of whole records; lines count from 0."""
-    stray = _find_stray_quote(block, content.delimiter)
+def _read_bodies(split: Split, options: Mapping[str, str]) -> Iterator[tuple[bytes, int]]:
+    """Blocks of whole records, and how many bytes of each are the header."""
+    is_first = split.start == 0
+    for block in read_record_blocks(split, options):
+        header_bytes = 0
+        if is_first:
+            ends = find_ends(block)
+            header_bytes = int(ends[0]) if len(ends) else len(block)
+        yield block, header_bytes
+        is_first = False
+
+
+def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Table, Lines]]:
+    """The cells of a whole file as texts, with the line of each record, counted from 0.
+
+    Raises FileUnreadable, also when a record is malformed: who asks wants to compute with all.
+    """
+    content = split.content
+    assert isinstance(content, Cells)
+    before = 0
+    for block, header_bytes in _read_bodies(split, options):
+        body = block[header_bytes:]
+        before += block.count(b"\n", 0, header_bytes)
+        try:
+            starts, ends, lines = find_records(body, content.delimiter)
+            if len(starts):
+                table = _read_strings(content, body)
+                if table is None or table.num_rows != len(lines):
+                    table = _read_strings_alone(content, body, starts, ends, lines)
+                yield table, lines + before
+        except _Malformed as malformed:
+            line = before + malformed.line + 1
+            raise FileUnreadable(split.shown, reason=f"line {line}: {malformed}") from None
+        before += body.count(b"\n")
+
+
+def _read_strings_alone(
+    content: Cells, body: bytes, starts: Lines, ends: Lines, lines: Lines
+) -> pa.Table:
+    """Raises _Malformed."""
+    columns: dict[str, list[str | None]] = {name: [] for name in content.feed.columns.values()}
+    for line, start, end in zip(lines.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        record = _split_record(content, body[start:end], line)
+        for name, cells in columns.items():
+            cell, is_quoted = record[name]
+            cells.append(None if cell == content.null and not is_quoted else cell)
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
+
+
+def find_records(block: bytes, delimiter: str) -> tuple[Lines, Lines, Lines]:
+    """Where the records of a block begin and end, and on which lines. Raises _Malformed."""
+    stray = _find_stray_quote(block, delimiter)
     if stray is not None:
         reason = "a quote stands inside a cell that is not quoted, or is never closed"
-        return Parsed(faults=[(block.count(b"\n", 0, stray), Fault(RECORD, reason))])
+        raise _Malformed(reason, block.count(b"\n", 0, stray))
     ends = find_ends(block)
-    if not block.endswith(b"\n") or not len(ends) or ends[-1] != len(block):
+    if not len(ends) or ends[-1] != len(block):
         ends = np.append(ends, len(block))
     starts = np.concatenate([[0], ends[:-1]])
     is_full = _find_full(block, starts, ends)
     starts, ends = starts[is_full], ends[is_full]
     newlines = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == _NEWLINE)
-    lines = np.searchsorted(newlines, starts)
+    return starts, ends, np.searchsorted(newlines, starts)
+
+
+def parse_cells(content: Cells, block: bytes) -> Parsed:
+    """The rows of whole records; lines count from 0."""
+    try:
+        starts, ends, lines = find_records(block, content.delimiter)
+    except _Malformed as malformed:
+        return Parsed(faults=[(malformed.line, Fault(RECORD, str(malformed)))])
     if not len(starts):
         return Parsed()
-    parsed = _parse_together(content, block, lines)
+    table = _read_strings(content, block)
+    parsed = None
+    if table is not None and table.num_rows == len(lines):
+        parsed = read_together(content.feed, table, lines)
     return _parse_one_by_one(content, block, starts, ends, lines) if parsed is None else parsed
 
 
@@ -213,10 +268,11 @@ def _find_stray_quote(block: bytes, delimiter: str) -> int | None:
     return int(found.min()) if len(found) else None
 
 
-def _parse_together(content: Cells, block: bytes, lines: Lines) -> Parsed | None:
+def _read_strings(content: Cells, block: bytes) -> pa.Table | None:
+    """The cells that feed something, as texts; None if Arrow does not like them."""
     names = list(dict.fromkeys(content.feed.columns.values()))
     try:
-        table = csv.read_csv(
+        return csv.read_csv(
             io.BytesIO(block),
             read_options=csv.ReadOptions(
                 use_threads=False, block_size=len(block) + 1, column_names=list(content.header)
@@ -234,9 +290,6 @@ def _parse_together(content: Cells, block: bytes, lines: Lines) -> Parsed | None
         )
     except pa.ArrowException:
         return None
-    if table.num_rows != len(lines):
-        return None
-    return read_together(content.feed, table, lines)
 
 
 def _parse_one_by_one(
@@ -247,7 +300,7 @@ def _parse_one_by_one(
     bounds = zip(lines.tolist(), starts.tolist(), ends.tolist(), strict=True)
     for line, start, end in bounds:
         try:
-            givens.append((line, _read_record(content, block[start:end])))
+            givens.append((line, _read_record(content, block[start:end], line)))
         except _Malformed as malformed:
             faults.append((line, Fault(RECORD, str(malformed))))
     parsed = read_givens(content.feed, givens)
@@ -258,26 +311,36 @@ def _parse_one_by_one(
 class _Malformed(Exception):
     """A record that is not as long as the header, or not text. The message says why."""
 
+    def __init__(self, reason: str, line: int) -> None:
+        self.line = line
+        super().__init__(reason)
 
-def _read_record(content: Cells, record: bytes) -> Mapping[str, object]:
+
+def _read_record(content: Cells, record: bytes, line: int) -> Mapping[str, object]:
     """What one record says, as JSON would have said it. Raises _Malformed."""
-    try:
-        text = record.decode()
-    except UnicodeDecodeError as error:
-        raise _Malformed(f"not UTF-8: {error.reason} at byte {error.start + 1}") from None
-    cells = split_cells(text, content.delimiter)
-    if len(cells) != len(content.header):
-        raise _Malformed(f"expected {len(content.header)} cells, found {len(cells)}")
-    if any("\r" in cell for cell, is_quoted in cells if not is_quoted):
-        raise _Malformed("a carriage return stands in a cell that is not quoted")
-    by_name = dict(zip(content.header, cells, strict=True))
+    cells = _split_record(content, record, line)
     given: dict[str, object] = {}
     for target, name in content.feed.columns.items():
-        cell, is_quoted = by_name[name]
+        cell, is_quoted = cells[name]
         is_null = cell == content.null and not is_quoted
         wanted = column_type(content.feed.type, target)
         given[target] = None if is_null else read_text(cell, wanted)
     return given
+
+
+def _split_record(content: Cells, record: bytes, line: int) -> Mapping[str, tuple[str, bool]]:
+    """The cells of a record by column, and whether each was quoted. Raises _Malformed."""
+    try:
+        text = record.decode()
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8: {error.reason} at byte {error.start + 1}"
+        raise _Malformed(reason, line) from None
+    cells = split_cells(text, content.delimiter)
+    if len(cells) != len(content.header):
+        raise _Malformed(f"expected {len(content.header)} cells, found {len(cells)}", line)
+    if any("\r" in cell for cell, is_quoted in cells if not is_quoted):
+        raise _Malformed("a carriage return stands in a cell that is not quoted", line)
+    return dict(zip(content.header, cells, strict=True))
 
 
 def split_cells(record: str, delimiter: str) -> list[tuple[str, bool]]:

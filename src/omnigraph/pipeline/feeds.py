@@ -7,7 +7,7 @@ whole, and so is a required property that nothing feeds. A column that feeds not
 unless there is a mapping: whoever gave one has chosen.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -94,7 +94,7 @@ class _Fitting:
         self.shown = shown
         self.are_texts = are_texts
         self.faults: list[Fault] = []
-        self.targets = dict(_targets(type_))
+        self.targets = targets_of(type_)
 
     def run(self) -> Fitting:
         columns = self._mapped()
@@ -166,12 +166,11 @@ class _Fitting:
         )
 
 
-def _targets(type_: Type) -> Iterator[tuple[str, ValueType]]:
+def targets_of(type_: Type) -> dict[str, ValueType]:
     """Everything that may be fed, with what it needs."""
-    yield "id", STRING.optional()
-    if isinstance(type_, EdgeType):
-        yield from ((name, STRING) for name in ENDS)
-    yield from ((each.name, each.type) for each in type_.properties)
+    ends = dict.fromkeys(ENDS, STRING) if isinstance(type_, EdgeType) else {}
+    own = {each.name: each.type for each in type_.properties}
+    return {"id": STRING.optional(), **ends, **own}
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────
@@ -197,17 +196,17 @@ def can_hold(given: pa.DataType, wanted: ValueType, *, is_identity: bool = False
 def _can_hold_scalar(given: pa.DataType, base: Scalar) -> bool:
     match base:
         case Scalar.STRING:
-            return _is_text(given)
+            return is_text(given)
         case Scalar.BOOL:
             return arrow.is_boolean(given)
         case Scalar.DATE:
-            return arrow.is_date32(given) or _is_text(given) or arrow.is_integer(given)
+            return arrow.is_date32(given) or is_text(given) or arrow.is_integer(given)
         case Scalar.DATETIME:
             is_moment = arrow.is_timestamp(given) or arrow.is_date32(given)
-            return is_moment or _is_text(given) or arrow.is_integer(given)
+            return is_moment or is_text(given) or arrow.is_integer(given)
         case Scalar.BLOB:
             is_bytes = arrow.is_binary(given) or arrow.is_large_binary(given)
-            return is_bytes or arrow.is_fixed_size_binary(given) or _is_text(given)
+            return is_bytes or arrow.is_fixed_size_binary(given) or is_text(given)
         case _ if base in INTEGERS:
             return arrow.is_integer(given) or is_whole_decimal(given)
         case _:
@@ -215,7 +214,7 @@ def _can_hold_scalar(given: pa.DataType, base: Scalar) -> bool:
             return arrow.is_integer(given) or arrow.is_floating(given) or arrow.is_decimal(given)
 
 
-def _is_text(given: pa.DataType) -> bool:
+def is_text(given: pa.DataType) -> bool:
     return arrow.is_string(given) or arrow.is_large_string(given) or arrow.is_string_view(given)
 
 

@@ -1,7 +1,8 @@
 """Data frames: Spark cuts them and hands every partition to a worker of ours, as Arrow batches.
 
 Rows go from Spark's executors to our workers and from there into files; nothing of them passes
-through the driver. A row is named by its number in the frame, in the order of its partitions.
+through the driver. A row is named by its number in the frame, in the order of its partitions; or,
+if the frame was made of files, by the file and the line that it says it comes from.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
@@ -17,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from omnigraph.pipeline.feeds import Feed
 from omnigraph.pipeline.jobs import SPARK_ERRORS, failing_as
-from omnigraph.pipeline.sources import PARTITIONS_MAX, Partition, Split
+from omnigraph.pipeline.sources import PARTITIONS_MAX, Partition, Split, ordinal_of
 from omnigraph.pipeline.tabular import read_table
 
 if TYPE_CHECKING:
@@ -36,6 +38,13 @@ class Frame:
     data: DataFrame
     feed: Feed
     shown: str
+    files: tuple[str, ...] = ()
+    """What people call the files the rows come from, if the rows say so."""
+
+
+FILE: Final = "__file"
+LINE: Final = "__line"
+"""Columns of a frame that was made of files: which one, and the line in it, both from 0."""
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
@@ -54,19 +63,31 @@ def _arrow_type(given: Any) -> pa.DataType:
 
 
 def read_frame(frame: Frame, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:
-    """Read a frame once. Its partitions, as splits, and what became of each. Raises JobFailed."""
+    """Read a frame once. Its splits, and what became of each. Raises JobFailed."""
     names = list(dict.fromkeys(frame.feed.columns.values()))
+    names += [FILE, LINE] if frame.files else []
+    first = frame.first + len(frame.files)
     with failing_as(f"reading {frame.shown}"):
-        # Backquotes, because a dot in a name would otherwise mean a field of a struct.
-        narrow = frame.data.select(*(f.col("`" + name.replace("`", "``") + "`") for name in names))
-        work = IngestFrame(ingest, frame.first, frame.feed)
+        narrow = frame.data.select(*(f.col(quoted(name)) for name in names))
+        work = IngestFrame(ingest, frame.first, len(frame.files), frame.feed)
         rows = narrow.mapInArrow(work, "partition bigint, answer string").collect()
     found = sorted((int(row["partition"]), str(row["answer"])) for row in rows)
+    # The files come first. Nothing is said of them but where lines are that others tell about.
     splits = [
-        Split(frame.first + at, f"frame {frame.first}", frame.shown, number, None, Partition())
+        Split(frame.first + at, f"frame {frame.first} file {at}", name, 0, None, Partition())
+        for at, name in enumerate(frame.files)
+    ]
+    splits += [
+        Split(first + at, f"frame {frame.first}", frame.shown, number, None, Partition())
         for number, (at, _) in enumerate(found)
     ]
-    return splits, [json.loads(answer) for _, answer in found]
+    silence = {"lines": 0, "fault_count": 0, "faults": [], "tables": {}}
+    return splits, [*(silence for _ in frame.files), *(json.loads(each) for _, each in found)]
+
+
+def quoted(name: str) -> str:
+    """The name of a column; without backquotes a dot in it would mean a field of a struct."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +96,7 @@ class IngestFrame:
 
     ingest: "Ingest"
     first: int
+    file_count: int
     feed: Feed
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,12 +105,23 @@ class IngestFrame:
         context = TaskContext.get()
         assert context is not None, "this runs on a worker"
         partition = context.partitionId()
-        assert partition < PARTITIONS_MAX, f"a data frame has at most {PARTITIONS_MAX} partitions"
-        answer = self.ingest.absorb(self.first + partition, self._read(batches))
+        number = self.file_count + partition
+        assert number < PARTITIONS_MAX, f"a data frame has at most {PARTITIONS_MAX} partitions"
+        split = self.first + number
+        answer = self.ingest.absorb(split, self._read(batches, ordinal_of(split, 0)))
         yield pa.RecordBatch.from_pydict(
             {"partition": [partition], "answer": [json.dumps(answer)]}, schema=_ANSWER
         )
 
-    def _read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple["Parsed", int]]:
+    def _read(
+        self, batches: Iterator[pa.RecordBatch], start: int
+    ) -> Iterator[tuple["Parsed", int]]:
         for batch in batches:
-            yield read_table(self.feed, batch), batch.num_rows
+            parsed = read_table(self.feed, batch)
+            if not self.file_count:
+                yield parsed, batch.num_rows
+                continue
+            files, lines = (np.asarray(batch[name]) for name in (FILE, LINE))
+            # Counted from where this partition begins, which may well be behind them.
+            parsed.place_lines(ordinal_of(self.first + files.astype(np.int64), lines) - start)
+            yield parsed, 0

@@ -23,7 +23,8 @@ class Footer:
     """What a Parquet file says of itself."""
 
     schema: pa.Schema
-    row_count: int
+    row_counts: tuple[int, ...]
+    """Of every row group."""
     sizes: tuple[Mapping[str, int], ...]
     """Of every row group, the bytes that each column takes once it is unpacked."""
 
@@ -32,7 +33,7 @@ def read_footer(file: InputFile, options: Mapping[str, str]) -> Footer:
     """Raises FileUnreadable."""
     with _open(file.path, file.shown, options) as parquet:
         metadata = parquet.metadata
-        sizes = []
+        sizes, row_counts = [], []
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             taken: dict[str, int] = {}
@@ -41,7 +42,8 @@ def read_footer(file: InputFile, options: Mapping[str, str]) -> Footer:
                 name = column.path_in_schema.partition(".")[0]
                 taken[name] = taken.get(name, 0) + column.total_uncompressed_size
             sizes.append(taken)
-        return Footer(parquet.schema_arrow, metadata.num_rows, tuple(sizes))
+            row_counts.append(group.num_rows)
+        return Footer(parquet.schema_arrow, tuple(row_counts), tuple(sizes))
 
 
 def cut_row_groups(
@@ -66,16 +68,22 @@ def read_row_groups(split: Split, options: Mapping[str, str]) -> Iterator[tuple[
     """The rows of a split, some at a time, with how many there were. Raises FileUnreadable."""
     content = split.content
     assert isinstance(content, RowGroups)
+    for batch in read_batches(split, options):
+        yield read_table(content.feed, batch), batch.num_rows
+
+
+def read_batches(split: Split, options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """The columns of a split that feed something. Raises FileUnreadable."""
+    content = split.content
+    assert isinstance(content, RowGroups)
     assert split.end is not None
     with _open(split.path, split.shown, options) as parquet:
-        batches = parquet.iter_batches(
+        yield from parquet.iter_batches(
             batch_size=ROWS_PER_BATCH,
             row_groups=list(range(split.start, split.end)),
             columns=list(dict.fromkeys(content.feed.columns.values())),
             use_threads=False,
         )
-        for batch in batches:
-            yield read_table(content.feed, batch), batch.num_rows
 
 
 @contextmanager

@@ -44,6 +44,11 @@ class Parsed:
         self.tables = [(type_, rows, lines + by) for type_, rows, lines in self.tables]
         self.faults = [(line + by, fault) for line, fault in self.faults]
 
+    def place_lines(self, places: Lines) -> None:
+        """Say where each line really is."""
+        self.tables = [(type_, rows, places[lines]) for type_, rows, lines in self.tables]
+        self.faults = [(int(places[line]), fault) for line, fault in self.faults]
+
 
 def split_lines(block: bytes) -> list[bytes]:
     lines = block.split(b"\n")

@@ -18,8 +18,8 @@ from omnigraph.engine.committed import Type
 from omnigraph.engine.inputs import STDIN, Format, Input
 from omnigraph.errors import LoadRejected, UsageError
 from omnigraph.pipeline.delimited import read_header, settle_quotes
-from omnigraph.pipeline.feeds import Fitting, find_table_type, fit_feed
-from omnigraph.pipeline.frames import Frame, frame_schema
+from omnigraph.pipeline.feeds import Feed, Fitting, find_table_type, fit_feed
+from omnigraph.pipeline.frames import FILE, LINE, Frame, frame_schema
 from omnigraph.pipeline.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources import (
     CODECS,
@@ -141,6 +141,8 @@ class Survey:
             raise UsageError("a data frame is a table: say which type of nodes or edges it feeds")
         shown = source.name or "<data frame>"
         schema = frame_schema(frame)
+        if source.files:
+            schema = pa.schema([each for each in schema if each.name not in (FILE, LINE)])
         type_ = find_table_type(self.catalog, source)
         fitting = fit_feed(type_, source, schema, shown=shown, are_texts=source.are_texts)
         return Table(source, shown, schema, fitting)
@@ -184,7 +186,9 @@ def cut(items: Sequence[Item], count_quotes: QuoteCounter, split_bytes: int = SP
         elif item.file is None:
             assert isinstance(item.source.data, DataFrame)
             feed = item.fitting.feed
-            plan.frames.append(Frame(plan.next_number, item.source.data, feed, item.shown))
+            plan.frames.append(
+                Frame(plan.next_number, item.source.data, feed, item.shown, item.source.files)
+            )
             plan.next_number += PARTITIONS_MAX
         elif item.footer is not None:
             feed = item.fitting.feed
@@ -203,12 +207,7 @@ def _text_bytes(file: InputFile) -> int:
 def _cut_cells(
     item: Table, file: InputFile, first: int, count_quotes: QuoteCounter, split_bytes: int
 ) -> list[Split]:
-    content = Cells(
-        item.fitting.feed,
-        tuple(item.schema.names),
-        delimiter_of(item.source, file.path),
-        item.source.null,
-    )
+    content = cells_of(item, file, item.fitting.feed)
     if codec_of(file.path) is not None:
         return [Split(first, file.path, file.shown, 0, None, content)]
     pieces = [
@@ -216,3 +215,9 @@ def _cut_cells(
         for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
     ]
     return settle_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
+
+
+def cells_of(item: Table, file: InputFile, feed: Feed) -> Cells:
+    """How the cells of a CSV are read."""
+    delimiter = delimiter_of(item.source, file.path)
+    return Cells(feed, tuple(item.schema.names), delimiter, item.source.null)

@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.bulk import RecordPlace
@@ -101,9 +102,12 @@ def codec_of(path: str) -> Codec | None:
     return CODECS.get(Path(path).suffix)
 
 
-def ordinal_of(split: int, line: int) -> int:
+Numbers = TypeVar("Numbers", int, np.ndarray[Any, np.dtype[np.int64]])
+
+
+def ordinal_of(split: Numbers, line: Numbers) -> Numbers:
     """Where a line is in all the input; `line` counts from 0 in its split."""
-    return (split << _LINES_PER_SPLIT_BITS) | line
+    return (split << _LINES_PER_SPLIT_BITS) + line
 
 
 def cut_records(file: InputFile, first: int, split_bytes: int = SPLIT_BYTES) -> list[Split]:

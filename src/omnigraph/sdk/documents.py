@@ -21,6 +21,7 @@ from omnigraph.engine.merge.conflicts import conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizeResult
+from omnigraph.engine.recipes import PlannedInput, RecipePlan
 from omnigraph.engine.repair import RepairResult
 from omnigraph.engine.schema import SchemaPlan, SchemaResult
 from omnigraph.errors import RecordFault
@@ -251,6 +252,38 @@ def findings_document(uri: str, findings: Sequence[Finding]) -> JsonObject:
         for each in findings
     ]
     return {"uri": uri, "ok": not findings, "findings": listed}
+
+
+def plan_document(plan: RecipePlan) -> JsonObject:
+    return {
+        "file": plan.path,
+        "mode": plan.mode.value,
+        "branch": plan.branch,
+        "from": plan.from_branch,
+        "is_sound": plan.is_sound,
+        "inputs": [_planned(each) for each in plan.inputs],
+    }
+
+
+def _planned(planned: PlannedInput) -> JsonObject:
+    return {
+        "name": planned.name,
+        "table_key": planned.table_key,
+        "files": list(planned.files),
+        "rows": planned.row_count,
+        "where": planned.where,
+        "columns": [
+            {
+                "property": each.target,
+                "property_type": each.target_type,
+                "source": each.source,
+                "source_type": each.source_type,
+            }
+            for each in planned.columns
+        ],
+        "unused": list(planned.unused),
+        "problems": list(planned.problems),
+    }
 
 
 def fault_document(fault: RecordFault) -> JsonObject:

@@ -34,6 +34,7 @@ from omnigraph.engine.opening import Remains
 from omnigraph.engine.optimize import OptimizeResult
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
+from omnigraph.engine.recipes import RecipePlan
 from omnigraph.engine.repair import RepairOrder, RepairResult
 from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
 from omnigraph.engine.settings import DEFAULTS, Access, Settings
@@ -41,7 +42,7 @@ from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk import exporting, merging, reviewing
+from omnigraph.sdk import exporting, merging, recipes, reviewing
 from omnigraph.sdk.moments import target_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
@@ -383,6 +384,32 @@ class LocalGraph:
         )
         base = None if from_branch is None else parse_branch(from_branch)
         return self._graph.load(order, open_bulk(spark), from_branch=base)
+
+    def run_pipeline(
+        self,
+        path: str | Path,
+        *,
+        branch: str | None = None,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        max_errors: int | None = None,
+        spark: SparkSettings | None = None,
+    ) -> LoadResult:
+        """Load everything that a pipeline file names, as one commit or not at all.
+
+        What is given here goes before what the file says. Raises RecipeInvalid with every mistake
+        of the file, and whatever `load` raises.
+        """
+        overrides = recipes.Overrides(branch, from_branch, max_errors, spark)
+        return recipes.run(self._graph, path, actor, overrides)
+
+    def plan_pipeline(self, path: str | Path, *, spark: SparkSettings | None = None) -> RecipePlan:
+        """What a pipeline file would feed, by the schema of this graph. Nothing is loaded.
+
+        Names, headers and footers of files are read; Spark is started if there are expressions.
+        Raises RecipeInvalid, FileUnreadable.
+        """
+        return recipes.plan(self._graph, path, spark)
 
     # exporting
 

@@ -132,12 +132,12 @@ def load(
                 )
     except LoadRejected as rejected:
         if rejects is not None:
-            _write_rejects(rejects, rejected)
+            write_rejects(rejects, rejected)
         raise
     if as_json:
         print_json(load_document(result))
     else:
-        _print_result(result)
+        print_loaded(result)
 
 
 def ingest(
@@ -196,7 +196,7 @@ def _read_format(given: str | None) -> "Format | None":
         raise UsageError(f"a format is jsonl, parquet or csv, not '{given}'") from None
 
 
-def _print_result(result: "LoadResult") -> None:
+def print_loaded(result: "LoadResult") -> None:
     for key, count in result.counts.items():
         print_line(f"{key} rows={count}")
     commit = "nothing to load" if result.commit is None else f"commit {result.commit.id}"
@@ -205,7 +205,7 @@ def _print_result(result: "LoadResult") -> None:
         print_line(f"actor_id: {result.actor}")
 
 
-def _write_rejects(path: Path, rejected: LoadRejected) -> None:
+def write_rejects(path: Path, rejected: LoadRejected) -> None:
     """Raises FileUnreadable; the load is rejected either way."""
     from omnigraph.sdk.documents import fault_document
 

@@ -1,0 +1,133 @@
+"""`omnigraph pipeline`: load what a pipeline file says, or say what it would load."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.address import find_actor
+from omnigraph.cli.commands.load import print_loaded, write_rejects
+from omnigraph.cli.confirm import confirm_destructive
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.progress import ShowProgress, showing
+from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
+from omnigraph.errors import LoadRejected
+
+if TYPE_CHECKING:
+    from omnigraph.engine.recipes import PlannedInput, RecipePlan
+
+app = typer.Typer(
+    help="Load from several inputs as a pipeline file says, all of it as one commit.",
+    no_args_is_help=True,
+)
+
+_File = Annotated[Path, typer.Argument(help="The pipeline file, such as pipeline.yaml.")]
+_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    file: _File,
+    uri: _Uri = None,
+    *,
+    branch: Annotated[
+        str | None, typer.Option(help="The branch to load onto, whatever the file says.")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--from", help="Make the branch from this one, if it is not there."),
+    ] = None,
+    max_errors: Annotated[
+        int | None, typer.Option(min=1, help="How many faults to tell about.")
+    ] = None,
+    rejects: Annotated[
+        Path | None, typer.Option(help="A file to write the faults to, one JSON object a line.")
+    ] = None,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
+    progress: ShowProgress = None,
+    as_json: _Json = False,
+) -> None:
+    """Load everything that a pipeline file names, as one commit or not at all. Runs on Spark."""
+    from omnigraph.pipeline.recipe import read_recipe
+    from omnigraph.sdk.documents import load_document
+
+    settings: Globals = context.obj
+    graph = open_graph(uri, settings)
+    if read_recipe(file).mode == "overwrite":
+        confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
+    print_target("pipeline run", graph.uri, settings)
+    try:
+        with showing(settings, wanted=progress):
+            result = graph.run_pipeline(
+                file,
+                branch=branch,
+                from_branch=base,
+                actor=find_actor(settings),
+                max_errors=max_errors,
+                spark=find_spark(spark_master, spark_remote),
+            )
+    except LoadRejected as rejected:
+        if rejects is not None:
+            write_rejects(rejects, rejected)
+        raise
+    if as_json:
+        print_json(load_document(result))
+    else:
+        print_loaded(result)
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    file: _File,
+    uri: _Uri = None,
+    *,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
+    as_json: _Json = False,
+) -> None:
+    """Say what a pipeline file would feed, checked against the schema of the graph; load nothing.
+
+    Exits with 1 if something of it does not fit.
+    """
+    from omnigraph.sdk.documents import plan_document
+
+    settings: Globals = context.obj
+    graph = open_graph(uri, settings, read_only=True)
+    found = graph.plan_pipeline(file, spark=find_spark(spark_master, spark_remote))
+    if as_json:
+        print_json(plan_document(found))
+    else:
+        _print_plan(found)
+    if not found.is_sound:
+        raise typer.Exit(1)
+
+
+def _print_plan(found: "RecipePlan") -> None:
+    base = "" if found.from_branch is None else f" (from {found.from_branch})"
+    print_line(f"{found.mode.value} onto {found.branch}{base}, as one commit")
+    for each in found.inputs:
+        _print_input(each)
+    print_line("nothing was loaded" if found.is_sound else "this cannot be loaded as it is")
+
+
+def _print_input(planned: "PlannedInput") -> None:
+    rows = "" if planned.row_count is None else f", {planned.row_count} rows"
+    print_line(f"\n{planned.name} → {planned.table_key or 'whatever the records say'}{rows}")
+    for file in planned.files:
+        print_line(f"  reads {file}")
+    if planned.where is not None:
+        print_line(f"  where {planned.where}")
+    for column in planned.columns:
+        print_line(
+            f"  {column.target}: {column.target_type} ← {column.source} ({column.source_type})"
+        )
+    if planned.unused:
+        print_line(f"  leaves out {', '.join(planned.unused)}")
+    for problem in planned.problems:
+        print_line(f"  problem: {problem}")

@@ -1,0 +1,70 @@
+"""Recipes of an embedded graph: planned, or followed as one load."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.load import LoadOrder, LoadResult
+from omnigraph.engine.recipes import RecipePlan
+from omnigraph.ids import parse_branch
+from omnigraph.pipeline.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.follow import Prepared
+    from omnigraph.pipeline.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a caller wants otherwise than the recipe says."""
+
+    branch: str | None = None
+    from_branch: str | None = None
+    errors_max: int | None = None
+    spark: SparkSettings | None = None
+    """Where to compute, if not where the environment says."""
+
+
+def plan(graph: Graph, path: str | Path, spark: SparkSettings | None) -> RecipePlan:
+    """Raises FileUnreadable, RecipeInvalid, and what starting Spark raises."""
+    recipe, prepared = _prepare(graph, path, spark)
+    return RecipePlan(
+        path=recipe.path,
+        mode=recipe.mode,
+        branch=recipe.branch,
+        from_branch=recipe.from_branch,
+        inputs=prepared.planned,
+    )
+
+
+def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides) -> LoadResult:
+    """Raises what planning and loading raise."""
+    from omnigraph.pipeline.load import open_bulk  # noqa: PLC0415 - brings Spark along
+
+    recipe, prepared = _prepare(graph, path, overrides.spark)
+    base = overrides.from_branch or recipe.from_branch
+    order = LoadOrder(
+        sources=prepared.inputs,
+        mode=recipe.mode,
+        branch=parse_branch(overrides.branch or recipe.branch),
+        actor=actor,
+        errors_max=overrides.errors_max or recipe.errors_max,
+    )
+    return graph.load(
+        order, open_bulk(overrides.spark), from_branch=None if base is None else parse_branch(base)
+    )
+
+
+def _prepare(
+    graph: Graph, path: str | Path, spark: SparkSettings | None
+) -> "tuple[Recipe, Prepared]":
+    from omnigraph.pipeline.follow import prepare  # noqa: PLC0415 - brings Spark along
+    from omnigraph.pipeline.recipe import read_recipe  # noqa: PLC0415
+    from omnigraph.pipeline.session import find_session, read_settings  # noqa: PLC0415
+
+    recipe = read_recipe(path)
+    options = graph.settings.storage_options
+    return recipe, prepare(
+        recipe, graph.catalog, options, lambda: find_session(spark or read_settings())
+    )

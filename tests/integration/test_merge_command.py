@@ -118,3 +118,15 @@ def test_flags_that_make_no_sense_together_are_refused(graph: str, tmp_path: Pat
     assert run([*ask, "--into", "topic"]) == 2
     put(graph, "bob", 1, "topic")
     assert run([*ask, "--base", "01M7H1G65KW5C1"]) == 1
+
+
+def test_conflicts_are_told_to_programs_too(graph: str, capsys: Streams) -> None:
+    put(graph, "ann", 5, "topic")
+    put(graph, "ann", 6)
+    capsys.readouterr()
+    assert run(["branch", "merge", "topic", graph, "--quiet", "--errors", "json"]) == 1
+    told = json.loads(capsys.readouterr().err)
+    assert told["code"] == "merge_conflicts"
+    assert [(each["row_id"], each["kind"]) for each in told["merge_conflicts"]] == [
+        ("ann", "divergent_update")
+    ]

@@ -15,6 +15,7 @@ from omnigraph.errors import (
     HeadMoved,
     MergeBaseUnavailable,
     MergeConflicts,
+    OpenedReadOnly,
     ResolutionsInvalid,
     UsageError,
 )
@@ -23,6 +24,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.sdk.merging import conflict_file
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.testing.folders import read_folder
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
@@ -575,3 +577,13 @@ def test_a_merge_that_cannot_be_meant_is_refused(graph: LocalGraph) -> None:
     for bad in ({"detect": "cell"}, {"on_conflict": "mine"}, {"on_conflict": {"Person": "x"}}):
         with pytest.raises(UsageError):
             graph.merge("topic", **bad)
+
+
+def test_a_dry_run_needs_no_right_to_write(graph: LocalGraph) -> None:
+    diverge(graph)
+    reader = omnigraph.open(graph.uri, read_only=True)
+    before = read_folder(Path(graph.uri))
+    assert len(reader.merge("topic", dry_run=True).conflicts) == 3
+    assert read_folder(Path(graph.uri)) == before, "nothing was written"
+    with pytest.raises(OpenedReadOnly):
+        reader.merge("topic")

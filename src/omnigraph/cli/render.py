@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from omnigraph.cli.globals import ErrorFormat, Globals
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
 
 
 def print_line(text: str) -> None:
@@ -34,5 +34,18 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat) -> None:
         case ErrorFormat.TEXT:
             print_note(f"error: {error}")
         case ErrorFormat.JSON:
-            body = {"error": str(error), "code": error.code.value}
+            body: dict[str, object] = {"error": str(error), "code": error.code.value}
+            if isinstance(error, MergeConflicts):
+                body["merge_conflicts"] = [_clash(each) for each in error.conflicts]
             print_note(json.dumps(body, ensure_ascii=False))
+
+
+def _clash(clash: Clash) -> dict[str, object]:
+    """What a program needs to know of a conflict, in words the server uses too."""
+    return {
+        "table_key": clash.table,
+        "row_id": clash.row_id,
+        "property": clash.property_name,
+        "kind": str(clash.kind),
+        "message": clash.message,
+    }

@@ -158,8 +158,17 @@ class Feed:
         pending = self._after(at.commit)
         blocks: list[Block] = []
         left = asked.changes_max
+        shown: dict[CommitId, Snapshot] = {}
         for before, commit in pending[: asked.commits_max]:
-            found = self._read(before, commit, asked, at, left)
+            try:
+                # Each commit is the one before the next.
+                shown = {
+                    each.id: shown.get(each.id) or snapshot_at_commit(self.stores, each)
+                    for each in (before, commit)
+                }
+                found = self._read((shown[before.id], shown[commit.id]), asked, at, left)
+            except (NotFoundError, TableCorrupt) as lost:
+                raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost  # (4)
             if found.changes:
                 blocks.append(Block(commit, found.changes))
             if found.has_more:
@@ -221,24 +230,15 @@ class Feed:
         return pairs[ids.index(commit) :]
 
     def _read(
-        self, before: Commit, commit: Commit, asked: Poll, at: Position, left: int
+        self, snapshots: tuple[Snapshot, Snapshot], asked: Poll, at: Position, left: int
     ) -> "_Told":
-        """What a commit changed, as much of it as fits. (4) Raises ChangeFeedGap."""
-        try:
-            snapshots = (self._snapshot(before), self._snapshot(commit))
-            diff = find_diff(
-                self.stores.tables, self.open_pin, self.catalog, snapshots, asked.where
-            )
-            if len(diff) - at.told > left and left < asked.changes_max:
-                # It is begun on a page of its own, where more of it fits.
-                return _Told((), has_more=True)
-            changes = tuple(islice(diff.changes(skip=at.told), left))
-        except (NotFoundError, TableCorrupt) as lost:
-            raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost
+        """What a commit changed, as much of it as fits."""
+        diff = find_diff(self.stores.tables, self.open_pin, self.catalog, snapshots, asked.where)
+        if len(diff) - at.told > left and left < asked.changes_max:
+            # It is begun on a page of its own, where more of it fits.
+            return _Told((), has_more=True)
+        changes = tuple(islice(diff.changes(skip=at.told), left))
         return _Told(changes, has_more=at.told + len(changes) < len(diff))
-
-    def _snapshot(self, commit: Commit) -> Snapshot:
-        return snapshot_at_commit(self.stores, commit)
 
 
 @dataclass(frozen=True, slots=True)

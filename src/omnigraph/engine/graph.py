@@ -415,7 +415,8 @@ class Graph:
         Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, CommitNotFound,
         ResolutionsInvalid, SchemaLocked, UsageError.
         """
-        self._check_signer(order.actor)
+        if not order.dry_run:
+            self._check_signer(order.actor)
         if order.source == order.into:
             raise UsageError(f"'{order.source}' cannot be merged into itself")
         self._gate(order.actor, Action.BRANCH_MERGE, order.source, order.into)
@@ -425,7 +426,7 @@ class Graph:
             if name:
                 find_type(self.catalog, name)
         merged = merge(self._bench, self._contract, order)
-        if self._upkeep is not None:
+        if self._upkeep is not None and not order.dry_run:
             self._upkeep.after(order.into, merged.tables)
         return merged
 

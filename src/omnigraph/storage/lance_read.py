@@ -109,8 +109,8 @@ def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
 
 
 def _part(fragment: FragmentMetadata) -> Part:
-    deletions = fragment.to_json()["deletion_file"]
-    name = "" if deletions is None else f"{deletions['read_version']}-{deletions['id']}"
+    deletions = fragment.deletion_file
+    name = "" if deletions is None else deletions.path(fragment.id)
     return Part(
         fragment_id=fragment.id,
         row_count=fragment.num_rows,

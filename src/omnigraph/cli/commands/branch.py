@@ -131,7 +131,7 @@ def merge(
 
     if conflicts is not None and not dry_run:
         raise UsageError("--conflicts writes what a --dry-run found; add --dry-run")
-    graph = open_client(uri or uri_option, context.obj)
+    graph = open_client(uri or uri_option, context.obj, read_only=dry_run)
     actor = find_writer(graph, context.obj)
     if not dry_run:
         print_target("branch merge", graph.uri, context.obj)

@@ -117,8 +117,9 @@ def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResul
     Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, SchemaLocked, and
     whatever `commit.attempt` raises.
     """
-    heal(bench)
-    check_unlocked(bench.stores)
+    if not order.dry_run:
+        heal(bench)
+        check_unlocked(bench.stores)
     done = find_done(bench.bases.current(order.into).manifest, order.once, order.actor)
     if done is not None:
         return _recall(order, done)

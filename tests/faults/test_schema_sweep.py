@@ -4,6 +4,7 @@ Whatever dies wherever: the schema is the old one or the new one, whole, and so 
 lock, no note and no half-made table stays; the same change can be made again.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -11,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.retention import Policy
+from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.opening import open_graph
 from omnigraph.engine.schema import SchemaOrder
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
 from omnigraph.testing.breaking import (
     SCHEMA,
+    WORKS,
     Content,
     check_whole,
     open_living,
@@ -24,8 +29,12 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.faults import Crash, CrashAt, FailAt, When, sweep
+from omnigraph.testing.failpoints import At, Trigger, kill
+from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
 from omnigraph.testing.folders import put_back, read_folder
+from omnigraph.testing.processes import Died, launch
+
+STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "6"))
 
 CHANGES = {
     "a type is added": SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"),
@@ -117,24 +126,78 @@ def test_a_crash_anywhere_leaves_the_old_schema_or_the_new_one(
 
 
 @pytest.mark.slow
-@every_change
-def test_recovering_a_schema_change_may_die_anywhere_too(
-    tmp_path: Path, order: SchemaOrder
-) -> None:
-    stage = Stage(tmp_path / "g", order)
-    for fault in stage.deaths(When.AFTER):
-        if not fault.dead:
-            return
-        files = read_folder(stage.root)
-        for step in count(1):
-            put_back(stage.root, files)
-            again = CrashAt(step, When.BEFORE)
+@pytest.mark.parametrize("name", CHANGES if STRIDE == 1 else ["everything at once"])
+def test_recovering_a_schema_change_may_die_anywhere_too(tmp_path: Path, name: str) -> None:
+    stage = Stage(tmp_path / "g", CHANGES[name])
+    for first in count(1, STRIDE):
+        for second in count(1, STRIDE):
+            put_back(stage.root, stage.files)
+            with suppress(Crash):
+                open_mortal(stage.root, CrashAt(first, When.BEFORE)).apply_schema(stage.order)
+                return
+            again = CrashAt(second, When.BEFORE)
             with suppress(Crash):
                 open_mortal(stage.root, again).refresh()
             open_mortal(stage.root).refresh()
             stage.check()
             if not again.dead:
                 break
+
+
+KILLS = {
+    "schema.after_lock": At("tables.fork", when=When.AFTER),
+    "sidecar.after_put_pre_first_commit": At("objects.put_over", 2, When.AFTER),
+    "schema.after_added_table": At("tables.commit_exact", 2, When.AFTER),
+    "commit.after_table_1": At("tables.commit_exact", 1, When.AFTER),
+    "schema_apply.after_staging_write": At("step publish"),
+    "schema_apply.after_manifest_commit": At("tables.residual.swap_rows", when=When.AFTER),
+    "schema.after_rename_1": At("objects.put_over", 1, When.AFTER, since="step settle"),
+    "schema.after_rename_2": At("objects.put_over", 2, When.AFTER, since="step settle"),
+    "schema.after_rename_pre_delete": At("step disarm"),
+    "schema.before_lock_release": At("tables.clear_branch", 1, since="step disarm"),
+}
+"""The named places of a schema change, and where they are."""
+
+
+def die_there(root: Path, name: str) -> None:
+    """For a process of its own."""
+    trigger = Trigger(KILLS[name], kill)
+    graph = open_living(root, trigger, observe=trigger.observe)
+    graph.apply_schema(CHANGES["everything at once"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KILLS)
+def test_a_killed_process_leaves_no_lock_and_no_torn_schema(tmp_path: Path, name: str) -> None:
+    stage = Stage(tmp_path / "g", CHANGES["everything at once"])
+    put_back(stage.root, stage.files)
+    victim = launch(die_there, stage.root, name)
+    victim.await_ready()
+    victim.begin()
+    assert isinstance(victim.finish(60), Died)
+    open_graph(str(stage.root))
+    outcome = stage.check()
+    if outcome == 0:
+        assert open_mortal(stage.root).apply_schema(stage.order).applied
+        assert stage.check() == 1
+
+
+def test_a_hard_drop_that_died_before_its_purge_stands_and_cleanup_reclaims_it(
+    tmp_path: Path,
+) -> None:
+    """schema.before_hard_gc."""
+    root = tmp_path / "g"
+    path = populate(root).snapshot().pins[WORKS].path
+    order = SchemaOrder(SCHEMA.replace("edge Works: Person -> Company", ""), allow_data_loss=True)
+    with pytest.raises(Crash):
+        open_mortal(root, CrashOn("objects.delete_prefix")).apply_schema(order)
+    graph = open_mortal(root)
+    graph.refresh()
+    assert WORKS not in graph.snapshot().pins
+    assert (root / path).exists()
+    clean = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
+    graph.cleanup(clean)
+    assert not (root / path).exists()
 
 
 class FailDurably(FailAt):

@@ -1,0 +1,151 @@
+"""What maintenance costs beside bare Lance, and whether a new column costs what the table weighs.
+
+nullable add   a schema change that adds a nullable property, to tables of growing size; the
+               baseline is the smallest of them
+optimize       many fragments of few rows put together, against Lance's own compaction of a
+               copy of the same table
+"""
+
+import argparse
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+from lance.optimize import Compaction
+from measure import Figure, report, timed
+
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.base import Bases
+from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.workbench import Workbench
+from omnigraph.effects import REAL
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.opening import create, open_graph
+from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.settings import Settings
+from omnigraph.ids import MAIN, TableKey
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import open_stores
+from omnigraph.storage.tables import ROWS_PER_FILE, Handle, Mark, Receipt, Staged
+
+PERSON = TableKey("node:Person")
+SETTINGS = Settings(durability=Durability.RELAXED, maintenance=False)
+ADD_RATIO_MAX = 2.0
+OPTIMIZE_RATIO_MAX = 1.3
+BATCH_ROWS = 100_000
+
+
+def schema(columns: int) -> str:
+    added = "".join(f"  c{number}: String?" for number in range(columns))
+    return f"node Person {{ code: I64 @key  age: I64?{added} }}\n"
+
+
+def rows(start: int, count: int, of: pa.Schema) -> pa.Table:
+    codes = pa.array(np.arange(start, start + count, dtype=np.int64))
+    columns = {"id": codes.cast(pa.string()), "code": codes, "age": codes}
+    return pa.table([columns[name] for name in of.names], schema=of)
+
+
+def append(graph: Graph, counts: list[int]) -> None:
+    """One table version with so many fragments, in one commit."""
+    stores = open_stores(graph.uri, REAL, durability=Durability.RELAXED)
+    bench = Workbench(stores, Bases(stores))
+
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        receipts: list[Receipt] = []
+        start = 0
+        for count in counts:
+            batch = rows(start, count, handle.schema)
+            staged = bench.stores.tables.stage_append(handle, batch, mark)
+            receipts += staged.receipts
+            start += count
+        return bench.stores.tables.stage_receipts(handle, receipts, mark)
+
+    with hold(bench, MAIN, [PERSON]) as held:
+        version = held.base.manifest.pins[PERSON].version
+        write = TableWrite(PERSON, version, (stage,))
+        run(held, Change(WriterKind.LOAD, MAIN, (write,)))
+
+
+def measure_add(folder: Path, sizes: list[int], runs: int) -> list[Figure]:
+    figures, smallest = [], 0.0
+    for size in sizes:
+        graph = create(str(folder / f"add-{size}"), schema(0), settings=SETTINGS)
+        append(graph, [min(BATCH_ROWS, size - at) for at in range(0, size, BATCH_ROWS)])
+        seconds = min(timed(partial(add_column, graph, at)) for at in range(1, runs + 1))
+        smallest = smallest or seconds
+        ratio = seconds / smallest
+        figures.append(
+            Figure(
+                f"nullable add, {size:,} rows",
+                seconds,
+                f"{sizes[0]:,} rows",
+                ratio,
+                f"≤ {ADD_RATIO_MAX}",
+                ratio <= ADD_RATIO_MAX,
+            )
+        )
+    return figures
+
+
+def add_column(graph: Graph, number: int) -> None:
+    assert graph.apply_schema(SchemaOrder(schema(number))).applied
+
+
+def measure_optimize(folder: Path, fragments: int, rows_each: int, runs: int) -> list[Figure]:
+    first = folder / "optimize"
+    graph = create(str(first), schema(0), settings=SETTINGS)
+    append(graph, [rows_each] * fragments)
+    graph.ensure_indices()
+    path = graph.snapshot().pins[PERSON].path
+    ours, bare = [], []
+    for number in range(runs):
+        copy, twin = folder / f"copy-{number}", folder / f"twin-{number}"
+        shutil.copytree(first, copy)
+        shutil.copytree(first / path, twin)
+        opened = open_graph(str(copy), settings=SETTINGS)
+        dataset = lance.dataset(str(twin))
+        bare.append(timed(partial(compact, dataset)))
+        ours.append(timed(opened.optimize))
+        left = len(lance.dataset(str(copy / path)).get_fragments())
+        assert left == len(lance.dataset(str(twin)).get_fragments()), "the same outcome"
+    ratio = min(ours) / min(bare)
+    what = f"{fragments:,} fragments of {rows_each}"
+    return [
+        Figure(f"bare compaction, {what}", min(bare)),
+        Figure(
+            f"optimize, {what}",
+            min(ours),
+            "bare compaction",
+            ratio,
+            f"≤ {OPTIMIZE_RATIO_MAX}",
+            ratio <= OPTIMIZE_RATIO_MAX,
+        ),
+    ]
+
+
+def compact(dataset: lance.LanceDataset) -> None:
+    plan = Compaction.plan(dataset, {"target_rows_per_fragment": ROWS_PER_FILE})
+    Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--fragments", type=int, default=1_000)
+    parser.add_argument("--rows-each", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        figures = measure_add(folder, given.rows, given.runs)
+        figures += measure_optimize(folder, given.fragments, given.rows_each, given.runs)
+    report("maintain", figures)
+
+
+if __name__ == "__main__":
+    main()

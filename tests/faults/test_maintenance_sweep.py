@@ -1,0 +1,159 @@
+"""Die at every single write of optimize and of cleanup. Neither may ever change what is shown."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnigraph.commit.retention import Policy
+from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.graph import Graph
+from omnigraph.testing.breaking import (
+    PERSON,
+    SIDE,
+    Ask,
+    BreakableGraph,
+    open_mortal,
+    populate,
+    read_content,
+    stores_at,
+)
+from omnigraph.testing.failpoints import COMPACT, At, Trigger, crash, fail
+from omnigraph.testing.faults import Crash, CrashAt, CrashOn, When, sweep
+from omnigraph.testing.folders import put_back, read_folder
+
+CLEAN = CleanupOrder(Policy(keep=2), is_confirmed=True, debris_age_ms=-60_000)
+
+
+def prepare(root: Path) -> None:
+    """Many small fragments, a branch with rows of its own, and a fork nobody shows."""
+    graph = populate(root)
+    graph.create_branch(SIDE)
+    graph.ask(Ask("put", {"name": "sid", "age": 1}), SIDE)
+    for number in range(5):
+        graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
+    handle = graph.open_table(graph.snapshot(), PERSON)
+    graph.bench.stores.tables.fork(handle, "nobody")
+
+
+def optimize(graph: BreakableGraph) -> None:
+    graph.optimize()
+
+
+def clean(graph: BreakableGraph) -> None:
+    graph.cleanup(CLEAN)
+
+
+@pytest.mark.parametrize("work", [optimize, clean])
+def test_a_crash_anywhere_changes_nothing_that_is_shown(
+    tmp_path: Path, work: Callable[[BreakableGraph], None]
+) -> None:
+    root = tmp_path / "g"
+    prepare(root)
+    files, content = read_folder(root), read_content(root)
+
+    def attempt(fault: CrashAt) -> None:
+        put_back(root, files)
+        work(open_mortal(root, fault))
+
+    for fault in sweep(When.BEFORE, attempt):
+        graph = open_mortal(root)
+        graph.refresh()
+        assert read_content(root) == content
+        findings = [each for each in graph.examine(is_deep=True) if "fork" not in each.problem]
+        assert findings == []
+        if fault.step % 3 == 0 or not fault.dead:
+            work(graph)
+            graph.ask(Ask("put", {"name": "later", "age": 1}))
+            graph.ask(Ask("put", {"name": "later", "age": 1}), SIDE)
+            clean(graph)
+            assert open_mortal(root).examine(is_deep=True) == []
+
+
+def test_a_retained_commit_survives_a_cleanup_that_died_anywhere(tmp_path: Path) -> None:
+    root = tmp_path / "g"
+    prepare(root)
+    files = read_folder(root)
+    kept = [each.id for each in open_mortal(root).commits()[:2]]
+
+    def rows(graph: Graph) -> list[int]:
+        shown = [graph.snapshot_at_commit(each) for each in kept]
+        return [graph.open_table(each, PERSON).row_count for each in shown]
+
+    expected = rows(open_mortal(root))
+
+    def attempt(fault: CrashAt) -> None:
+        put_back(root, files)
+        clean(open_mortal(root, fault))
+
+    for _ in sweep(When.AFTER, attempt):
+        assert rows(open_mortal(root)) == expected
+
+
+def test_cleanup_leaves_alone_what_an_unfinished_write_needs(tmp_path: Path) -> None:
+    """cleanup.with_pending_rollback: the note is there, its writer has not been resolved yet."""
+    root = tmp_path / "g"
+    populate(root)
+    for number in range(3):
+        open_mortal(root).ask(Ask("put", {"name": f"p{number}", "age": number}))
+    content = read_content(root)
+    with pytest.raises(Crash):
+        open_mortal(root, CrashOn("tables.residual.swap_rows")).ask(
+            Ask("put", {"name": "x", "age": 1})
+        )
+    preview = open_mortal(root).cleanup(CleanupOrder(Policy(keep=1)))
+    assert [each.error for each in preview.tables if each.key == PERSON] == [
+        "an unfinished operation names it"
+    ]
+    clean(open_mortal(root))
+    after = read_content(root)
+    assert after.keys() == content.keys()
+    assert open_mortal(root).examine(is_deep=True) == []
+
+
+def test_trouble_with_one_table_does_not_keep_cleanup_from_the_others(tmp_path: Path) -> None:
+    """cleanup.table_gc."""
+    root = tmp_path / "g"
+    prepare(root)
+    trigger = Trigger(At("tables.residual.delete_versions"), fail)
+    result = open_mortal(root, trigger).cleanup(CLEAN)
+    assert trigger.fired
+    assert sum(each.error is not None for each in result.tables) == 1
+    assert sum(each.versions_removed for each in result.tables) > 0
+    again = open_mortal(root).cleanup(CLEAN)
+    assert [each.error for each in again.tables if each.error] == []
+
+
+def test_a_fork_that_cannot_be_removed_is_removed_the_next_time(tmp_path: Path) -> None:
+    """cleanup.reconcile_fork."""
+    root = tmp_path / "g"
+    prepare(root)
+    trigger = Trigger(At("tables.clear_branch"), fail)
+    assert open_mortal(root, trigger).cleanup(CLEAN).forks == ()
+    assert len(open_mortal(root).cleanup(CLEAN).forks) == 1
+    assert open_mortal(root).examine() == []
+
+
+def test_if_a_branch_cannot_be_read_nothing_goes(tmp_path: Path) -> None:
+    """cleanup.resolve_branch_snapshot."""
+    root = tmp_path / "g"
+    prepare(root)
+    files = read_folder(root)
+    trigger = Trigger(At("tables.find_branches"), crash)
+    with pytest.raises(Crash):
+        open_mortal(root, trigger).cleanup(CLEAN)
+    assert {name for name in files if "_versions" in name} <= set(read_folder(root))
+
+
+def test_rivals_between_planning_and_compaction_are_kept(tmp_path: Path) -> None:
+    """optimize.before_compact, for a writer that had the lease before."""
+    root = tmp_path / "g"
+    prepare(root)
+    trigger = Trigger(At(COMPACT), crash)
+    with pytest.raises(Crash):
+        open_mortal(root, trigger).optimize()
+    graph = open_mortal(root)
+    graph.ask(Ask("put", {"name": "rival", "age": 1}))
+    graph.optimize()
+    assert stores_at(root).objects.list("__recovery") == []
+    assert "rival" in str(read_content(root))

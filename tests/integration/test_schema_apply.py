@@ -115,6 +115,25 @@ def test_a_renamed_and_a_dropped_property_keep_every_other_value(root: Path) -> 
     check_sound(root)
 
 
+def test_an_index_follows_its_property_and_not_its_name(root: Path) -> None:
+    graph = open_at(root)
+    graph.ensure_indices()
+
+    def indexes() -> set[tuple[str, str]]:
+        handle = graph.open_table(graph.snapshot(), PERSON)
+        found = graph._stores.tables.inspect(handle).indices
+        return {(each.name, each.column) for each in found}
+
+    assert ("age_idx", "age") in indexes()
+    years = 'years: I64? @index @rename_from("age")'
+    graph.apply_schema(SchemaOrder(with_person(f"name: String @key  {years}")))
+    graph.apply_schema(SchemaOrder(with_person(f"name: String @key  {years}  age: I64? @index")))
+    graph.ensure_indices()
+    assert {("age_idx", "age"), ("years_idx", "years")} <= indexes()
+    assert len({column for _, column in indexes()} & {"age", "years"}) == 2
+    check_sound(root)
+
+
 def test_a_property_may_be_renamed_dropped_and_added_in_one_change(root: Path) -> None:
     graph = open_at(root)
     first = with_person("name: String @key  age: I64? @index  mail: String?  note: String?")

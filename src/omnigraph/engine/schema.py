@@ -19,7 +19,7 @@ no writer is half done under the old one, and the change is one commit like any 
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -360,12 +360,22 @@ class _Draft:
             return self.tables.stage_reshape(handle, reshape, mark)
 
         yield alter
+        if self._is_indexed(pin, reshape.renames.keys()):
+            # Indexes go by the names of their columns, and the old name may be used again.
+            renamed = frozenset(reshape.renames.values())
+            yield lambda handle, mark: self.tables.stage_unindex(handle, renamed, mark)
         if (
             shape.is_hard
             and pin.row_count
             and not any(each.type.is_blob for each in type_.properties)
         ):
             yield self._rewrite
+
+    def _is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
+        if not columns or not pin.row_count:
+            return False
+        anatomy = self.tables.inspect(self.tables.open_at(TableRef(pin.path), pin.version))
+        return any(each.column in columns for each in anatomy.indices)
 
     def _rewrite(self, handle: Handle, mark: Mark) -> Staged:
         """(3) The same rows in new files, which hold nothing else."""

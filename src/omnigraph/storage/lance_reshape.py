@@ -10,10 +10,13 @@ change is made to a scratch copy first, which has the description of the table a
 bytes, and the schema that came out is committed to the table itself.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
 from lance import LanceOperation
+from lance.bitmap import Bitmap
+from lance.dataset import Index as LanceIndex
 from lance.fragment import FragmentMetadata, LanceFragment
 from lance.schema import LanceSchema
 
@@ -98,3 +101,31 @@ def _evolve(
         return dataset.lance_schema
     finally:
         store.objects.delete_prefix(scratch)
+
+
+def stage_unindex(handle: LanceHandle, columns: Collection[str], mark: Mark) -> Staged:
+    """An index is found by a name that is made of its column's; under another it is lost."""
+    dataset = handle.dataset
+    with translating(handle.ref, "drop indices of"):
+        fields = {field.name(): field.id() for field in dataset.lance_schema.fields()}
+        doomed = [
+            LanceIndex(
+                uuid=str(segment.uuid),
+                name=index.name,
+                fields=[fields[index.field_names[0]]],
+                dataset_version=segment.dataset_version_at_last_update,
+                fragment_ids=Bitmap(segment.fragment_ids),
+                index_version=segment.index_version,
+                base_id=segment.base_id,
+            )
+            for index in dataset.describe_indices()
+            if index.field_names[0] in columns
+            for segment in index.segments
+        ]
+    operation = LanceOperation.CreateIndex([], doomed)
+    return Staged(
+        ref=handle.ref,
+        read_version=handle.version,
+        mark=mark,
+        payload=LancePayload(handle, operation, ()),
+    )

@@ -603,6 +603,10 @@ class Tables(Protocol):
         """
         ...
 
+    def stage_unindex(self, handle: Handle, columns: Collection[str], mark: Mark) -> Staged:
+        """Drop every index of these columns; there is one at least."""
+        ...
+
     def stage_indices(
         self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
     ) -> Staged | None:

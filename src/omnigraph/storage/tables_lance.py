@@ -6,7 +6,7 @@ them, `lance_commit` moves HEAD, `lance_branches` forks and clears, `lance_histo
 happened, `lance_files` names what must reach the disk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -180,6 +180,9 @@ class LanceTables:
 
     def stage_reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
         return lance_reshape.stage_reshape(self.store, _own(handle), reshape, mark)
+
+    def stage_unindex(self, handle: Handle, columns: Collection[str], mark: Mark) -> Staged:
+        return lance_reshape.stage_unindex(_own(handle), columns, mark)
 
     def stage_indices(
         self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark

@@ -32,6 +32,7 @@ TABLE_WRITES: Final = frozenset(
         "stage_delete",
         "stage_overwrite",
         "stage_reshape",
+        "stage_unindex",
         "stage_indices",
         "stage_settings",
         "stage_compaction",

@@ -27,6 +27,8 @@ from hypothesis.stateful import (
 
 import omnigraph
 from omnigraph.effects import REAL
+from omnigraph.engine import seats
+from omnigraph.engine.merge import check, plan
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
@@ -34,7 +36,7 @@ from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "4"))
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  mail: String? @unique }
@@ -287,7 +289,17 @@ class Merges(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def test_branches_merged_in_all_directions_agree_with_the_model() -> None:
+@pytest.mark.parametrize("size", ["usual", "tiny"])
+def test_branches_merged_in_all_directions_agree_with_the_model(
+    size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with everything done in tiny portions, and found as if there were very much of it."""
+    if size == "tiny":
+        monkeypatch.setattr(plan, "CONTESTED_AT_A_TIME", 2)
+        monkeypatch.setattr(seats, "KEYS_SPELLED_MAX", 1)
+        monkeypatch.setattr(seats, "ROWS_MAX", 1)
+        monkeypatch.setattr(check, "RIVALS_SPELLED_MAX", 0)
+        monkeypatch.setattr(check, "ROWS_AT_A_TIME", 1)
     run_state_machine_as_test(
         Merges,
         settings=settings(

@@ -508,3 +508,31 @@ def test_numbers_tell_what_was_asked_and_written(serve: Serve) -> None:
     assert 'route="/mutate",status="200"' in numbers
     assert 'route="unknown",status="404"' in numbers
     assert "no/such" not in numbers
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("/graphs/g/branches", "GET, POST"),
+        ("/branches", "GET, POST"),
+        ("/graphs/g/branches/merge", "POST"),
+        ("/graphs/g/branches/a/b", "DELETE"),
+        ("/healthz", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(serve: Serve, address: str, allowed: str) -> None:
+    refused = serve().put(address)
+    assert (refused.status_code, refused.headers["Allow"]) == (405, allowed)
+
+
+def test_a_schema_is_applied_and_tables_are_tidied(serve: Serve) -> None:
+    client = serve()
+    grown = {"schema_source": SCHEMA.replace("age: I32?", "age: I32? born: Date?")}
+    applied = client.post("/graphs/g/schema/apply", json=grown).json()
+    assert (applied["applied"], applied["supported"], applied["step_count"]) == (True, True, 1)
+    assert applied["graph_manifest_version"] == applied["manifest_version"] == 2
+    assert client.get("/graphs/g/schema").json() == grown
+    wrong = client.post("/graphs/g/schema/apply", json={"schema_source": "node"})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_request")
+    assert client.post("/graphs/g/optimize").json()["branch"] == "main"
+    assert client.post("/graphs/g/optimize?branch=nowhere").status_code == 404

@@ -170,7 +170,7 @@ def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
         **schema_plan_document(uri, result.plan),
         "applied": result.applied,
         "manifest_version": result.manifest_version,
-        "commit": None if result.commit is None else result.commit.id,
+        "commit": None if result.commit is None else commit_document(result.commit),
     }
 
 

@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 import omnigraph
 from omnigraph.errors import OmnigraphError
+from omnigraph.server.describe import find_methods
 from omnigraph.server.guard import State
 from omnigraph.server.observing import Observer
 from omnigraph.server.problems import problem
@@ -22,6 +23,7 @@ from omnigraph.server.routes import (
     reading,
     stored,
     streaming,
+    upkeep,
     writing,
 )
 from omnigraph.server.serving import Host
@@ -36,6 +38,7 @@ ROUTERS = (
     streaming.router,
     stored.router,
     jobs.router,
+    upkeep.router,
 )
 
 
@@ -89,10 +92,13 @@ async def _answer_unreadable(request: Request, error: Exception) -> Response:
     return PlainTextResponse("\n".join(lines), 422)
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _answer_refusal(request: Request, error: Exception) -> Response:
     """Unknown routes and methods get no body; what was refused half read gets a line of text."""
     assert isinstance(error, HTTPException)
-    if error.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(find_methods(request.app.openapi(), request.url.path))
+        return Response(status_code=error.status_code, headers={"Allow": allowed})
+    if error.status_code == HTTPStatus.NOT_FOUND:
         return Response(status_code=error.status_code, headers=error.headers)
     return PlainTextResponse(error.detail, error.status_code, error.headers)
 

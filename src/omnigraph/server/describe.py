@@ -1,5 +1,7 @@
 """What the OpenAPI document says about answers that are errors."""
 
+import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -43,3 +45,15 @@ GONE: Final[Responses] = {status: _describe(status) for status in (409, 410)}
 WRITING: Final[Responses] = {
     status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY, 409, 412, 429)
 }
+
+
+def find_methods(document: Mapping[str, Any], path: str) -> list[str]:
+    """The methods that an address answers to, with the prefix of a graph or without."""
+    found: dict[str, list[str]] = {}
+    for template, operations in document["paths"].items():
+        spelled = re.sub(r"\\{branch\\}", ".+", re.escape(template))
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", spelled)
+        if any(re.fullmatch(pattern, each) for each in (path, f"/graphs/g{path}")):
+            found[template] = sorted(each.upper() for each in operations)
+    # A name that is spelled out is meant before one that could be anything.
+    return found[min(found, key=lambda each: each.count("{"))] if found else []

@@ -130,6 +130,13 @@ class SchemaApplyReply(_Reply):
     graph_manifest_version: int
 
 
+class OptimizeReply(_Reply):
+    uri: str
+    branch: str
+    tables: list[dict[str, Any]]
+    commits: list[str]
+
+
 class BranchesReply(_Reply):
     branches: list[str]
 

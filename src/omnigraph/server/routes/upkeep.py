@@ -1,0 +1,64 @@
+"""The schema, and upkeep on request."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from omnigraph.commit.records import JsonObject
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.documents import optimize_document, schema_result_document
+from omnigraph.server.answers import answer
+from omnigraph.server.asking import PREFERRED, Ask, GraphRoute
+from omnigraph.server.describe import ACCEPTED, WRITING
+from omnigraph.server.jobs import JobOrder
+from omnigraph.server.routes.jobs import accepted
+from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply
+from omnigraph.wire.requests import SchemaApplyRequest
+
+router = APIRouter(route_class=GraphRoute)
+
+
+@router.post(
+    "/schema/apply",
+    operation_id="cluster_applySchema",
+    response_model=SchemaApplyReply,
+    responses=WRITING,
+)
+def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
+    """Put another schema in force: one commit, or none if it changes nothing."""
+    asked.check(Action.SCHEMA_APPLY, target=MAIN)
+    with asked.admitted():
+        result = asked.graph.apply_schema(
+            body.schema_source, allow_data_loss=body.allow_data_loss, actor=asked.actor
+        )
+    asked.count(result.commit)
+    document = schema_result_document(asked.graph.uri, result)
+    return answer({**document, "graph_manifest_version": result.manifest_version})
+
+
+@router.post(
+    "/optimize",
+    operation_id="cluster_optimize",
+    response_model=OptimizeReply,
+    responses=WRITING | ACCEPTED,
+    dependencies=[PREFERRED],
+)
+def optimize(
+    asked: Ask,
+    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
+) -> Response:
+    """Put small fragments together and bring the indexes up to date."""
+    name = parse_branch(branch or MAIN)
+    asked.check(Action.ADMIN, name)
+
+    def work(key: str | None) -> JsonObject:  # noqa: ARG001 - asked twice it finds nothing to do
+        with asked.admitted():
+            result = asked.graph.optimize(name, actor=asked.actor)
+        return optimize_document(asked.graph.uri, result)
+
+    if asked.prefers_job:
+        order = JobOrder("optimize", name, asked.actor, asked.key)
+        return accepted(asked, asked.host.jobs.submit(asked.graph, order, work, lambda: None))
+    return answer(work(None))

@@ -4,8 +4,9 @@
 
 1. Everything is read and staged without holding anything. Nobody waits for a load until it commits.
 2. What spans rows is judged against the tables as they are. If one of those moved by the time the
-   tables are held, an append or a merge is judged again and commits the very same files; an
-   overwrite is refused, because whoever wrote meanwhile would lose it (D5).
+   tables are held, an append or a merge is judged again, as far as that table has a part in it, and
+   commits the very same files, unless rows were to replace others of it; an overwrite is refused,
+   because whoever wrote meanwhile would lose it (D5).
 3. Tables that were only looked at can still move; then the attempt has the load judged once more.
 4. Nothing is loaded unless all of it is valid.
 """
@@ -190,6 +191,7 @@ class _Load:
         with hold(self.bench, self.order.branch, keys) as held:
             done = _loaded_before(held.base.manifest, self.order)
             if done is not None:
+                self.discard()
                 return done
             held.base.manifest.check_schema(self.contract.schema_hash)
             if self.order.mode is LoadMode.OVERWRITE:

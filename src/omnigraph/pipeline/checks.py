@@ -49,12 +49,15 @@ def find_verdict(
     question: Question,
     committed: CommittedKeys,
     pins: Mapping[TableKey, Pin],
+    moved: Collection[TableKey] | None = None,
 ) -> Verdict:
-    """Raises JobFailed."""
+    """What is wrong. When nothing was wrong before, tell what `moved` since: then only what these
+    tables have a part in is asked again (D5). Raises JobFailed.
+    """
     asked = find_asked(question)
     files = committed.find_files([pins[key] for key in sorted(asked)])
     counts = {key: pin.row_count for key, pin in pins.items()}
-    checks = _Checks(question, KeySets(spark, question, files, counts))
+    checks = _Checks(question, KeySets(spark, question, files, counts), moved)
     with failing_as("checking the rows"):
         return replace(checks.verdict(), asked=asked)
 
@@ -94,24 +97,34 @@ class Check:
 
     wrong: DataFrame
     tell: Callable[[], Iterable[Fault]]
+    asks: TableKey | None = None
+    """The committed table that has a part in it; without one it is answered for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
     question: Question
     keys: KeySets
+    moved: Collection[TableKey] | None
+
+    def _is_due(self, check: Check) -> bool:
+        return self.moved is None or check.asks in self.moved
 
     def verdict(self) -> Verdict:
         touched = [type_of(self.question.catalog, key) for key in sorted(self.question.key_files)]
         edges = [each for each in touched if isinstance(each, EdgeType)]
-        repeated = [*self.check_repeated(touched)]
+        repeated = [*filter(self._is_due, self.check_repeated(touched))]
         others = [
-            *self.check_shared(touched),
-            *self.check_ends(edges),
-            *self.check_counts(edges),
-            *self.check_orphans(),
+            *filter(self._is_due, self.check_shared(touched)),
+            *filter(self._is_due, self.check_ends(edges)),
+            *filter(self._is_due, self.check_counts(edges)),
+            *filter(self._is_due, self.check_orphans()),
         ]
-        taken = [*self.find_taken(touched)]
+        taken = [
+            (type_, ids)
+            for type_, ids in self.find_taken(touched)
+            if self.moved is None or type_.table_key in self.moved
+        ]
         frames = [*(each.wrong for each in (*repeated, *others)), *(ids for _, ids in taken)]
         wrong = self._find_wrong(frames)
         told = [*self._tell(repeated, wrong)]
@@ -195,7 +208,8 @@ class _Checks:
                     f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
                 )
                 wrong = counts.where("count > 1")
-                yield Check(wrong, partial(self._tell_shared, type_, group, holders, wrong))
+                tell = partial(self._tell_shared, type_, group, holders, wrong)
+                yield Check(wrong, tell, type_.table_key)
 
     def _find_holders(self, type_: Type, name: str) -> DataFrame:
         """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
@@ -239,7 +253,7 @@ class _Checks:
             )
             assert wanted is not None, "a type that is asked about has edges"
             wrong = self.keys.find_absent(wanted, node)
-            yield Check(wrong, partial(self._tell_missing, mine, node))
+            yield Check(wrong, partial(self._tell_missing, mine, node), node.table_key)
 
     def _tell_missing(
         self, ends: Sequence[tuple[EdgeType, str]], node: NodeType
@@ -269,7 +283,8 @@ class _Checks:
                 if rows is not None and self.keys.is_replaced(node):
                     wrong = self.keys.find_absent(rows.select(f.col(column).alias("id")), node)
                     known = self.keys.known_ids(node)
-                    yield Check(wrong, partial(self._tell_lost, edge, column, rows, known))
+                    tell = partial(self._tell_lost, edge, column, rows, known)
+                    yield Check(wrong, tell, edge.table_key)
 
     # how many edges
 
@@ -282,7 +297,7 @@ class _Checks:
             is_wrong = f.col("n") < low
             is_wrong = is_wrong if high is None else is_wrong | (f.col("n") > high)
             wrong = self._count_edges(edge).where(is_wrong & (f.col("touched") == 1))
-            yield Check(wrong, partial(self._tell_counts, edge, wrong))
+            yield Check(wrong, partial(self._tell_counts, edge, wrong), edge.table_key)
 
     def _tell_counts(self, edge: EdgeType, wrong: DataFrame) -> Iterator[Fault]:
         for row in self._first(wrong, "src"):

@@ -162,6 +162,8 @@ class SparkIngested(Answers):
         self._concurrency = bulk.settings.concurrency
         self._storage = work.storage
         self._spark = spark
+        self._found_right: Mapping[TableKey, Pin] | None = None
+        """The tables as they were when nothing was wrong."""
         self._committed = CommittedKeys(
             spark,
             job.catalog,
@@ -193,7 +195,12 @@ class SparkIngested(Answers):
         )
 
     def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
-        return find_verdict(self._spark, self._question, self._committed, pins)
+        found_right, moved = self._found_right, None
+        if found_right is not None:
+            moved = {key for key, pin in pins.items() if pin != found_right.get(key)}
+        verdict = find_verdict(self._spark, self._question, self._committed, pins, moved)
+        self._found_right = None if verdict.faults.count or verdict.taken else pins
+        return verdict
 
     @property
     def _question(self) -> Question:

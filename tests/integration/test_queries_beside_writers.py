@@ -78,6 +78,7 @@ def test_threads_read_whole_snapshots_while_one_writes_and_tidies(root: Path) ->
         assert [each.result() for each in readers] == [[], [], []]
 
 
+@pytest.mark.slow
 def test_a_process_reads_whole_snapshots_while_another_writes(root: Path) -> None:
     stop = root.parent / "stop"
     with ThreadPoolExecutor(1) as beside:

@@ -408,3 +408,12 @@ def test_a_rule_holds(case: Case, graph: Graph) -> None:
         list if " order " in case.body else lambda given: sorted(given, key=repr)
     )
     assert arranged(rows) == arranged(expected)
+
+
+def test_text_of_what_a_block_never_reached_is_not_found(graph: Graph) -> None:
+    """The block walks a bound that no walk has, so that nothing below it is ever asked."""
+    body = (
+        "match { $g: Gallery optional { $a: Artwork  $a hangs $g  $a hangs{2,3} $h } "
+        'search($a.title, "boat") } return { $g.code }'
+    )
+    assert len(graph.query(Source("rule.gq", f"query rule() {{ {body} }}"))) == 0

@@ -12,7 +12,7 @@ from omnigraph.engine.query.arrays import Array, Mask
 from omnigraph.engine.query.conditions import Judge
 from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.memory import Memory
-from omnigraph.engine.query.rows import Gathered
+from omnigraph.engine.query.rows import NOBODY, Gathered
 from omnigraph.engine.query.search import Candidates, Searched
 from omnigraph.engine.query.searching import Searching
 from omnigraph.engine.query.values import Columns, fixed_value
@@ -87,12 +87,14 @@ class Execution:
 
     def _match_text(self, condition: ir.TextMatch, columns: Columns) -> Mask:
         variable = condition.target.variable
+        assert isinstance(columns, Frame | Span)
+        bound = columns.bound[variable]
+        if bound.rows is NOBODY:  # a block that never came to bind it
+            return np.zeros(columns.count, np.bool_)
         if condition not in self._matched:
             self._matched[condition] = self.searching.match(
                 self.searched(variable), condition, self.value_of, Candidates(None, None)
             )
-        assert isinstance(columns, Frame | Span)
-        bound = columns.bound[variable]
         found = bound.rows.find(self._matched[condition])
         among = np.zeros(len(bound.rows) + 1, np.bool_)
         among[found] = True

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.query.arrays import Array, is_null
+from omnigraph.engine.query.arrays import Array
 from omnigraph.engine.query.execution import Execution, Frames, Ranked
 from omnigraph.engine.query.frame import concat
 from omnigraph.engine.query.pushdown import push
@@ -35,9 +35,10 @@ def rank_rows(operator: plan.TopRanked, execution: Execution, frames: Frames) ->
     frame = concat(held)
     bound = frame.bound[operator.variable]
     there = np.unique(bound.at[bound.at >= 0])
+    if not len(there):
+        execution.rankings[operator.variable] = _NOBODY
+        return
     candidates = bound.rows.take(ID, there)
-    if is_null(candidates):
-        candidates = candidates.cast(pa.string())
     ranked = _rank(operator, execution, Candidates(None, candidates))
     winners = np.zeros(len(bound.rows) + 1, np.bool_)
     winners[bound.rows.find(ranked.ids)] = True

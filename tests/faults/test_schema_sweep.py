@@ -146,7 +146,7 @@ def test_recovering_a_schema_change_may_die_anywhere_too(tmp_path: Path, name: s
 
 KILLS = {
     "schema.after_lock": At("tables.fork", when=When.AFTER),
-    "sidecar.after_put_pre_first_commit": At("objects.put_over", 2, When.AFTER),
+    "sidecar.after_put_pre_first_commit": At("objects.put_over", 1, When.AFTER, since="step arm"),
     "schema.after_added_table": At("tables.commit_exact", 2, When.AFTER),
     "commit.after_table_1": At("tables.commit_exact", 1, When.AFTER),
     "schema_apply.after_staging_write": At("step publish"),

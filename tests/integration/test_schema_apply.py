@@ -10,6 +10,7 @@ import pytest
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph
+from omnigraph.engine.query.target import Target
 from omnigraph.engine.schema import Effect, SchemaOrder
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import (
@@ -23,7 +24,8 @@ from omnigraph.errors import (
     SchemaLocked,
     TypeUnknown,
 )
-from omnigraph.ids import MAIN, TableKey
+from omnigraph.ids import MAIN, CommitId, TableKey
+from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 from omnigraph.testing.breaking import open_living, stores_at
 from omnigraph.testing.failpoints import At, Pause, Trigger
@@ -132,6 +134,24 @@ def test_an_index_follows_its_property_and_not_its_name(root: Path) -> None:
     assert {("age_idx", "age"), ("years_idx", "years")} <= indexes()
     assert len({column for _, column in indexes()} & {"age", "years"}) == 2
     check_sound(root)
+
+
+def test_a_commit_is_read_by_the_schema_it_was_made_under(root: Path) -> None:
+    graph = open_at(root)
+    before = graph.commits()[0].id
+    human = 'Human @rename_from("Person")'
+    body = 'name: String @key  years: I64? @index @rename_from("age")  mail: String?'
+    graph.apply_schema(SchemaOrder(with_person(body, name=human)))
+    after = graph.commits()[0].id
+    graph.apply_schema(SchemaOrder("node Company { name: String @key }\n"))
+
+    def ask(text: str, commit: CommitId) -> list[str]:
+        source = Source("<q>", f"query q() {{ match {{ {text} }} return {{ $x.name }} }}")
+        found = open_at(root).query(source, target=Target(commit_id=commit))
+        return sorted(str(row["x.name"]) for row in found.rows())
+
+    assert ask("$x: Person { age: 30 }", before) == ["ann"]
+    assert ask("$x: Human", after) == ["ann", "bob"]
 
 
 def test_a_property_may_be_renamed_dropped_and_added_in_one_change(root: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.errors import ObjectNotFound, SchemaFilesInvalid
-from omnigraph.storage.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE
+from omnigraph.storage.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, past_schema_key
 from omnigraph.storage.objects import Objects, Tag
 
 FORMAT_VERSION: Final = 1
@@ -51,6 +51,16 @@ def promote(objects: Objects, files: SchemaFiles) -> None:
     """Put a schema in force. Each file is whole or not there; done again, it is completed."""
     objects.put_over(SCHEMA_SOURCE, files.source.encode())
     write_rest(objects, files)
+
+
+def keep_schema(objects: Objects, source: str, schema_hash: str) -> None:
+    """Write a schema down for good: commits made under it may be read when it is long gone."""
+    objects.put_over(past_schema_key(schema_hash), source.encode())
+
+
+def find_past_schema(objects: Objects, schema_hash: str) -> str | None:
+    """The text of a schema that was in force once; None if it was not kept."""
+    return _read_text(objects, past_schema_key(schema_hash))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,12 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import decode_ir, encode_pretty, schema_hash
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest import Manifest
-from omnigraph.commit.schema_files import FoundSchema, SchemaFiles, read_schema_files
+from omnigraph.commit.schema_files import (
+    FoundSchema,
+    SchemaFiles,
+    find_past_schema,
+    read_schema_files,
+)
 from omnigraph.commit.sidecar import Sidecar
 from omnigraph.commit.sidecars import find_sidecars, read_sidecar
 from omnigraph.errors import CorruptionError, SchemaFilesInvalid
@@ -120,6 +125,7 @@ class Contracts:
         self._objects = objects
         self._contract = contract
         self._checked: dict[BranchName, CommitId] = {}
+        self._past: dict[str, Contract] = {}
         self._lock = Lock()
 
     @property
@@ -139,6 +145,18 @@ class Contracts:
             if head is not None:
                 self._checked[manifest.branch] = head.id
             return self._contract
+
+    def at(self, schema_hash: str | None) -> Contract:
+        """The contract commits of some time were made under; today's, if that was not kept."""
+        with self._lock:
+            if schema_hash is None or schema_hash == self._contract.schema_hash:
+                return self._contract
+            if schema_hash not in self._past:
+                source = find_past_schema(self._objects, schema_hash)
+                if source is None:
+                    return self._contract
+                self._past[schema_hash] = compile_contract(source, name=SCHEMA_SOURCE)
+            return self._past[schema_hash]
 
     def adopt(self, contract: Contract) -> None:
         """Take the contract this process just put in force."""

@@ -13,7 +13,7 @@ from omnigraph.commit import refs
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.base import Base, Bases, find_incarnation, manifest_ref
 from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, Extension
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.schema_lock import check_unlocked, clear_stale
@@ -260,9 +260,20 @@ class Graph:
     def _see(self, target: Target) -> tuple[Seen, Catalog]:
         """What a target names, and the schema to read it by; of a branch as it is, one probe."""
         if target.is_past:
-            return self.look(target), self.catalog
+            seen = self.look(target)
+            return seen, self.catalog_at(seen.snapshot)
         base = self._bases.current(target.branch)
         return self._seen_now(base), self._contracts.under(base.manifest).catalog
+
+    def catalog_at(self, snapshot: Snapshot) -> Catalog:
+        """What the schema meant that a snapshot was made under."""
+        commit = snapshot.commit
+        while commit is not None and commit.extension.schema_hash is None:
+            # Recoveries and upkeep do not say, and change nothing about it.
+            is_ours = commit.extension != Extension() and commit.parent is not None
+            commit = self.commit(CommitId(str(commit.parent))) if is_ours else None
+        self.renew()
+        return self._contracts.at(None if commit is None else commit.extension.schema_hash).catalog
 
     def look(self, target: Target) -> Seen:
         """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""

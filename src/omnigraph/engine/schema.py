@@ -44,7 +44,7 @@ from omnigraph.commit.manifest import Manifest, Pin, TableVersion
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import find_branches
-from omnigraph.commit.schema_files import SchemaShift
+from omnigraph.commit.schema_files import SchemaShift, keep_schema
 from omnigraph.commit.schema_lock import check_unlocked, locked
 from omnigraph.commit.updates import DropTable, RegisterTable, SetVersion, Update
 from omnigraph.commit.workbench import Workbench
@@ -161,6 +161,8 @@ def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> 
             if others := find_branches(bench.stores)[1:]:
                 raise BranchesExist(others)
             plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
+            for each in (accepted, desired):
+                keep_schema(bench.stores.objects, each.source, each.schema_hash)
             draft = _Draft(held, shapes)
             published = run(held, draft.change(accepted, desired, order.actor))
         contracts.adopt(desired)

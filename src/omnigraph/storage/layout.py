@@ -81,6 +81,7 @@ SCHEMA_LOCK_NOTE: Final = "__schema_lock.json"
 RECOVERY: Final = "__recovery"
 LEASES: Final = "__leases"
 STAGING: Final = "__staging"
+SCHEMAS: Final = "__schemas"
 JOBS: Final = "__jobs"
 PROMISES: Final = "__promises"
 CLOCK: Final = "__clock"
@@ -90,6 +91,11 @@ PROBE: Final = "__probe"
 def staged_schema_key(schema_file: str) -> str:
     """Where the next content of one of the three schema files waits for its promotion."""
     return f"{schema_file}.staging"
+
+
+def past_schema_key(schema_hash: str) -> str:
+    """Where a schema that was in force once is kept, for whoever reads commits of that time."""
+    return f"{SCHEMAS}/{_encode(schema_hash)}.pg"
 
 
 def sidecar_key(operation_id: str) -> str:

@@ -12,7 +12,7 @@ The totals a score needs of rows that were never read are written down when an i
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -33,6 +33,8 @@ from omnigraph.storage.tables import (
 
 SCAN_ROWS_MAX: Final = 20_000
 """Fewer rows are read even where an index covers them: that is as fast, and kept."""
+
+ROWS_READ_TOGETHER: Final = 100_000
 
 KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
 
@@ -132,15 +134,16 @@ class Texts:
     def _read(self, fragments: tuple[Fragment, ...]) -> dict[str, Postings]:
         """What these fragments hold, by identity."""
         known = {each.identity: self.kept.find(each, self.column) for each in fragments}
-        missing = {each.fragment_id: each for each in fragments if known[each.identity] is None}
-        if missing:
+        for group in _groups(each for each in fragments if known[each.identity] is None):
             request = ScanRequest(
-                columns=("id", self.column), fragment_ids=tuple(missing), with_row_address=True
+                columns=("id", self.column),
+                fragment_ids=tuple(each.fragment_id for each in group),
+                with_row_address=True,
             )
             rows = self.tables.read(self.handle, request)
             places = rows[ROW_ADDRESS].to_numpy() >> 32
-            for fragment_id, fragment in missing.items():
-                own = rows.filter(pa.array(places == np.uint64(fragment_id)))
+            for fragment in group:
+                own = rows.filter(pa.array(places == np.uint64(fragment.fragment_id)))
                 postings = _postings(own, self.column)
                 self.kept.keep(fragment, self.column, postings)
                 known[fragment.identity] = postings
@@ -151,6 +154,18 @@ class Texts:
         missing = tuple(each for each in fragments if each.identity not in noted)
         counted = {**noted, **self.count(missing)}
         return sum((counted[each.identity] for each in fragments), NONE)
+
+
+def _groups(fragments: Iterable[Fragment]) -> Iterator[list[Fragment]]:
+    """Small fragments are read together, large ones one by one."""
+    group: list[Fragment] = []
+    for fragment in fragments:
+        group.append(fragment)
+        if sum(each.row_count for each in group) >= ROWS_READ_TOGETHER:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def find_covered(anatomy: Anatomy, column: str) -> tuple[Fragment, ...]:

@@ -248,4 +248,9 @@ class _Cleaner:
                 if self.order.is_confirmed:
                     is_file = [each.key for each in files] == [prefix]
                     (objects.delete if is_file else objects.delete_prefix)(prefix)
+        for unfinished in objects.find_unfinished():
+            if unfinished.modified_ms < before_ms:
+                total += unfinished.size_bytes
+                if self.order.is_confirmed:
+                    objects.remove_unfinished(unfinished)
         return total

@@ -79,6 +79,14 @@ class Objects(Protocol):
         """Every object below `prefix/`, in key order; none if there is no such prefix."""
         ...
 
+    def find_unfinished(self) -> Sequence[Listed]:
+        """Puts that were never finished, which no listing shows; none where puts are one step."""
+        ...
+
+    def remove_unfinished(self, listed: Listed) -> None:
+        """Remove one of those."""
+        ...
+
     def clock_ms(self) -> int:
         """The store's idea of now."""
         ...

@@ -99,6 +99,12 @@ class CloudObjects:
             ]
         return sorted(found, key=lambda each: each.key)
 
+    def find_unfinished(self) -> Sequence[Listed]:
+        return ()
+
+    def remove_unfinished(self, listed: Listed) -> None:
+        """There are none."""
+
     def clock_ms(self) -> int:
         # A bucket tells its time only by dating what is put into it.
         key = f"{layout.CLOCK}/{self.new_id()}"

@@ -135,6 +135,22 @@ class LocalObjects:
             ]
         return sorted(found, key=lambda each: each.key)
 
+    def find_unfinished(self) -> Sequence[Listed]:
+        with translating_objects("look for unfinished puts in", "."):
+            return [
+                Listed(
+                    key=file.relative_to(self._root).as_posix(),
+                    size_bytes=facts.st_size,
+                    modified_ms=facts.st_mtime_ns // 1_000_000,
+                )
+                for file, facts in _walk(self._root, unfinished=True)
+            ]
+
+    def remove_unfinished(self, listed: Listed) -> None:
+        assert TEMPORARY_NAME.search(listed.key), "finished objects are deleted"
+        with translating_objects("delete", listed.key):
+            (self._root / listed.key).unlink(missing_ok=True)
+
     def clock_ms(self) -> int:
         # A file's times come from the clock of the file system, which on a network mount is not
         # the clock of this machine.
@@ -222,16 +238,18 @@ def _locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Finished objects below a folder. What vanishes meanwhile is not there; all else is loud."""
+def _walk(folder: Path, *, unfinished: bool = False) -> Iterator[tuple[Path, os.stat_result]]:
+    """Finished objects below a folder, or only the others. What vanishes meanwhile is not there;
+    all else is loud.
+    """
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
         if entry.is_dir():
-            yield from _walk(Path(entry.path))
-        elif not TEMPORARY_NAME.search(entry.name):
+            yield from _walk(Path(entry.path), unfinished=unfinished)
+        elif bool(TEMPORARY_NAME.search(entry.name)) is unfinished:
             try:
                 facts = entry.stat()
             except FileNotFoundError:

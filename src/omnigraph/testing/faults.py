@@ -18,7 +18,9 @@ from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Tables
 
-OBJECT_WRITES: Final = frozenset({"put_over", "put_new", "put_if_match", "delete", "delete_prefix"})
+OBJECT_WRITES: Final = frozenset(
+    {"put_over", "put_new", "put_if_match", "delete", "delete_prefix", "remove_unfinished"}
+)
 TABLE_WRITES: Final = frozenset(
     {
         "stage_create",

@@ -1,8 +1,11 @@
 """The application: routes, the one table of errors, and what every answer carries."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -28,6 +31,9 @@ from omnigraph.server.routes import (
 )
 from omnigraph.server.serving import Host
 
+THREADS_MAX = 256
+"""How many requests of a worker may be under way in threads at once."""
+
 ROUTERS = (
     reading.router,
     querying.router,
@@ -50,6 +56,7 @@ def build_app(host: Host) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
+        lifespan=_live,
     )
     app.state.host = host
     app.include_router(flat.router)
@@ -65,6 +72,13 @@ def build_app(host: Host) -> FastAPI:
     app.add_middleware(Observer)
     _describe(app, host)
     return app
+
+
+@asynccontextmanager
+async def _live(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI's protocol
+    # Writes to one table wait for each other. With few threads, reads would wait for them too.
+    to_thread.current_default_thread_limiter().total_tokens = THREADS_MAX
+    yield
 
 
 def _declare_graph_id(

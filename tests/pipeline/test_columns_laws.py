@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from ulid import ULID
 
 from omnigraph.engine.contract import compile_contract
 from omnigraph.pipeline.columns import read_columns
+from omnigraph.pipeline.identities import encode_ulids
 from omnigraph.pipeline.parse import Parsed, parse_block, read_one_by_one, split_lines
 
 CATALOG = compile_contract(
@@ -216,3 +218,10 @@ def test_made_up_ids_are_ulids_and_all_different() -> None:
     assert len(set(ids)) == 1000
     assert {len(str(each)) for each in ids} == {26}
     assert set("".join(map(str, ids))) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+
+
+@given(st.integers(0, 2**48 - 1), st.binary(min_size=30, max_size=30))
+def test_ids_made_as_columns_are_those_made_one_by_one(now_ms: int, entropy: bytes) -> None:
+    time = now_ms.to_bytes(6, "big")
+    alone = [str(ULID.from_bytes(time + entropy[at : at + 10])) for at in (0, 10, 20)]
+    assert encode_ulids(now_ms, entropy).to_pylist() == alone

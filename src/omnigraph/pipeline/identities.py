@@ -10,9 +10,8 @@ from omnigraph.effects import REAL, Effects
 
 _ALPHABET: Final = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", dtype=np.uint8)
 _LENGTH: Final = 26
-_TIME_BYTES: Final = 6
+_TIME_LENGTH: Final = 10
 _RANDOM_BYTES: Final = 10
-_DIGITS: Final = np.array([16, 8, 4, 2, 1], dtype=np.uint8)
 
 
 def new_ids(count: int, effects: Effects = REAL) -> "pa.Array[Any]":
@@ -21,15 +20,25 @@ def new_ids(count: int, effects: Effects = REAL) -> "pa.Array[Any]":
 
 
 def encode_ulids(now_ms: int, entropy: bytes) -> "pa.Array[Any]":
-    """One ULID for every ten bytes: 48 bits of time, then those, five bits to a character."""
-    random = np.frombuffer(entropy, dtype=np.uint8).reshape(-1, _RANDOM_BYTES)
-    count = len(random)
-    time = np.frombuffer(now_ms.to_bytes(_TIME_BYTES, "big"), dtype=np.uint8)
-    whole = np.hstack([np.broadcast_to(time, (count, _TIME_BYTES)), random])
-    # 26 characters hold two bits more than there are; those two are zero, and come first.
-    bits = np.pad(np.unpackbits(whole, axis=1), ((0, 0), (2, 0)))
-    values = bits.reshape(count, _LENGTH, 5) @ _DIGITS
-    characters = _ALPHABET[values].tobytes()
+    """One ULID for every ten bytes: the time in ten characters, then those, in sixteen."""
+    groups = np.frombuffer(entropy, dtype=np.uint8).reshape(-1, 2, 5)
+    count = len(groups)
+    whole = np.empty((count, _LENGTH), dtype=np.uint8)
+    for place in range(_TIME_LENGTH):
+        whole[:, place] = (now_ms >> 5 * (_TIME_LENGTH - 1 - place)) & 31
+    # Five bytes are eight characters of five bits, each from one byte or from two neighbours.
+    a, b, c, d, e = (groups[:, :, place] for place in range(5))
+    bits = np.empty((count, 2, 8), dtype=np.uint8)
+    bits[:, :, 0] = a >> 3
+    bits[:, :, 1] = (a & 7) << 2 | b >> 6
+    bits[:, :, 2] = b >> 1 & 31
+    bits[:, :, 3] = (b & 1) << 4 | c >> 4
+    bits[:, :, 4] = (c & 15) << 1 | d >> 7
+    bits[:, :, 5] = d >> 2 & 31
+    bits[:, :, 6] = (d & 3) << 3 | e >> 5
+    bits[:, :, 7] = e & 31
+    whole[:, _TIME_LENGTH:] = bits.reshape(count, 16)
+    characters = _ALPHABET[whole].tobytes()
     offsets = np.arange(0, (count + 1) * _LENGTH, _LENGTH, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.string(), count, [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(characters)]

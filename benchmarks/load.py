@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import load_input
@@ -24,9 +25,11 @@ from measure import Figure, report, timed
 from omnigraph.engine.bulk import LoadMode
 from omnigraph.engine.inputs import Input
 from omnigraph.engine.opening import create
+from omnigraph.pipeline.connect import find_server, start_server, stop_server
 
 INGEST_MAX, WHOLE_MAX, GROWTH_MAX, MERGE_MAX, PARQUET_MAX = 1.0, 4.0, 4.5, 2.0, 3.0
-MEMORY_MB_MAX, CORES_MIN, COLD_S_MAX, WARM_S_MAX = 100, 1.6, 12.0, 1.5
+MEMORY_MB_MAX, CORES_MIN, COLD_S_MAX, WARM_S_MAX, CONNECT_S_MAX = 100, 1.6, 12.0, 1.5, 5.0
+CONNECT_PORT = 15_402
 
 
 # ── what is measured ─────────────────────────────────────────────────────────────────────────────
@@ -152,7 +155,21 @@ class Bench:
         return [
             limited("ten lines: the whole command", cold_s, COLD_S_MAX),
             limited("ten lines in a warm process", warm_s, WARM_S_MAX),
+            *self._connected(uri, source),
         ]
+
+    def _connected(self, uri: str, source: Path) -> list[Figure]:
+        """On a Connect server that is up already. One that is not ours is left alone."""
+        if find_server() is not None:
+            return []
+        server = start_server(CONNECT_PORT)
+        remote = ("--spark-remote", server.address)
+        try:
+            load = partial(_cli, "load", uri, "--data", str(source), "--mode", "merge", *remote)
+            load()
+            return [limited("ten lines on a Connect server", timed(load), CONNECT_S_MAX)]
+        finally:
+            stop_server()
 
 
 def _cli(*arguments: str) -> None:

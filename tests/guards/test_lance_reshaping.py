@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation, Transaction
 
-FIELDS: list[pa.Field[Any]] = [
+FIELDS: "list[pa.Field[Any]]" = [
     pa.field("id", pa.string(), nullable=False),
     pa.field("age", pa.int64()),
     pa.field("note", pa.string()),

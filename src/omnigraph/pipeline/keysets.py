@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
@@ -44,6 +44,8 @@ class KeySets:
     question: Question
     committed_files: Mapping[TableKey, Sequence[str]]
     committed_counts: Mapping[TableKey, int]
+    _frames: dict[tuple[str, str, int], DataFrame] = field(default_factory=dict)
+    """Opening files costs Spark a look at each of them."""
 
     def _read(
         self, type_: Type, files: Sequence[str], places: Sequence[str] = ()
@@ -51,6 +53,12 @@ class KeySets:
         """Keys as they were written; None where there are none."""
         if not files:
             return None
+        place = (type_.table_key, files[0], len(places))
+        if place not in self._frames:
+            self._frames[place] = self._open(type_, files, places)
+        return self._frames[place]
+
+    def _open(self, type_: Type, files: Sequence[str], places: Sequence[str]) -> DataFrame:
         ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
         uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
         texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))

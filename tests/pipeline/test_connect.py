@@ -65,13 +65,23 @@ def test_a_server_is_started_once_used_and_stopped_for_good(tmp_path: Path) -> N
         loaded = json.loads(run(tmp_path, *load, "--progress"))
         assert loaded["total_entities"] == 3
         assert {"starting Spark", "reading the input"} <= set(loaded["timings_ms"])
+        (tmp_path / "more.csv").write_text("name\neve\nx\n")
+        (tmp_path / "pipeline.yaml").write_text(
+            "mode: merge\ninputs: [{data: more.csv, type: Person, columns: {name: upper(name)}, "
+            "where: name != 'x'}]\n"
+        )
+        run(tmp_path, "pipeline", "run", "pipeline.yaml", "g", *remote)
         here = b"".join(graph.export_lines()).decode()
         assert run(tmp_path, "export", "g", *remote) == here
         program = (
             "import omnigraph; from omnigraph.pipeline.session import find_session, SparkSettings;"
             f"spark = find_session(SparkSettings(remote='{up['address']}'));"
-            "rows = omnigraph.open('g').dataframe('Knows', spark=spark).collect();"
-            "print([tuple(row) for row in rows])"
+            "graph = omnigraph.open('g');"
+            "rows = graph.dataframe('Knows', spark=spark).collect();"
+            "print([tuple(row) for row in rows]);"
+            "frame = spark.createDataFrame([('dan',), ('fay',)], 'who string');"
+            "graph.load(frame, type='Person', mapping={'name': 'who'}, mode='append');"
+            "print(sorted(row['name'] for row in graph.dataframe('Person', spark=spark).collect()))"
         )
         shown = subprocess.run(
             [sys.executable, "-c", program],
@@ -80,7 +90,8 @@ def test_a_server_is_started_once_used_and_stopped_for_good(tmp_path: Path) -> N
             text=True,
             check=True,
         )
-        assert shown.stdout == "[('k', 'ada', 'bob')]\n"
+        people = ["EVE", "ada", "bob", "dan", "fay"]
+        assert shown.stdout == f"[('k', 'ada', 'bob')]\n{people}\n"
     finally:
         assert json.loads(run(tmp_path, "spark", "down", "--json"))["was_up"]
     assert is_dead(owner)

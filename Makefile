@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 # Two processes for two cores; what shares Spark stays in one of them (tests/conftest.py).
-SIDE_BY_SIDE := -n 2 --dist loadgroup
+SIDE_BY_SIDE := -n 2
 READY := .venv/.ready
 
 .PHONY: help setup demo check lint test bench soak format clean

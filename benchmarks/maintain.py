@@ -39,14 +39,16 @@ OPTIMIZE_RATIO_MAX = 1.3
 BATCH_ROWS = 100_000
 
 
-def schema(columns: int) -> str:
+def schema(columns: int, key: str = "String") -> str:
     added = "".join(f"  c{number}: String?" for number in range(columns))
-    return f"node Person {{ code: I64 @key  age: I64?{added} }}\n"
+    return f"node Person {{ code: {key} @key  age: I64?{added} }}\n"
 
 
 def rows(start: int, count: int, of: pa.Schema) -> pa.Table:
     codes = pa.array(np.arange(start, start + count, dtype=np.int64))
-    columns = {"id": codes.cast(pa.string()), "code": codes, "age": codes}
+    texts = codes.cast(pa.string())
+    key = texts if of.field("code").type == pa.string() else codes
+    columns = {"id": texts, "code": key, "age": codes}
     return pa.table([columns[name] for name in of.names], schema=of)
 
 
@@ -96,9 +98,13 @@ def add_column(graph: Graph, number: int) -> None:
     assert graph.apply_schema(SchemaOrder(schema(number))).applied
 
 
-def measure_optimize(folder: Path, fragments: int, rows_each: int, runs: int) -> list[Figure]:
+def measure_optimize(
+    folder: Path, key: str, fragments: int, rows_each: int, runs: int
+) -> list[Figure]:
+    """Once with a key of text, which has an index more and totals to keep, and once without."""
+    folder = folder / key
     first = folder / "optimize"
-    graph = create(str(first), schema(0), settings=SETTINGS)
+    graph = create(str(first), schema(0, key), settings=SETTINGS)
     append(graph, [rows_each] * fragments)
     graph.ensure_indices()
     path = graph.snapshot().pins[PERSON].path
@@ -114,7 +120,7 @@ def measure_optimize(folder: Path, fragments: int, rows_each: int, runs: int) ->
         left = len(lance.dataset(str(copy / path)).get_fragments())
         assert left == len(lance.dataset(str(twin)).get_fragments()), "the same outcome"
     ratio = min(ours) / min(bare)
-    what = f"{fragments:,} fragments of {rows_each}"
+    what = f"{fragments:,} fragments of {rows_each}, key {key}"
     return [
         Figure(f"bare compaction, {what}", min(bare)),
         Figure(
@@ -143,7 +149,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         figures = measure_add(folder, given.rows, given.runs)
-        figures += measure_optimize(folder, given.fragments, given.rows_each, given.runs)
+        for key in ("I64", "String"):
+            figures += measure_optimize(folder, key, given.fragments, given.rows_each, given.runs)
     report("maintain", figures)
 
 

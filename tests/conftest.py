@@ -4,16 +4,16 @@ A file stays together, because its fixtures are shared; everything that needs Sp
 because a session takes seconds to start and a gigabyte to keep.
 """
 
-from pathlib import Path
-
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TESTS = Path(__file__).parent
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "spark" if "/pipeline/" in path else path
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        needs_spark = TESTS / "pipeline" in item.path.parents
-        needs_spark = needs_spark or "spark" in getattr(item, "fixturenames", ())
-        group = "spark" if needs_spark else str(item.path.relative_to(TESTS))
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    return ByFile(config, log)

@@ -5,7 +5,7 @@
 2. A partition is some fragments; each is read by one task. Only the columns that are asked for are
    read, because Spark does not tell which ones it needs.
 3. Filters are pushed down to the table on request only. Spark 4.3 keeps the filters it pushed last
-   for every later use of the same DataFrame, and so loses rows (docs/adr/0014).
+   for every later use of the same DataFrame, and so loses rows (docs/adr/0011).
 4. Spark may print options, so credentials are none (D22). They are part of the class that is
    registered, which travels as bytes.
 """

@@ -18,7 +18,7 @@ from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
 from omnigraph.commit.workbench import Workbench
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.testing.faults import Crash, CrashAt, When, watch_stores
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, watch_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.writing import (
     COMPANY,
@@ -93,8 +93,8 @@ def survives(case: Case, work: Callable[[Workbench], object], step: int, when: W
 @pytest.mark.parametrize("branch", [MAIN, SIDE])
 @pytest.mark.parametrize("when", When)
 def test_recovery_may_die_anywhere_too(tmp_path: Path, when: When, branch: BranchName) -> None:
-    for step in count(1):
-        for again in count(1):
+    for step in count(1, STRIDE):
+        for again in count(1, STRIDE):
             case = Case(tmp_path / f"{step}-{again}", branch)
             case.prepare()
             if survives(case, lambda bench: write(bench, "second", branch=branch), step, when):

@@ -23,7 +23,7 @@ from omnigraph.testing.breaking import (
     stores_at,
 )
 from omnigraph.testing.failpoints import COMMIT, PATIENCE_S, At, Pause, Scene, Trigger
-from omnigraph.testing.faults import Crash, CrashAt, When, sweep
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, sweep
 from omnigraph.testing.scenes import Stage, set_stage
 
 ORDER = IndexOrder(actor="ann", totals_rows_min=0)
@@ -80,8 +80,8 @@ def test_a_build_that_dies_anywhere_changes_no_row_and_can_be_done_again(
 
 @pytest.mark.slow
 def test_the_recovery_of_a_build_may_die_anywhere_too(stage: Stage) -> None:
-    for step in count(1, 3):
-        for again in count(1):
+    for step in count(1, STRIDE):
+        for again in count(1, STRIDE):
             stage.reset()
             with suppress(Crash):
                 build(open_mortal(stage.root, CrashAt(step, When.AFTER)))

@@ -37,7 +37,7 @@ from omnigraph.testing.breaking import (
     stores_at,
     with_rival,
 )
-from omnigraph.testing.faults import Crash, CrashAt, FailAt, When, sweep
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, FailAt, When, sweep
 from omnigraph.testing.scenes import Stage, set_write
 
 WRITES = {
@@ -110,8 +110,8 @@ def test_after_a_crash_anywhere_the_graph_is_as_good_as_new(
 @every_branch
 def test_recovery_may_die_anywhere_too(tmp_path: Path, ask: Ask, branch: BranchName) -> None:
     stage = set_write(ask, branch, tmp_path / "g")
-    for step in count(1):
-        for again in count(1):
+    for step in count(1, STRIDE):
+        for again in count(1, STRIDE):
             stage.reset()
             with suppress(Crash):
                 open_mortal(stage.root, CrashAt(step, When.BEFORE)).ask(ask, branch)

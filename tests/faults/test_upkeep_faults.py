@@ -24,7 +24,7 @@ from omnigraph.testing.breaking import (
     stores_at,
 )
 from omnigraph.testing.failpoints import COMPACT, PATIENCE_S, PUBLISH, At, Pause, Scene, Trigger
-from omnigraph.testing.faults import Crash, CrashAt, When, sweep
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, sweep
 from omnigraph.testing.scenes import Stage, set_stage
 
 
@@ -80,8 +80,8 @@ def test_upkeep_that_dies_anywhere_changes_no_row_and_can_be_done_again(
 
 @pytest.mark.slow
 def test_the_recovery_of_upkeep_may_die_anywhere_too(stage: Stage) -> None:
-    for step in count(1):
-        for again in count(1):
+    for step in count(1, STRIDE):
+        for again in count(1, STRIDE):
             stage.reset()
             with suppress(Crash):
                 open_mortal(stage.root, CrashAt(step, When.AFTER)).tidy(PERSON)

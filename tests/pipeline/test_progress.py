@@ -39,11 +39,11 @@ class Heard:
 def test_a_watcher_sees_tasks_being_done(spark: SparkSession) -> None:
     heard = Heard()
     with watching(heard) as record:
-        run_tasks(spark, Dawdling(700), 4, job="dawdling")
-    assert {(stage, total) for stage, _, total in heard.advances} == {("dawdling", 4)}
-    assert any(0 < done < 4 for _, done, _ in heard.advances)
+        run_tasks(spark, Dawdling(500), 10, job="dawdling")
+    assert {(stage, total) for stage, _, total in heard.advances} == {("dawdling", 10)}
+    assert any(0 < done < 10 for _, done, _ in heard.advances)
     assert heard.ended == ["dawdling"]
-    assert record.timings_ms["dawdling"] >= 1_400
+    assert record.timings_ms["dawdling"] >= 500
 
 
 def test_a_job_leaves_the_group_of_its_caller_as_it_was(spark: SparkSession) -> None:

@@ -280,4 +280,4 @@ def test_a_graph_is_a_graph_of_dicts_whoever_dies() -> None:
 
 @pytest.mark.slow
 def test_a_graph_is_a_graph_of_dicts_whoever_dies_for_longer() -> None:
-    run_state_machine_as_test(GraphMachine, settings=profile(examples=40, steps=30))
+    run_state_machine_as_test(GraphMachine, settings=profile(examples=25, steps=30))

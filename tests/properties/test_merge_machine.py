@@ -36,7 +36,7 @@ from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "3"))
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  mail: String? @unique }

@@ -7,6 +7,7 @@ Only calls that change something are positions of a crash: dying before or after
 same bytes as dying after the write before it.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +18,9 @@ from omnigraph.errors import StorageFailure
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Tables
+
+STRIDE: Final = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "3"))
+"""Of the deaths of a recovery inside a sweep, every so many-th is tried; the soak says 1."""
 
 OBJECT_WRITES: Final = frozenset(
     {"put_over", "put_new", "put_if_match", "delete", "delete_prefix", "remove_unfinished"}

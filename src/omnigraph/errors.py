@@ -909,7 +909,7 @@ class MergeBaseUnavailable(ConflictError):
 
 
 class Fenced(ConflictError):
-    """Somebody took this operation for dead and recovered it. What it wrote will not be seen."""
+    """Somebody took this operation for dead and undid it. What it wrote will not be seen."""
 
     code = Code.FENCED
 
@@ -917,7 +917,8 @@ class Fenced(ConflictError):
         self.branch = branch
         self.recovered_by = recovered_by
         super().__init__(
-            f"this operation on branch {branch!r} was undone or finished by commit {recovered_by}"
+            f"this operation on branch {branch!r} was taken for dead and undone by commit "
+            f"{recovered_by}"
         )
 
 

@@ -7,24 +7,28 @@ puts it right without being asked.
 import os
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from omnigraph.commit.base import Bases
-from omnigraph.commit.leases import Timing
+from omnigraph.commit.leases import Taking, Timing
+from omnigraph.commit.locks import Place
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.errors import LeaseHeld
-from omnigraph.ids import MAIN
-from omnigraph.testing.faults import watch_stores
+from omnigraph.errors import LeaseHeld, OutcomeUnknown
+from omnigraph.ids import MAIN, OperationId
+from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.processes import Process, Raised, launch
+from omnigraph.testing.processes import Process, Raised, Returned, launch
 from omnigraph.testing.writing import (
+    BOTH,
     COMPANY,
     PERSON,
     bench_of,
+    mortal_bench,
     names_in,
     new_graph,
     stores_at,
@@ -35,24 +39,30 @@ TIMING = Timing(ttl_ms=400, heartbeat_ms=100, wait_ms_max=200, poll_ms=2)
 
 
 class StopAt:
-    """Stops this process at one store call, as if the machine had frozen."""
+    """Stops this process around one store call, as if the machine had frozen."""
 
-    def __init__(self, call: str, nth: int) -> None:
+    def __init__(self, call: str, nth: int, when: When) -> None:
         self.call = call
         self.left = nth
+        self.when = when
 
     def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        if self.when is When.BEFORE:
+            self._count(call)
+
+    def after(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        if self.when is When.AFTER:
+            self._count(call)
+
+    def _count(self, call: str) -> None:
         if call == self.call:
             self.left -= 1
             if self.left == 0:
                 os.kill(os.getpid(), signal.SIGSTOP)
 
-    def after(self, call: str, *, is_write: bool) -> None:
-        pass
 
-
-def write_and_freeze(root: Path, call: str, nth: int) -> None:
-    stores = watch_stores(stores_at(root), StopAt(call, nth))
+def write_and_freeze(root: Path, call: str, nth: int, when: When = When.BEFORE) -> None:
+    stores = watch_stores(stores_at(root), StopAt(call, nth, when))
     write(bench_of(stores, TIMING), "zombie")
 
 
@@ -65,21 +75,22 @@ def await_frozen(process: Process[None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "nth", "landed"),
+    ("call", "nth", "when", "landed"),
     [
-        ("objects.put_over", 1, False),  # about to leave its note
-        ("tables.commit_exact", 1, False),  # armed, nothing moved
-        ("tables.commit_exact", 2, False),  # one table of two moved
-        ("tables.residual.swap_rows", 1, True),  # both moved, about to publish
-        ("objects.delete", 1, True),  # published, about to remove its note
+        ("objects.put_over", 1, When.BEFORE, False),  # about to leave its note
+        ("tables.commit_exact", 1, When.BEFORE, False),  # armed, nothing moved
+        ("tables.commit_exact", 2, When.BEFORE, False),  # one table of two moved
+        ("tables.commit_exact", 2, When.AFTER, True),  # both moved, about to look at its leases
+        ("tables.residual.swap_rows", 1, When.BEFORE, True),  # both moved, about to publish
+        ("objects.delete", 1, When.BEFORE, True),  # published, about to remove its note
     ],
 )
 def test_a_writer_that_froze_and_was_recovered_does_no_harm(
-    tmp_path: Path, call: str, nth: int, *, landed: bool
+    tmp_path: Path, call: str, nth: int, when: When, *, landed: bool
 ) -> None:
     root = tmp_path / "g"
     new_graph(root)
-    zombie = launch(write_and_freeze, root, call, nth)
+    zombie = launch(write_and_freeze, root, call, nth, when)
     zombie.await_ready()
     zombie.begin()
     await_frozen(zombie)
@@ -94,7 +105,10 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
 
     os.kill(zombie.pid, signal.SIGCONT)
     outcome = zombie.finish(20)
-    if call != "objects.delete":
+    # Its heir finished what had moved whole, and that is what it must say (D4).
+    if landed:
+        assert isinstance(outcome, Returned)
+    else:
         assert isinstance(outcome, Raised)
         assert outcome.kind in ("LeaseLost", "Fenced", "ExpectedVersionMismatch", "OutcomeUnknown")
     assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
@@ -125,3 +139,26 @@ def test_a_note_without_movement_is_recovered_too_and_fences_its_writer(tmp_path
     write(bench_of(stores, TIMING), "heir")
     assert names_in(root, PERSON) == {"heir"}
     assert check_graph(stores_at(root)) == []
+
+
+def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
+    """Its leases are gone, its note is there: it may be finished yet, or undone (D4)."""
+    root = tmp_path / "g"
+    new_graph(root)
+    bench = mortal_bench(stores_at(root), TIMING)
+    heir = bench_of(stores_at(root), TIMING)
+
+    def take_over(step: str) -> None:
+        if step == "publish":
+            held = heir.leases.hold(
+                [Place(key, MAIN) for key in BOTH], OperationId("heir"), Taking.OVER
+            )
+            taken.enter_context(held)
+            time.sleep(TIMING.ttl_ms / 1000)
+
+    bench.observe = take_over
+    with ExitStack() as taken, pytest.raises(OutcomeUnknown) as raised:
+        write(bench, "zombie")
+    (recovery,) = heal(heir)
+    assert raised.value.operation_id == recovery.operation_id
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}

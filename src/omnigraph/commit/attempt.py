@@ -13,7 +13,9 @@
    before it says so; what it says is then safe to retry. If it cannot, it says that the outcome is
    unknown, and the note stays for whoever comes next (D4).
 3. A writer that was taken for dead finds out at its next step: its leases are gone, or the recovery
-   of its operation is on the branch. It must not go on, and has nothing to undo.
+   of its operation is on the branch. It must not go on, and has nothing to undo. What it says is
+   what its heir did: finished work is acknowledged, undone work is refused, and as long as the note
+   is there neither can be told.
 """
 
 import logging
@@ -40,6 +42,7 @@ from omnigraph.commit.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.sidecars import (
     SCHEMA_PLACE,
     branch_place,
+    has_sidecar,
     manifest_place,
     remove_sidecar,
     write_sidecar,
@@ -157,16 +160,9 @@ def run(hold: Hold, change: Change) -> Published:
     """
     prepared = prepare(hold, change)
     try:
-        # Even the note may be there though writing it failed.
-        applied = confirm(hold, apply(hold, arm(hold, prepared)))
-        published = publish_applied(hold, applied)
-    except (Fenced, LeaseLost, OutcomeUnknown):
-        raise
-    except (OmnigraphError, KeyboardInterrupt) as failure:
-        _undo(hold, prepared, failure)
-        raise
-    for handle in applied.reached.values():
-        hold.bench.keep(handle, published.base)
+        published = _carry_out(hold, prepared)
+    except (Fenced, LeaseLost) as taken_over:
+        return _find_out(hold, prepared, taken_over)
     try:
         _conclude(hold, prepared)
     except KeyboardInterrupt:
@@ -270,9 +266,13 @@ def settle(hold: Hold, prepared: Prepared) -> bool:
         return True
     hold.bench.observe("settle")
     try:
+        # Who took us over has put them there, and perhaps another schema after that.
+        hold.held.check()
         promote(hold.bench.stores.objects, shift.files)
     except StorageFailure:
         logger.warning("the schema files will be written by the next one who comes")
+        return False
+    except LeaseLost:
         return False
     return True
 
@@ -287,6 +287,42 @@ def disarm(hold: Hold, prepared: Prepared) -> None:
 
 
 # ── how the steps are taken ──────────────────────────────────────────────────────────────────────
+
+
+def _carry_out(hold: Hold, prepared: Prepared) -> Published:
+    """Phases A to C, or back to where they began."""
+    try:
+        # Even the note may be there though writing it failed.
+        applied = confirm(hold, apply(hold, arm(hold, prepared)))
+        published = publish_applied(hold, applied)
+    except (Fenced, LeaseLost, OutcomeUnknown):
+        raise
+    except (OmnigraphError, KeyboardInterrupt) as failure:
+        _undo(hold, prepared, failure)
+        raise
+    for handle in applied.reached.values():
+        hold.bench.keep(handle, published.base)
+    return published
+
+
+def _find_out(hold: Hold, prepared: Prepared, taken_over: Fenced | LeaseLost) -> Published:
+    """(3) What became of an operation that somebody else took over."""
+    sidecar = prepared.sidecar
+    bench, operation_id = hold.bench, sidecar.operation_id
+    unknown = OutcomeUnknown(sidecar.branch, commit_id=sidecar.intent.id, operation_id=operation_id)
+    try:
+        # The note goes last, so what is not on the branch once it is gone will never be.
+        is_settled = not has_sidecar(bench.stores.objects, operation_id)
+        base = bench.bases.reread(sidecar.branch)
+    except StorageFailure as blind:
+        raise unknown from blind
+    log = base.manifest.log
+    finished = log.find(sidecar.intent.id)
+    if finished is not None:
+        return Published(base, (finished,))
+    if is_settled or log.find(recovery_commit_id(operation_id)) is not None:
+        raise taken_over
+    raise unknown from taken_over
 
 
 def _conclude(hold: Hold, prepared: Prepared) -> None:
@@ -412,11 +448,16 @@ def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) ->
 
 
 def _undo(hold: Hold, prepared: Prepared, failure: BaseException) -> None:
-    """(2) Leave nothing behind of what failed. Raises OutcomeUnknown if that fails too."""
+    """(2) Leave nothing behind of what failed. Raises OutcomeUnknown if that fails too; Fenced or
+    LeaseLost if it is no longer ours to do.
+    """
     hold.bench.observe("undo")
     sidecar = prepared.sidecar
+    hold.held.check()
     try:
         undo(hold.bench, hold.held, sidecar)
+    except (Fenced, LeaseLost):
+        raise
     except (OmnigraphError, KeyboardInterrupt) as worse:
         worse.__context__ = failure
         raise OutcomeUnknown(

@@ -56,7 +56,9 @@ class Publication:
     schema_hash: str | None = None
     """The schema it was decided under. Another one in force means that it must be decided anew."""
     fence: CommitId | None = None
-    """If this commit is on the branch, somebody recovered our operation, and we must not go on."""
+    """If this commit is on the branch, somebody recovered our operation: finished or undone, we
+    must not go on.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,12 @@ def publish(
 def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
     """Those of our commits that an earlier try, or whoever finished our work, made visible."""
     log = base.manifest.log
-    if publication.fence is not None and log.find(publication.fence) is not None:
-        raise Fenced(publication.branch, recovered_by=publication.fence)
     found = (log.find(each.id) for each in publication.intents)
-    return tuple(each for each in found if each is not None)
+    landed = tuple(each for each in found if each is not None)
+    is_whole = len(landed) == len(publication.intents)
+    if not is_whole and publication.fence is not None and log.find(publication.fence) is not None:
+        raise Fenced(publication.branch, recovered_by=publication.fence)
+    return landed
 
 
 def _check_keys(base: Base, publication: Publication) -> None:

@@ -44,6 +44,7 @@ from omnigraph.errors import (
     AlreadyDone,
     BranchNotFound,
     ExpectedVersionMismatch,
+    Fenced,
     InvariantViolated,
     TableNotFound,
 )
@@ -334,12 +335,16 @@ def _leave_others(write: PinnedWrite, found: Found) -> Found:
 def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
     """Take an operation of our own back, while we hold its leases.
 
-    If nothing has moved there is nothing to record: nobody took us for dead.
+    If nothing has moved there is nothing to record: nobody took us for dead. Raises Fenced if
+    somebody did.
     """
     base = _find_base(bench, sidecar)
     if base is None:
         remove_sidecar(bench.stores.objects, sidecar.operation_id)
         return
+    fence = recovery_commit_id(sidecar.operation_id)
+    if base.manifest.log.find(fence) is not None:
+        raise Fenced(sidecar.branch, recovered_by=fence)
     found = [_leave_others(each, _look(bench, base, sidecar, each)) for each in sidecar.writes]
     if PinClass.INVARIANT_VIOLATION in {each.verdict for each in found}:
         raise _violation(sidecar, found)

@@ -33,6 +33,10 @@ def find_sidecars(objects: Objects) -> tuple[OperationId, ...]:
     )
 
 
+def has_sidecar(objects: Objects, operation_id: OperationId) -> bool:
+    return objects.exists(sidecar_key(operation_id))
+
+
 def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | None:
     """None if there is none. Raises SidecarCorrupt, SidecarTooNew."""
     key = sidecar_key(operation_id)

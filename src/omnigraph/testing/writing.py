@@ -43,13 +43,13 @@ def bench_of(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
     return Workbench(stores, Bases(stores), timing=timing)
 
 
-def mortal_bench(stores: Stores) -> Workbench:
+def mortal_bench(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
     """A writer whose process counts as dead as soon as it stops.
 
     A test that simulates deaths is itself alive, so the process is one of an earlier boot.
     """
     gone = Owner(host=socket.gethostname(), boot_id="an earlier boot", pid=1, pid_start=1)
-    return Workbench(stores, Bases(stores), owner=gone)
+    return Workbench(stores, Bases(stores), timing=timing, owner=gone)
 
 
 def appending(bench: Workbench, name: str) -> Callable[[Handle, Mark], Staged]:

@@ -211,9 +211,9 @@ def _decode_node(field: Field) -> NodeType:
     return NodeType(
         name,
         properties=_decode_properties("node", name, field),
-        constraints=field.key("constraints").each(_decode_constraint),
+        constraints=field.key("constraints").each(decode_constraint),
         implements=field.key("implements").each(Field.text),
-        annotations=field.key("annotations").each(_decode_annotation),
+        annotations=field.key("annotations").each(decode_annotation),
     )
 
 
@@ -231,8 +231,8 @@ def _decode_edge(field: Field) -> EdgeType:
             cardinality.key("min").whole_number(),
             None if high.is_null() else high.whole_number(),
         ),
-        constraints=field.key("constraints").each(_decode_constraint),
-        annotations=field.key("annotations").each(_decode_annotation),
+        constraints=field.key("constraints").each(decode_constraint),
+        annotations=field.key("annotations").each(decode_annotation),
     )
 
 
@@ -240,13 +240,13 @@ def _decode_properties(kind: EntityKind, owner: str, field: Field) -> tuple[Prop
     def decode(item: Field) -> Property:
         name = item.key("name").text()
         _check_id(item.key("prop_id"), property_id(kind, owner, name))
-        annotations = item.key("annotations").each(_decode_annotation)
-        return Property(name, _decode_type(item.key("prop_type")), annotations)
+        annotations = item.key("annotations").each(decode_annotation)
+        return Property(name, decode_type(item.key("prop_type")), annotations)
 
     return field.key("properties").each(decode)
 
 
-def _decode_type(field: Field) -> ValueType:
+def decode_type(field: Field) -> ValueType:
     enum = field.key("enum_values")
     return ValueType(
         _decode_scalar(field.key("scalar")),
@@ -269,7 +269,7 @@ def _decode_scalar(field: Field) -> Scalar | Vector:
     return Scalar(word)
 
 
-def _decode_annotation(field: Field) -> Annotation:
+def decode_annotation(field: Field) -> Annotation:
     value = field.key("value")
     keywords = field.optional_key("kwargs")
     return Annotation(
@@ -279,7 +279,7 @@ def _decode_annotation(field: Field) -> Annotation:
     )
 
 
-def _decode_constraint(field: Field) -> Constraint:
+def decode_constraint(field: Field) -> Constraint:
     tag, inner = field.only_key()
     match tag:
         case "Key":

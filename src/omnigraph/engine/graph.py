@@ -502,14 +502,16 @@ class Graph:
 
     # maintenance
 
-    def optimize(self, branch: BranchName = MAIN, *, actor: str | None = None) -> OptimizeResult:
+    def optimize(
+        self, branch: BranchName = MAIN, *, actor: str | None = None, once: Once | None = None
+    ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
-        Raises BranchNotFound, SchemaLocked, LeaseHeld, Forbidden.
+        Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused, Forbidden.
         """
         self._check_signer(actor)
         self._gate(actor, Action.ADMIN, branch)
-        return optimize(self._bench, self.renew().catalog, OptimizeOrder(branch, actor))
+        return optimize(self._bench, self.renew().catalog, OptimizeOrder(branch, actor, once))
 
     def cleanup(self, order: CleanupOrder, *, actor: str | None = None) -> CleanupResult:
         """Remove what need not stay; or say what would go, if it is not confirmed.

@@ -33,12 +33,12 @@ from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateR
 from omnigraph.engine import upkeep
 from omnigraph.engine.committed import Committed
 from omnigraph.engine.contract import Contract
-from omnigraph.engine.once import Once, find_done
+from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.engine.pending import Affected, Pending
 from omnigraph.engine.statements import Bound, run_statements
 from omnigraph.engine.validate import Delta, find_missing_ends, find_violations
 from omnigraph.engine.violations import check_none
-from omnigraph.errors import AlreadyDone, ExpectedVersionMismatch, HeadMoved, NotAMutation
+from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.tables import TransactionKind
@@ -179,17 +179,9 @@ def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) ->
     whatever `commit.attempt` raises.
     """
     heal(bench)
-    done = _find_written(bench, order)
-    if done is not None:
-        return done
-    try:
-        return _write(bench, contract, task, order)
-    except AlreadyDone:
-        # Somebody else was asked the same at the same time, and is the one who did it.
-        done = _find_written(bench, order)
-        if done is None:
-            raise
-        return done
+    return answer_once(
+        lambda: _find_written(bench, order), lambda: _write(bench, contract, task, order)
+    )
 
 
 def _find_written(bench: Workbench, order: Order) -> Written | None:

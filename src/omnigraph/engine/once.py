@@ -19,12 +19,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.records import Commit, Idempotency, JsonObject
-from omnigraph.errors import KeyReused, ObjectExists, OmnigraphError
+from omnigraph.errors import AlreadyDone, KeyReused, ObjectExists, OmnigraphError
 from omnigraph.storage.layout import promise_key
 from omnigraph.storage.objects import Objects
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,24 @@ def find_done(manifest: Manifest, wanted: Once | None, actor: str | None) -> Don
         raise KeyReused(wanted.key)
     result = recorded.result
     return Done(commit, result if isinstance(result, dict) else {})
+
+
+def answer_once(find: Callable[[], T | None], act: Callable[[], T]) -> T:
+    """(1) What was done before; or act now.
+
+    Raises KeyReused, and whatever acting raises.
+    """
+    done = find()
+    if done is not None:
+        return done
+    try:
+        return act()
+    except AlreadyDone:
+        # Somebody else was asked the same at the same time, and is the one who did it.
+        done = find()
+        if done is None:
+            raise
+        return done
 
 
 # ── what leaves no commit ────────────────────────────────────────────────────────────────────────

@@ -5,20 +5,22 @@ something to gain are compacted in one commit; the indexes follow, by `indexes.e
 manifest needs nothing of this, its publishers keep it small.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.indexes import IndexOrder, IndexReport, IndexState, ensure_indices
+from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.errors import DriftFound
-from omnigraph.ids import MAIN, BranchName, TableKey, Version
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle, Mark, Settings, Staged, StagedCompaction
 
 AUTO_CLEANUP: Final = "lance.auto_cleanup."
@@ -31,6 +33,8 @@ DRIFT: Final = "drift_needs_repair"
 class OptimizeOrder:
     branch: BranchName = MAIN
     actor: str | None = None
+    once: Once | None = None
+    """The key that makes asking again harmless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,37 @@ class OptimizedTable:
     pending: tuple[IndexReport, ...] = ()
     """Indexes that cannot be built yet."""
 
+    def to_json(self) -> JsonObject:
+        return {
+            "table_key": self.key,
+            "fragments_removed": self.fragments_removed,
+            "fragments_added": self.fragments_added,
+            "committed": self.is_committed,
+            "skipped": self.skipped,
+            "manifest_version": self.version,
+            "pending_indexes": [
+                {"column": each.column, "index": each.kind, "reason": each.reason}
+                for each in self.pending
+            ],
+        }
+
+
+def decode_table(document: Mapping[str, Any]) -> OptimizedTable:
+    """What `OptimizedTable.to_json` made. Raises KeyError, TypeError."""
+    key = TableKey(document["table_key"])
+    return OptimizedTable(
+        key,
+        document["fragments_removed"],
+        document["fragments_added"],
+        is_committed=document["committed"],
+        version=Version(document["manifest_version"]),
+        skipped=document["skipped"],
+        pending=tuple(
+            IndexReport(key, each["column"], each["index"], IndexState.PENDING, each["reason"])
+            for each in document["pending_indexes"]
+        ),
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class OptimizeResult:
@@ -56,9 +91,20 @@ class OptimizeResult:
 def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
     """Tidy up every table a branch owns.
 
-    Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt` raises.
+    Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused and whatever `commit.attempt` raises.
     """
     heal(bench)
+
+    def act() -> OptimizeResult:
+        result = _optimize(bench, catalog, order)
+        if order.once is not None:
+            _remember(bench, order, order.once, result)
+        return result
+
+    return answer_once(lambda: _find_optimized(bench, order), act)
+
+
+def _optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
     before = bench.bases.current(order.branch)
     counts = {key: _count(bench, before.manifest.pins[key], before) for key in before.manifest.pins}
     commits, drifted = _compact(bench, order)
@@ -82,6 +128,44 @@ def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> Optimi
             )
         )
     return OptimizeResult(order.branch, tuple(tables), tuple(commits))
+
+
+def _remember(bench: Workbench, order: OptimizeOrder, once: Once, result: OptimizeResult) -> None:
+    """Tidying takes any number of commits, and done twice it finds nothing to do the second time.
+    Its key and what came of it stand in a commit of their own, after all of them.
+    """
+    with hold(bench, order.branch, ()) as held:
+        note = once.record(_encode(result))
+        run(
+            held, Change(WriterKind.OPTIMIZE, order.branch, (), actor=order.actor, idempotency=note)
+        )
+
+
+def _find_optimized(bench: Workbench, order: OptimizeOrder) -> OptimizeResult | None:
+    """What came of it when this was asked for before. Raises KeyReused."""
+    if order.once is None:
+        return None
+    manifest = bench.bases.current(order.branch).manifest
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    listed = _list(done.result.get("commits"))
+    commits = [manifest.log.find(CommitId(str(each))) for each in listed]
+    return OptimizeResult(
+        order.branch,
+        tuple(map(decode_table, _list(done.result.get("tables")))),
+        tuple(each for each in commits if each is not None),
+    )
+
+
+def _list(found: object) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _encode(result: OptimizeResult) -> JsonObject:
+    tables: list[JsonValue] = [each.to_json() for each in result.tables]
+    commits: list[JsonValue] = [each.id for each in result.commits]
+    return {"tables": tables, "commits": commits}
 
 
 def _count(bench: Workbench, pin: Pin, base: Base) -> frozenset[int]:

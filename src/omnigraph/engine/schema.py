@@ -22,12 +22,13 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 
 from omnigraph.catalog.migration import MigrationPlan, plan_migration
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.plan_codec import decode_plan
 from omnigraph.catalog.steps import (
     AddProperty,
     AddType,
@@ -41,7 +42,7 @@ from omnigraph.catalog.steps import (
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, Creation, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin, TableVersion
-from omnigraph.commit.records import Commit
+from omnigraph.commit.records import Commit, Idempotency, JsonObject
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.schema_files import SchemaShift, keep_schema
@@ -51,6 +52,7 @@ from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.backfill import find_fill
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, Contracts, compile_contract
+from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -78,6 +80,8 @@ class SchemaOrder:
     backfill: Mapping[str, str] = field(default_factory=dict)
     """`Type.property` to an expression over the columns of a row."""
     actor: str | None = None
+    once: Once | None = None
+    """The key that makes asking again harmless."""
 
     @property
     def drop_mode(self) -> DropMode:
@@ -115,6 +119,25 @@ class SchemaPlan:
     migration: MigrationPlan
     effects: tuple[TableEffect, ...]
 
+    def to_json(self) -> JsonObject:
+        effects = [
+            {"table_key": each.key, "effect": each.effect.value, "row_count": each.row_count}
+            for each in self.effects
+        ]
+        return cast("JsonObject", {**self.migration.to_json(), "effects": effects})
+
+
+def decode_schema_plan(document: Mapping[str, object]) -> SchemaPlan:
+    """What `SchemaPlan.to_json` made. Raises SchemaCorrupt, ValueError, KeyError, TypeError."""
+    found = document["effects"]
+    effects = [
+        TableEffect(
+            TableKey(each["table_key"]), Effect(each["effect"]), row_count=each["row_count"]
+        )
+        for each in (found if isinstance(found, list) else [])
+    ]
+    return SchemaPlan(decode_plan(document), tuple(effects))
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaResult:
@@ -123,11 +146,11 @@ class SchemaResult:
     plan: SchemaPlan
     manifest_version: Version
     commit: Commit | None
-    """None when there was nothing to change."""
+    """None when there was nothing to change, and no key to remember it by."""
 
     @property
     def applied(self) -> bool:
-        return self.commit is not None
+        return self.commit is not None and bool(self.plan.migration.steps)
 
 
 def plan_schema(manifest: Manifest, accepted: Contract, order: SchemaOrder) -> SchemaPlan:
@@ -144,6 +167,24 @@ def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> 
     SchemaLocked, SchemaChanged, BranchesExist, and whatever `commit.attempt` raises.
     """
     heal(bench)
+
+    def find() -> SchemaResult | None:
+        if order.once is None:
+            return None
+        return _applied_before(bench.bases.current(MAIN).manifest, order)
+
+    return answer_once(find, lambda: _apply(bench, contracts, order))
+
+
+def _applied_before(manifest: Manifest, order: SchemaOrder) -> SchemaResult | None:
+    """What came of it when this was asked for before. Raises KeyReused."""
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    return SchemaResult(decode_schema_plan(done.result), done.commit.manifest_version, done.commit)
+
+
+def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> SchemaResult:
     check_unlocked(bench)
     manifest = bench.bases.current(MAIN).manifest
     accepted = contracts.under(manifest)
@@ -152,10 +193,13 @@ def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> 
     migration.check_supported()
     plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
     if not migration.steps:
-        return SchemaResult(plan, manifest.version, None)
+        return _change_nothing(bench, accepted, plan, order)
     keys = {*manifest.pins, *(each.key for each in shapes), *(each.was for each in shapes)}
     with hold(bench, MAIN, keys, is_schema_change=True) as held:
         manifest = held.base.manifest
+        done = _applied_before(manifest, order)
+        if done is not None:
+            return done
         manifest.check_schema(accepted.schema_hash)
         with locked(bench, held.held, held.base):
             if others := find_branches(bench.stores)[1:]:
@@ -164,11 +208,34 @@ def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> 
             for each in (accepted, desired):
                 keep_schema(bench.stores.objects, each.source, each.schema_hash)
             draft = _Draft(held, shapes)
-            published = run(held, draft.change(accepted, desired, order.actor))
+            published = run(held, draft.change(accepted, desired, order.actor, _note(plan, order)))
         contracts.adopt(desired)
         if order.allow_data_loss:
             _purge(bench, manifest, published.base.manifest, shapes)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
+
+
+def _change_nothing(
+    bench: Workbench, accepted: Contract, plan: SchemaPlan, order: SchemaOrder
+) -> SchemaResult:
+    """No commit; but for a key, which has to be somewhere, one that moves no table."""
+    if order.once is None:
+        return SchemaResult(plan, bench.bases.current(MAIN).manifest.version, None)
+    with hold(bench, MAIN, ()) as held:
+        change = Change(
+            WriterKind.SCHEMA_APPLY,
+            MAIN,
+            (),
+            actor=order.actor,
+            idempotency=_note(plan, order),
+            schema_hash=accepted.schema_hash,
+        )
+        published = run(held, change)
+    return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
+
+
+def _note(plan: SchemaPlan, order: SchemaOrder) -> Idempotency | None:
+    return None if order.once is None else order.once.record(plan.to_json())
 
 
 # ── what happens to each table ───────────────────────────────────────────────────────────────────
@@ -300,7 +367,13 @@ class _Draft:
         self.updates: list[Update] = []
         self.taken = {pin.path for pin in self.manifest.pins.values()}
 
-    def change(self, accepted: Contract, desired: Contract, actor: str | None) -> Change:
+    def change(
+        self,
+        accepted: Contract,
+        desired: Contract,
+        actor: str | None,
+        idempotency: Idempotency | None,
+    ) -> Change:
         for shape in self.shapes:
             if shape.is_added:
                 self._add(shape)
@@ -318,6 +391,7 @@ class _Draft:
             updates=tuple(self.updates),
             reads={key: self.manifest.version_of(key) for key in touched - written},
             recheck=_Recheck(self.manifest),
+            idempotency=idempotency,
             schema_hash=accepted.schema_hash,
             schema=SchemaShift(accepted.schema_hash, desired.files()),
         )

@@ -5,7 +5,6 @@ Field names come in two generations, and clients of either exist; both are in ev
 
 import json
 from collections.abc import Sequence
-from typing import cast
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
@@ -20,7 +19,7 @@ from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.conflicts import conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
-from omnigraph.engine.optimize import OptimizeResult
+from omnigraph.engine.optimize import OptimizedTable, OptimizeResult
 from omnigraph.engine.recipes import PlannedInput, RecipePlan
 from omnigraph.engine.repair import RepairResult
 from omnigraph.engine.schema import SchemaPlan, SchemaResult
@@ -157,12 +156,7 @@ def export_document(result: ExportResult) -> JsonObject:
 
 
 def schema_plan_document(uri: str, plan: SchemaPlan) -> JsonObject:
-    effects: list[JsonValue] = [
-        {"table_key": each.key, "effect": each.effect.value, "row_count": each.row_count}
-        for each in plan.effects
-    ]
-    steps = cast("JsonObject", plan.migration.to_json())
-    return {"uri": uri, **steps, "effects": effects}
+    return {"uri": uri, **plan.to_json()}
 
 
 def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
@@ -170,27 +164,37 @@ def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
         **schema_plan_document(uri, result.plan),
         "applied": result.applied,
         "manifest_version": result.manifest_version,
+        "graph_manifest_version": result.manifest_version,
         "commit": None if result.commit is None else commit_document(result.commit),
     }
 
 
 def optimize_document(uri: str, result: OptimizeResult) -> JsonObject:
-    tables: list[JsonValue] = [
-        {
-            "table_key": each.key,
-            "fragments_removed": each.fragments_removed,
-            "fragments_added": each.fragments_added,
-            "committed": each.is_committed,
-            "skipped": each.skipped,
-            "manifest_version": each.version,
-            "pending_indexes": [
-                {"column": index.column, "reason": index.reason} for index in each.pending
-            ],
-        }
-        for each in result.tables
-    ]
+    tables: list[JsonValue] = [each.to_json() for each in result.tables]
+    datasets: list[JsonValue] = [_optimized_dataset(each) for each in result.tables]
     commits: list[JsonValue] = [each.id for each in result.commits]
-    return {"uri": uri, "branch": result.branch, "tables": tables, "commits": commits}
+    return {
+        "uri": uri,
+        "branch": result.branch,
+        "tables": tables,
+        "datasets": datasets,
+        "commits": commits,
+    }
+
+
+def _optimized_dataset(table: OptimizedTable) -> JsonObject:
+    """The same in the later words."""
+    document = table.to_json()
+    del document["table_key"], document["manifest_version"]
+    return {
+        **document,
+        "type_key": table.key,
+        "published_dataset_version": table.version,
+        "pending_indexes": [
+            {"property": each.column, "index": each.kind, "reason": each.reason}
+            for each in table.pending
+        ],
+    }
 
 
 def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:

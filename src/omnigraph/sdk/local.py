@@ -624,6 +624,7 @@ class LocalGraph:
         allow_data_loss: bool = False,
         backfill: Mapping[str, str] | None = None,
         actor: str | None = None,
+        idempotency_key: str | None = None,
     ) -> SchemaResult:
         """Put another schema in force: one commit, or none if it changes nothing.
 
@@ -634,18 +635,29 @@ class LocalGraph:
         Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
         other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly.
         """
-        return self._graph.apply_schema(
-            _schema_order(schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor)
+        order = _schema_order(
+            schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
         )
+        key = once(
+            idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
+        )
+        return self._graph.apply_schema(replace(order, once=key))
 
     # maintenance
 
-    def optimize(self, branch: str = MAIN, *, actor: str | None = None) -> OptimizeResult:
+    def optimize(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
         Raises BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly.
         """
-        return self._graph.optimize(parse_branch(branch), actor=actor)
+        key = once(idempotency_key, "optimize", branch)
+        return self._graph.optimize(parse_branch(branch), actor=actor, once=key)
 
     def cleanup(
         self,

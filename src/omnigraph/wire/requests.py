@@ -88,6 +88,10 @@ class ExportRequest(_Request):
 class SchemaApplyRequest(_Request):
     schema_source: str
     allow_data_loss: bool = False
+    backfill: Annotated[
+        dict[str, str] | None,
+        Field(description="`Type.property` to what old rows get in it, as an SQL expression."),
+    ] = None
 
 
 class BranchCreateRequest(_Request):

@@ -1,12 +1,15 @@
 """The migration planner: which changes become which steps, and which are refused."""
 
+import json
+
 import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.codec import JsonObject
 from omnigraph.catalog.migration import RULES, MigrationPlan, plan_migration
+from omnigraph.catalog.plan_codec import decode_plan
 from omnigraph.catalog.steps import DropMode, describe_step, encode_step
-from omnigraph.errors import MigrationUnsupported
+from omnigraph.errors import MigrationUnsupported, SchemaCorrupt
 from omnigraph.lang.source import Source
 
 BASE = """
@@ -321,3 +324,35 @@ def test_every_step_has_a_sentence_that_names_its_subject() -> None:
 
 def test_codes_are_distinct() -> None:
     assert len({each.code for each in RULES}) == len(RULES)
+
+
+EVERY_STEP = """
+interface Dated { made_on: Date?  seen_on: DateTime? }
+node Room @rename_from("Gallery") {
+    code: String @key
+    label: String @index @rename_from("title")
+    floor: I32? @index
+    extent: [F64]?
+}
+node Artwork @description("Things on walls") implements Dated {
+    ref: String @key
+    title: String @description("As the label says")
+    medium: enum(ink, oil, wax)
+    vec: Vector(3)? @embed(title)
+    price: I64
+    @range(price, 0..)
+}
+node Added { x: I32? }
+"""
+
+
+@pytest.mark.parametrize("mode", list(DropMode))
+def test_a_plan_survives_being_written_down(mode: DropMode) -> None:
+    plan = planned(EVERY_STEP, mode=mode)
+    kinds = {each["kind"] for each in map(encode_step, plan.steps)}
+    assert len(kinds) >= 9, kinds
+    told = json.loads(json.dumps(plan.to_json()))
+    assert decode_plan(told) == plan
+    told["steps"][0]["kind"] = "dance"
+    with pytest.raises(SchemaCorrupt):
+        decode_plan(told)

@@ -10,7 +10,7 @@ from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import optimize_document, schema_result_document
 from omnigraph.server.answers import answer
-from omnigraph.server.asking import PREFERRED, Ask, GraphRoute
+from omnigraph.server.asking import KEYED, PREFERRED, Ask, GraphRoute
 from omnigraph.server.describe import ACCEPTED, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import accepted
@@ -25,17 +25,21 @@ router = APIRouter(route_class=GraphRoute)
     operation_id="cluster_applySchema",
     response_model=SchemaApplyReply,
     responses=WRITING,
+    dependencies=[KEYED],
 )
 def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
     """Put another schema in force: one commit, or none if it changes nothing."""
     asked.check(Action.SCHEMA_APPLY, target=MAIN)
     with asked.admitted():
         result = asked.graph.apply_schema(
-            body.schema_source, allow_data_loss=body.allow_data_loss, actor=asked.actor
+            body.schema_source,
+            allow_data_loss=body.allow_data_loss,
+            backfill=body.backfill,
+            actor=asked.actor,
+            idempotency_key=asked.key,
         )
     asked.count(result.commit)
-    document = schema_result_document(asked.graph.uri, result)
-    return answer({**document, "graph_manifest_version": result.manifest_version})
+    return answer(schema_result_document(asked.graph.uri, result))
 
 
 @router.post(
@@ -43,7 +47,7 @@ def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
     operation_id="cluster_optimize",
     response_model=OptimizeReply,
     responses=WRITING | ACCEPTED,
-    dependencies=[PREFERRED],
+    dependencies=[KEYED, PREFERRED],
 )
 def optimize(
     asked: Ask,
@@ -53,12 +57,12 @@ def optimize(
     name = parse_branch(branch or MAIN)
     asked.check(Action.ADMIN, name)
 
-    def work(key: str | None) -> JsonObject:  # noqa: ARG001 - asked twice it finds nothing to do
+    def work(key: str | None) -> JsonObject:
         with asked.admitted():
-            result = asked.graph.optimize(name, actor=asked.actor)
+            result = asked.graph.optimize(name, actor=asked.actor, idempotency_key=key)
         return optimize_document(asked.graph.uri, result)
 
     if asked.prefers_job:
         order = JobOrder("optimize", name, asked.actor, asked.key)
         return accepted(asked, asked.host.jobs.submit(asked.graph, order, work, lambda: None))
-    return answer(work(None))
+    return answer(work(asked.key))

@@ -1,0 +1,173 @@
+"""Every route that writes takes a key, and does what it is asked for once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from httpx import Client, Response
+
+import omnigraph
+from omnigraph.commit.records import JsonObject
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.settings import Flags
+from omnigraph.testing.serving import running
+
+SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
+ADD = "query add($n: String) { insert Person { name: $n } }"
+
+READS = {
+    "cluster_query",
+    "cluster_read",
+    "cluster_diff",
+    "cluster_lookUp",
+    "cluster_planSchema",
+    "cluster_export",
+    "cluster_changesBaseline",
+}
+"""They are asked with a body, and change nothing."""
+
+NOT_OF_A_GRAPH = {"reload", "cluster_cancelJob"}
+"""Asked twice they come to the same by themselves."""
+
+LOADS = {"cluster_load", "cluster_ingest", "cluster_loadNdjson", "cluster_loadFiles"}
+"""`tests/pipeline/test_served_loads.py` asks these twice: they need Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    method: str
+    path: str
+    body: JsonObject | None
+    other: JsonObject | None
+    """What must not be asked for with the same key."""
+    is_conditional: bool = False
+
+
+CASES = {
+    "cluster_mutate": Case(
+        "POST",
+        "/mutate",
+        {"query": ADD, "params": {"n": "a"}},
+        {"query": ADD, "params": {"n": "b"}},
+    ),
+    "cluster_change": Case(
+        "POST",
+        "/change",
+        {"query_source": ADD, "params": {"n": "c"}},
+        {"query_source": ADD, "params": {"n": "d"}},
+    ),
+    "cluster_mutateIfGraphCommit": Case(
+        "POST",
+        "/mutate/if-graph-commit",
+        {"query": ADD, "params": {"n": "e"}},
+        {"query": ADD, "params": {"n": "f"}},
+        is_conditional=True,
+    ),
+    "cluster_invoke_query": Case(
+        "POST", "/queries/add", {"params": {"n": "g"}}, {"params": {"n": "h"}}
+    ),
+    "cluster_invokeIfGraphCommit": Case(
+        "POST",
+        "/queries/add/if-graph-commit",
+        {"params": {"n": "i"}},
+        {"params": {"n": "j"}},
+        is_conditional=True,
+    ),
+    "cluster_writeRows": Case(
+        "POST",
+        "/rows",
+        {"type": "Person", "rows": [{"name": "k"}]},
+        {"type": "Person", "rows": [{"name": "l"}]},
+    ),
+    "cluster_deleteRows": Case(
+        "POST",
+        "/rows/delete",
+        {"type": "Person", "ids": ["old"]},
+        {"type": "Person", "ids": ["older"]},
+    ),
+    "cluster_createBranch": Case("POST", "/branches", {"name": "made"}, {"name": "unmade"}),
+    "cluster_deleteBranch": Case("DELETE", "/branches/doomed", None, None),
+    "cluster_mergeBranches": Case(
+        "POST", "/branches/merge", {"source": "side"}, {"source": "side", "on_conflict": "ours"}
+    ),
+    "cluster_applySchema": Case(
+        "POST",
+        "/schema/apply",
+        {"schema_source": SCHEMA + "\nnode Added { x: I32? }"},
+        {"schema_source": SCHEMA},
+    ),
+    "cluster_optimize": Case("POST", "/optimize", None, None),
+}
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> LocalGraph:
+    return omnigraph.init(tmp_path / "g", SCHEMA)
+
+
+@pytest.fixture
+def client(graph: LocalGraph, tmp_path: Path) -> Iterator[Client]:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "add.gq").write_text(ADD)
+    flags = Flags(
+        graphs=(f"g={graph.uri}",), queries=(f"g={tmp_path / 'queries'}",), unauthenticated=True
+    )
+    with running(flags) as server, Client(base_url=server.url, timeout=60) as client:
+        yield client
+
+
+def test_every_route_that_writes_says_that_it_takes_a_key(client: Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    writes = {
+        operation["operationId"]: {each["name"] for each in operation.get("parameters", [])}
+        for operations in paths.values()
+        for method, operation in operations.items()
+        if method != "get" and method != "head"
+    }
+    keyed = {name for name, parameters in writes.items() if "Idempotency-Key" in parameters}
+    assert keyed == writes.keys() - READS - NOT_OF_A_GRAPH
+    assert keyed == CASES.keys() | LOADS, "a route that writes needs a case here"
+
+
+def ask(client: Client, case: Case, body: JsonObject | None, headers: dict[str, str]) -> Response:
+    return client.request(case.method, f"/graphs/g{case.path}", headers=headers, json=body)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_asked_three_times_it_is_done_once(name: str, client: Client, graph: LocalGraph) -> None:
+    case = CASES[name]
+    graph.insert("Person", [{"name": "old"}])
+    if name in ("cluster_mergeBranches", "cluster_deleteBranch"):
+        graph.branches.create("side" if "merge" in name else "doomed")
+    if name == "cluster_mergeBranches":
+        graph.insert("Person", [{"name": "theirs"}], branch="side")
+    headers = {"Idempotency-Key": "k"}
+    if case.is_conditional:
+        headers["Omnigraph-If-Graph-Commit"] = graph.commits()[0].id
+    before = len(graph.commits())
+    first = ask(client, case, case.body, headers)
+    assert first.status_code == 200, first.text
+    after = len(graph.commits())
+    # Somebody else goes on in between, and the answer must still be the old one.
+    graph.insert("Person", [{"name": "between"}])
+    for _ in range(2):
+        again = ask(client, case, case.body, headers)
+        assert (again.status_code, again.json()) == (200, first.json())
+    assert len(graph.commits()) == after + 1
+    if "Branch" not in name or "merge" in name:
+        assert after > before, "what came of it is kept in a commit"
+    if case.other is not None:
+        refused = ask(client, case, case.other, headers)
+        assert (refused.status_code, refused.json()["cause"]["code"]) == (409, "key_reused")
+        assert refused.json()["retryable"] is False
+
+
+def test_a_schema_that_changes_nothing_is_remembered_too(client: Client, graph: LocalGraph) -> None:
+    case = Case("POST", "/schema/apply", {"schema_source": SCHEMA}, None)
+    first = ask(client, case, case.body, {"Idempotency-Key": "k"})
+    assert first.json()["applied"] is False
+    assert first.json()["commit"]["graph_commit_id"] == graph.commits()[0].id
+    graph.apply_schema(SCHEMA + "\nnode Added { x: I32? }")
+    assert ask(client, case, case.body, {"Idempotency-Key": "k"}).json() == first.json()
+    assert [each.name for each in graph.catalog.nodes] == ["Added", "Person"]

@@ -114,9 +114,9 @@ class _Reduction:
         for name in variables:
             at = frame.bound[name].at
             changes[1:] |= at[1:] != at[:-1]
-        firsts = np.flatnonzero(changes)
-        if 2 * len(firsts) > frame.count:
+        if 2 * np.count_nonzero(changes) > frame.count:
             return None
+        firsts = np.flatnonzero(changes)
         return Groups(np.cumsum(changes) - 1, firsts)
 
     def _key_column(self, operand: ir.Operand, frame: Frame) -> Array:
@@ -247,9 +247,9 @@ def start(
             if is_null(column):
                 column = column.cast(pa.float64())
             known = column.fill_null(0) if column.null_count else column
-            values = np.asarray(known).astype(np.float64)
+            values = np.asarray(known).astype(np.float64, copy=False)
             if weights is not None:
-                values *= weights
+                values = values * weights
             return array_of(sums(values, groups)), array_of(_count(column, groups, weights))
         case AggregateFunction.MIN | AggregateFunction.MAX:
             return (extremes(column, groups, largest=function is AggregateFunction.MAX),)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Array: TypeAlias = "pa.Array[Any]"
 Numbers: TypeAlias = "npt.NDArray[Any]"
@@ -39,8 +40,11 @@ def numbers_of(column: Array) -> Numbers:
 
 def gather(column: Array, at: Numbers) -> Array:
     """The values at these places; null for -1."""
-    places: Any = array_of(at, at < 0) if len(at) and at.min() < 0 else array_of(at)
-    return column.take(places)
+    if len(at) and at.min() < 0:
+        places: Any = array_of(at, at < 0)
+        return column.take(places)
+    # Ordinals are in bounds by their making; looking again costs half as much as taking.
+    return pc.take(column, array_of(at), boundscheck=False)
 
 
 def pick(column: Array, places: Numbers) -> Array:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator, Value
-from omnigraph.engine.query.arrays import Array, Mask, is_null, pick
+from omnigraph.engine.query.arrays import Array, Mask, is_null, numbers_of, pick
 from omnigraph.engine.query.values import Columns, Fixed, value_of
 
 TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
@@ -167,7 +167,7 @@ def _compare_integer(column: Array, comparator: Comparator, value: float) -> Mas
     whole = int(value)
     if not low <= whole <= high:
         return _beyond(column, comparator, above=whole > high)
-    return _mask(_ARROW[comparator](column, pa.scalar(whole, column.type)))
+    return _compare_numbers(column, comparator, whole)
 
 
 def _compare_float(column: Array, comparator: Comparator, value: float) -> Mask:
@@ -183,7 +183,15 @@ def _compare_float(column: Array, comparator: Comparator, value: float) -> Mask:
                 comparator = Comparator.LE if near < value else Comparator.LT
             case Comparator.GT | Comparator.GE:
                 comparator = Comparator.GE if near > value else Comparator.GT
-    return _mask(_ARROW[comparator](column, pa.scalar(near, column.type)))
+    return _compare_numbers(column, comparator, near)
+
+
+def _compare_numbers(column: Array, comparator: Comparator, value: float) -> Mask:
+    """With a number of the column's own type. NumPy makes the mask itself; Arrow packs bits."""
+    if column.null_count:
+        return _mask(_ARROW[comparator](column, pa.scalar(value, column.type)))
+    mask: Any = _PYTHON[comparator](numbers_of(column), value)
+    return mask  # type: ignore[no-any-return]
 
 
 def _beyond(column: Array, comparator: Comparator, *, above: bool, is_nan: bool = False) -> Mask:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ Codes = npt.NDArray[np.int64]
 
 _CODES_MAX = 2**62
 
+_SIGHTINGS = 16
+"""Every number has likely occurred once so many times as many rows as numbers were seen."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Groups:
     """Which group each row is in, and the first row of each group."""
 
@@ -26,6 +30,11 @@ class Groups:
     @property
     def count(self) -> int:
         return len(self.firsts)
+
+    @cached_property
+    def sizes(self) -> Codes:
+        """How many rows each has; several aggregates want to know."""
+        return np.bincount(self.of_row, minlength=self.count)
 
 
 def group(keys: Sequence[Array], row_count: int) -> Groups:
@@ -47,12 +56,26 @@ def _number(codes: Codes, total: int) -> Groups:
     if total > 4 * row_count + (1 << 16):
         _, firsts, of_row = np.unique(codes, return_index=True, return_inverse=True)
         return Groups(of_row, firsts)
-    first = np.full(total, -1, np.int64)
-    first[codes[::-1]] = np.arange(row_count - 1, -1, -1)
-    there = np.flatnonzero(first >= 0)
+    sizes = np.bincount(codes, minlength=total)
+    there = np.flatnonzero(sizes)
+    firsts = _find_firsts(codes, total, there)
+    if len(there) and there[-1] == len(there) - 1:
+        return Groups(codes, firsts)  # nothing is missing in between: they are numbered already
     number = np.empty(total, np.int64)
     number[there] = np.arange(len(there))
-    return Groups(number[codes], first[there])
+    return Groups(number[codes], firsts)
+
+
+def _find_firsts(codes: Codes, total: int, there: Codes) -> Codes:
+    """The first row of each number that occurs; of few numbers among many rows, found early."""
+    for row_count in (_SIGHTINGS * total, len(codes)):
+        part = codes[:row_count]
+        first = np.full(total, -1, np.int64)
+        first[part[::-1]] = np.arange(len(part) - 1, -1, -1)
+        found = first[there]
+        if len(part) == len(codes) or found.min() >= 0:
+            return found
+    raise AssertionError("all rows have been looked at")
 
 
 def factorise(column: Array) -> tuple[Codes, int]:
@@ -101,20 +124,20 @@ def sums(values: "npt.NDArray[Any]", groups: Groups) -> "npt.NDArray[np.float64]
 
 
 def counts(groups: Groups, mask: "Mask | None" = None) -> Codes:
-    of_row = groups.of_row if mask is None else groups.of_row[mask]
-    return np.bincount(of_row, minlength=groups.count).astype(np.int64, copy=False)
+    if mask is None:
+        return groups.sizes
+    return np.bincount(groups.of_row[mask], minlength=groups.count)
 
 
 def extremes(column: Array, groups: Groups, *, largest: bool) -> Array:
     """The smallest or largest value of each group; null where there is none."""
     if pa.types.is_null(column.type):
         return nulls(groups.count)
-    there = np.asarray(column.is_valid())
-    of_row = groups.of_row[there]
-    values, decode = _comparable(column.drop_null())
+    there = np.asarray(column.is_valid()) if column.null_count else None
+    of_row = groups.of_row if there is None else groups.of_row[there]
+    values, decode = _comparable(column if there is None else column.drop_null())
     reduced = np.zeros(groups.count, values.dtype)
-    found = np.zeros(groups.count, np.bool_)
-    found[of_row] = True
+    found = counts(groups, there) > 0
     if len(values):
         start = values.min() if largest else values.max()
         reduced[:] = start

@@ -2,7 +2,8 @@
 
 Persons know persons; few are known by very many, and know very many. All three programs hold the
 same rows and answer the same questions in turns, each in its own language; the median of several
-answers counts, after warming up. The answers are compared before anything is timed.
+answers counts, after warming up. The answers are compared before anything is timed. Documents with
+texts and vectors are searched in the same way; `query_documents` says by what means.
 """
 
 import argparse
@@ -25,6 +26,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from measure import Figure, report, timed
+from query_documents import KINDS, Documents, Searches, fill_rivals, make_documents
+from query_documents import SCHEMA as DOCUMENTS
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt import hold, run
@@ -45,11 +48,12 @@ SCHEMA = """
 node Person { name: String @key  age: I32  city: String  score: F64  place: I64 }
 edge Knows: Person -> Person
 """
-PERSON, KNOWS = TableKey("node:Person"), TableKey("edge:Knows")
+PERSON, KNOWS, DOC = TableKey("node:Person"), TableKey("edge:Knows"), TableKey("node:Doc")
 EDGES_PER_NODE = 10
 CITIES = 100
 ROWS_PER_FILE = 100_000
 BUILD_SECONDS_MAX, BUILD_MEGABYTES_MAX = 5.0, 800
+AGREEMENT_MIN = 0.95
 
 Numbers = npt.NDArray[np.int64]
 
@@ -113,6 +117,15 @@ def fill_graph(folder: Path, data: Data) -> None:
         write_table(bench, key, partial(stage_rows, stores, parts), WriterKind.LOAD)
         indexes = partial(stage_indexes, stores, catalog, key)
         write_table(bench, key, indexes, WriterKind.ENSURE_INDICES)
+
+
+def fill_documents(folder: Path, documents: Documents) -> None:
+    create(str(folder), DOCUMENTS, settings=Settings(durability=Durability.RELAXED))
+    stores = open_stores(str(folder), REAL, durability=Durability.RELAXED)
+    rows = documents.rows.append_column("id", documents.rows["slug"])
+    stage = partial(stage_rows, stores, iter((rows,)))
+    write_table(Workbench(stores, Bases(stores)), DOC, stage, WriterKind.LOAD)
+    reopen(folder).ensure_indices()
 
 
 def reopen(folder: Path, access: Access = Access.AUTO) -> LocalGraph:
@@ -323,13 +336,14 @@ def check_answers(question: Question, answers: Mapping[str, Callable[[], Any]]) 
     assert found["omnigraph"] == found["ladybug"] == found["duckdb"], (question.name, found)
 
 
+Answers = Mapping[str, Callable[[], Any]]
+
+
 def rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(each, 6) if isinstance(each, float) else each for each in row)
 
 
-def measure(programs: Programs, question: Question, rounds: int) -> list[Figure]:
-    answers = programs.ask(question)
-    check_answers(question, answers)
+def in_turns(answers: Answers, rounds: int) -> tuple[float, float, float]:
     for answer in answers.values():
         answer()
     seconds: dict[str, list[float]] = {name: [] for name in answers}
@@ -337,6 +351,13 @@ def measure(programs: Programs, question: Question, rounds: int) -> list[Figure]
         for name, answer in answers.items():
             seconds[name].append(timed(answer))
     ours, bug, duck = (median(seconds[name]) for name in ("omnigraph", "ladybug", "duckdb"))
+    return ours, bug, duck
+
+
+def measure(programs: Programs, question: Question, rounds: int) -> list[Figure]:
+    answers = programs.ask(question)
+    check_answers(question, answers)
+    ours, bug, duck = in_turns(answers, rounds)
     met = None if question.ms_max is None else ours * 1000 <= question.ms_max
     target = None if question.ms_max is None else f"≤ {question.ms_max} ms"
     return [
@@ -351,6 +372,22 @@ def against(name: str, other: str, ours: float, theirs: float, ratio_max: float 
     met = None if ratio_max is None else ratio <= ratio_max
     target = None if ratio_max is None else f"≤ {ratio_max}"
     return Figure(f"  {other}: {name}", theirs, "omnigraph / it", ratio, target, met)
+
+
+def measure_searches(folder: Path, documents: Documents, rounds: int) -> Iterator[Figure]:
+    """Searches, and how many of the ten that a look at everything finds are found by index."""
+    graph = reopen(folder / "g", Access.AUTO)
+    searches = Searches(documents, graph, open_ladybug(folder), open_duckdb(folder))
+    for kind, name in KINDS.items():
+        share = searches.agreement(kind)
+        answers = searches.ask(kind, 0)
+        assert answers["ladybug"]() == answers["duckdb"](), name
+        ours, bug, duck = in_turns(answers, rounds)
+        yield Figure(name, ours)
+        yield against(name, "ladybug", ours, bug, None)
+        yield against(name, "duckdb", ours, duck, None)
+        met = share >= AGREEMENT_MIN
+        yield Figure("  share of the right ten", 0.0, "duckdb", share, f"≥ {AGREEMENT_MIN}", met)
 
 
 def measure_indexed(folder: Path, asked: Sequence[Question], rounds: int) -> Iterator[Figure]:
@@ -409,9 +446,19 @@ def prepare(folder: Path, nodes: int) -> Data:
     return data
 
 
+def prepare_documents(folder: Path, count: int) -> Documents:
+    documents = make_documents(count)
+    if not (folder / "g").exists():
+        folder.mkdir(exist_ok=True)
+        fill_documents(folder / "g", documents)
+        fill_rivals(folder, documents)
+    return documents
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=20_000)
+    parser.add_argument("--documents", type=int, help="as many as nodes, if not said")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path, help="where to keep the data for another run")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
@@ -429,6 +476,8 @@ def main() -> None:
         for each in questions(data):
             figures += measure(programs, each, given.rounds)
         figures += measure_indexed(folder / "g", questions(data)[:2], given.rounds)
+        documents = prepare_documents(folder / "documents", given.documents or given.nodes)
+        figures += measure_searches(folder / "documents", documents, given.rounds)
         report("query", figures)
 
 

@@ -2,7 +2,8 @@
 
 A filter may let too much through, never too little: whoever uses one tries the rows that come back
 against the exact condition again. So comparisons only have to be put in a form the storage decides
-rightly: bounds are inclusive and of the column's own type, and both zeros of a float are named.
+rightly: bounds are inclusive and of the column's own type, and both zeros of a float are named. For
+integers that loses nothing, since below a number comes the one before it.
 """
 
 import math
@@ -88,9 +89,13 @@ def _compare_integer(column: str, base: Scalar, comparator: Comparator, value: f
             least, most = math.ceil(value), math.floor(value)
         case Comparator.NE:
             least, most = low, high
-        case Comparator.LT | Comparator.LE:
+        case Comparator.LT:
+            least, most = low, math.ceil(value) - 1
+        case Comparator.LE:
             least, most = low, math.floor(value)
-        case Comparator.GT | Comparator.GE:
+        case Comparator.GT:
+            least, most = math.floor(value) + 1, high
+        case Comparator.GE:
             least, most = math.ceil(value), high
     least, most = max(least, low), min(most, high)
     if least > most:

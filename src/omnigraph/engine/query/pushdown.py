@@ -74,19 +74,18 @@ def _compare(held: ir.PropertyOf | ir.IdOf, comparator: Comparator, value: Value
     where = filters.compare(column, value_type, comparator, value)
     if where is None:
         return _NOTHING
-    return Pushed(where, _is_exact(value_type, comparator, value))
+    return Pushed(where, _is_exact(value_type, comparator))
 
 
-def _is_exact(value_type: ValueType, comparator: Comparator, value: Scalarish) -> bool:
-    """See `filters.compare`: bounds are inclusive there, and inequality is not spelled out."""
+def _is_exact(value_type: ValueType, comparator: Comparator) -> bool:
+    """See `filters.compare`: inequality is not spelled out there, and bounds of floats include."""
     if value_type.base is Scalar.BOOL:
         return comparator is Comparator.EQ
     if not value_type.is_number:
         return True
     if value_type.base in FLOATS:
         return comparator is Comparator.EQ
-    inclusive = comparator in (Comparator.EQ, Comparator.LE, Comparator.GE)
-    return inclusive or (comparator is not Comparator.NE and value != int(value or 0))
+    return comparator is not Comparator.NE
 
 
 def _member(

@@ -20,14 +20,16 @@ def rank_scan(
     table = execution.bind(leaf.variable, execution.view.node(leaf.type_name))
     pushed = push(leaf.filters, execution.parameters)
     if leaf.filters and not pushed.is_exact:
-        yield from rank_rows(operator, execution, frames)
+        yield from rank_rows(operator, execution, frames, pushed.where)
         return
     ranked = _rank(operator, execution, Candidates(pushed.where, None))
     yield from at_ids(leaf, execution, table, ranked.ids)
 
 
-def rank_rows(operator: plan.TopRanked, execution: Execution, frames: Frames) -> Frames:
-    """Rank whoever is in the rows; all rows of a winner stay."""
+def rank_rows(
+    operator: plan.TopRanked, execution: Execution, frames: Frames, where: str | None = None
+) -> Frames:
+    """Rank whoever is in the rows, all of whom a filter lets through; all rows of a winner stay."""
     held = [execution.memory.hold_frame("rank", each) for each in frames]
     if not held:
         execution.rankings[operator.variable] = _NOBODY
@@ -39,7 +41,7 @@ def rank_rows(operator: plan.TopRanked, execution: Execution, frames: Frames) ->
         execution.rankings[operator.variable] = _NOBODY
         return
     candidates = bound.rows.take(ID, there)
-    ranked = _rank(operator, execution, Candidates(None, candidates))
+    ranked = _rank(operator, execution, Candidates(where, candidates))
     winners = np.zeros(len(bound.rows) + 1, np.bool_)
     winners[bound.rows.find(ranked.ids)] = True
     winners[-1] = False  # nobody

@@ -209,7 +209,7 @@ def _rank_vectors(
 ) -> Ranking:
     vectors = Vectors(searched.tables, searched.handle, by.target.name)
     if candidates.ids is not None:
-        ids, distances = vectors.among(vector, candidates.where, candidates.ids)
+        ids, distances = vectors.among(vector, candidates.where, candidates.ids, keep)
     elif keep is None:
         ids, distances = vectors.all(vector, candidates.where)
     else:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine import filters
+from omnigraph.engine.query.arrays import pick_rows
 from omnigraph.storage.tables import Handle, Nearest, ScanRequest, Tables
 
 IDS_PER_FILTER_MAX: Final = 500
@@ -24,6 +25,12 @@ IDS_PER_FILTER_MAX: Final = 500
 
 IDS_LOOKED_UP_MAX: Final = 5_000
 """More rows than these are found faster by reading all."""
+
+ROWS_PER_FILTER: Final = 20_000
+"""So many rows are read in the time that one filter takes to find the rows it names."""
+
+BATCH_BYTES: Final = 64 << 20
+"""Each batch is held against a hash table of all ids that are wanted, made anew for it."""
 
 EXTRA: Final = 8
 """How many more rows are asked for than are wanted, for those at equal distance."""
@@ -71,15 +78,16 @@ class Vectors:
 
     def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
         """Ask the storage. More is asked for until none is left at the distance of the last."""
-        if keep <= 0 or not self.handle.row_count:
+        row_count = self.handle.row_count
+        if keep <= 0 or not row_count:
             return _nothing()
         wanted = keep + EXTRA
         near = Nearest(
             self.column,
             tuple(vector),
             wanted,
-            probes=probe_count(self.handle.row_count),
-            is_exact=self._is_exact(where, wanted),
+            probes=probe_count(row_count),
+            is_exact=self._is_exact(where, wanted, row_count),
         )
         while True:
             request = ScanRequest(("id", self.column), where, nearest=replace(near, limit=wanted))
@@ -92,9 +100,11 @@ class Vectors:
                 return ids, distances
             wanted *= 4
 
-    def among(self, vector: Sequence[float], where: str | None, ids: "pa.Array[Any]") -> Found:
-        """Measure these rows only."""
-        parts = [self._measure(rows, vector) for rows in self._read_ids(where, ids.unique())]
+    def among(
+        self, vector: Sequence[float], where: str | None, ids: "pa.Array[Any]", keep: int | None
+    ) -> Found:
+        """Measure these rows only; those that are not among the closest may be left out."""
+        parts = [self._measure(rows, vector, keep) for rows in self._read_ids(where, ids.unique())]
         found = [_nothing(), *parts]
         return (
             pa.concat_arrays([each for each, _ in found]),
@@ -105,8 +115,8 @@ class Vectors:
         rows = self.tables.read(self.handle, ScanRequest(("id", self.column), where))
         return self._measure(rows, vector)
 
-    def _is_exact(self, where: str | None, wanted: int) -> bool:
-        if self.handle.row_count <= self.exact_rows_max:
+    def _is_exact(self, where: str | None, wanted: int, row_count: int) -> bool:
+        if row_count <= self.exact_rows_max:
             return True
         if where is None:
             return False
@@ -115,8 +125,11 @@ class Vectors:
 
     def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
         columns = ("id", self.column)
-        if len(ids) > IDS_LOOKED_UP_MAX:
-            with self.tables.scan(self.handle, ScanRequest(columns, where)) as batches:
+        filter_count = math.ceil(len(ids) / IDS_PER_FILTER_MAX)
+        is_cheap = self.handle.row_count <= ROWS_PER_FILTER * filter_count
+        if is_cheap or len(ids) > IDS_LOOKED_UP_MAX:
+            request = ScanRequest(columns, where, batch_rows_max=self._batch_rows)
+            with self.tables.scan(self.handle, request) as batches:
                 for batch in batches:
                     rows = pa.Table.from_batches([batch])
                     yield rows.filter(pc.is_in(rows["id"], value_set=ids))
@@ -125,11 +138,22 @@ class Vectors:
             some = id_in(ids.slice(start, IDS_PER_FILTER_MAX))
             yield self.tables.read(self.handle, ScanRequest(columns, both(where, some)))
 
-    def _measure(self, rows: pa.Table, vector: Sequence[float]) -> Found:
+    @property
+    def _batch_rows(self) -> int:
+        kind: Any = self.handle.schema.field(self.column).type
+        return max(1024, BATCH_BYTES // int(kind.list_size * kind.value_type.bit_width // 8))
+
+    def _measure(self, rows: pa.Table, vector: Sequence[float], keep: int | None = None) -> Found:
+        """The distances of all, or at least of those closest ones."""
         present = rows.filter(rows[self.column].is_valid())
         held = pc.list_flatten(present[self.column]).to_numpy().astype(np.float64)
         wanted = np.asarray(vector, dtype=np.float32).astype(np.float64)
         apart = held.reshape(len(present), len(vector)) - wanted
+        if keep is not None and len(apart) > keep > 0:
+            roughly = np.einsum("ij,ij->i", apart, apart)
+            last = np.partition(roughly, keep - 1)[keep - 1]
+            near = np.flatnonzero(~(roughly > last * (1 + ROUNDING)))
+            present, apart = pick_rows(present, near), apart[near]
         # Summed exactly: vectors that differ in the order of their numbers are equally far.
         distances = np.array([math.fsum(each) for each in (apart * apart).tolist()])
         return present["id"].combine_chunks().cast(pa.string()), distances

@@ -7,7 +7,7 @@
 3. What cannot be built yet is reported and is never an error.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -22,16 +22,9 @@ from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import check_unlocked
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.filters import quote
-from omnigraph.engine.query.postings import Totals
-from omnigraph.engine.query.texts import (
-    SCAN_ROWS_MAX,
-    KeptTexts,
-    Texts,
-    read_totals,
-    spell_totals,
-    totals_key,
-)
+from omnigraph.engine.query.texts import SCAN_ROWS_MAX
 from omnigraph.engine.query.vectors import partition_count
+from omnigraph.engine.totals import Ledger, find_uncounted
 from omnigraph.engine.upkeep import SEGMENTS_MAX
 from omnigraph.engine.wanted_indexes import Property, wanted_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
@@ -43,7 +36,6 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Mark,
     ScanRequest,
-    Settings,
     Staged,
     Tables,
 )
@@ -104,7 +96,7 @@ def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> Ind
     Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt` raises.
     """
     check_unlocked(bench.stores)
-    surveyor = _Surveyor(bench, catalog, order)
+    surveyor = open_surveyor(bench, catalog, order)
     base = bench.bases.current(order.branch)
     pins = base.manifest.pins
     surveys = {key: surveyor.survey(pin, base) for key, pin in sorted(pins.items())}
@@ -125,8 +117,8 @@ def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> Ind
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    surveyor: "_Surveyor"
-    surveys: "dict[TableKey, _Survey]"
+    surveyor: "Surveyor"
+    surveys: "dict[TableKey, Survey]"
     commits: list[Commit] = field(default_factory=list)
 
     def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
@@ -139,7 +131,7 @@ class _Builder:
             }
             for key, survey in seen.items():
                 self.surveys[key] = survey.after(self.surveys[key])
-            planned = (each.write(only) for each in seen.values())
+            planned = (each.write(only, each.uncounted) for each in seen.values())
             writes = tuple(each for each in planned if each.stages)
             if writes:
                 change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
@@ -164,22 +156,25 @@ def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Survey:
+class Survey:
     """One table: what there is to report, and to do."""
 
+    anatomy: Anatomy
     reports: tuple[IndexReport, ...]
     missing: tuple[str, ...]
     """The names of the indexes to build."""
     uncounted: tuple[str, ...]
     """The columns whose texts are to be counted."""
-    write: Callable[[str | None], TableWrite]
-    """All of that, or only the index of a name, or only `TOTALS`."""
+    totalled: tuple[str, ...]
+    """The columns whose totals are written down, or will be."""
+    write: Callable[[str | None, tuple[str, ...]], TableWrite]
+    """All of that, or only the index of a name, or only `TOTALS`; and the columns for these."""
 
     @property
     def has_work(self) -> bool:
         return bool(self.missing or self.uncounted)
 
-    def after(self, earlier: "_Survey") -> "_Survey":
+    def after(self, earlier: "Survey") -> "Survey":
         """The same table later on: what was built since is not what was there already."""
         built = {_place(each) for each in earlier.reports if each.state is IndexState.BUILT}
         reports = tuple(
@@ -195,46 +190,47 @@ def _place(report: IndexReport) -> tuple[str, str]:
     return report.column, report.kind
 
 
+def open_surveyor(bench: Workbench, catalog: Catalog, order: IndexOrder) -> "Surveyor":
+    return Surveyor(bench, catalog, order, Ledger(bench.stores.tables))
+
+
 @dataclass(frozen=True, slots=True)
-class _Surveyor:
+class Surveyor:
     bench: Workbench
     catalog: Catalog
     order: IndexOrder
-    counted: dict[tuple[str, str], Mapping[str, Totals]] = field(default_factory=dict)
-    """Totals that were found before a table was held, by its path and by column."""
+    ledger: Ledger
 
     @property
     def tables(self) -> Tables:
         return self.bench.stores.tables
 
-    def survey(self, pin: Pin, base: Base) -> _Survey:
+    def survey(self, pin: Pin, base: Base) -> Survey:
         handle = self.bench.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
         specs = self._specs(pin, anatomy)
         judged = [(spec, *self._judge(pin, handle, anatomy, spec)) for spec in specs]
         missing = [spec for spec, state, _ in judged if state is IndexState.BUILT]
-        uncounted = self._uncounted(pin, handle, anatomy, specs)
-        return _Survey(
+        totalled = self._totalled(pin, specs)
+        uncounted = find_uncounted(totalled, handle, anatomy)
+        return Survey(
+            anatomy=anatomy,
             reports=tuple(
                 IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
                 for spec, state, reason in judged
             ),
             missing=tuple(each.name for each in missing),
             uncounted=uncounted,
-            write=partial(self._write, pin, anatomy, tuple(missing), uncounted),
+            totalled=totalled,
+            write=partial(self._write, pin, anatomy, tuple(missing)),
         )
 
     def count_texts(self, pin: Pin, base: Base) -> None:
         """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
         handle = self.bench.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
-        for column in self._uncounted(pin, handle, anatomy, self._specs(pin, anatomy)):
-            counted = self._texts(handle, column).count(anatomy.fragments)
-            self.counted[handle.ref.path, column] = counted
-
-    def _texts(self, handle: Handle, column: str) -> Texts:
-        """Of a table that may be large: nothing of it is kept."""
-        return Texts(self.tables, handle, column, kept=KeptTexts(0))
+        totalled = self._totalled(pin, self._specs(pin, anatomy))
+        self.ledger.count(handle, anatomy, find_uncounted(totalled, handle, anatomy))
 
     def _specs(self, pin: Pin, anatomy: Anatomy) -> tuple[IndexSpec, ...]:
         kind, name = split_table_key(pin.key)
@@ -275,27 +271,18 @@ class _Surveyor:
         )
         return self.tables.read(handle, request).num_rows
 
-    def _uncounted(
-        self, pin: Pin, handle: Handle, anatomy: Anatomy, specs: tuple[IndexSpec, ...]
-    ) -> tuple[str, ...]:
-        """The text columns whose totals are not written down for all of the table."""
+    def _totalled(self, pin: Pin, specs: tuple[IndexSpec, ...]) -> tuple[str, ...]:
         if pin.row_count <= self.order.totals_rows_min or pin.owner != self.order.branch:
             return ()
-        identities = {each.identity for each in anatomy.fragments}
-        return tuple(
-            spec.column
-            for spec in specs
-            if spec.kind is storage.IndexKind.INVERTED
-            and not identities <= read_totals(handle.config, spec.column).keys()
-        )
+        return tuple(each.column for each in specs if each.kind is storage.IndexKind.INVERTED)
 
     def _write(
         self,
         pin: Pin,
         anatomy: Anatomy,
         missing: tuple[IndexSpec, ...],
-        uncounted: tuple[str, ...],
         only: str | None,
+        totals: tuple[str, ...],
     ) -> TableWrite:
         stages: list[Stage] = []
         specs = tuple(each for each in missing if only in (None, each.name))
@@ -303,8 +290,8 @@ class _Surveyor:
             pieces = max((each.segment_count for each in anatomy.indices), default=0)
             scope = IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
             stages.append(partial(self._stage_indices, specs, scope))
-        if uncounted and only in (None, TOTALS):
-            stages.append(partial(self._stage_totals, uncounted))
+        if totals and only in (None, TOTALS):
+            stages.append(partial(self.ledger.stage, totals))
         return TableWrite(pin.key, pin.version, tuple(stages))
 
     def _stage_indices(
@@ -313,19 +300,6 @@ class _Surveyor:
         anatomy = self.tables.inspect(handle)
         sized = [_sized(spec, anatomy, scope) for spec in specs]
         return self.tables.stage_indices(handle, sized, scope, mark)
-
-    def _stage_totals(self, columns: tuple[str, ...], handle: Handle, mark: Mark) -> Staged:
-        fragments = self.tables.inspect(handle).fragments
-        config: dict[str, str | None] = {}
-        for column in columns:
-            texts = self._texts(handle, column)
-            noted = read_totals(handle.config, column)
-            known = {**noted, **self.counted.get((handle.ref.path, column), {})}
-            missing = [each for each in fragments if each.identity not in known]
-            known.update(texts.count(missing))
-            kept = {each.identity: known[each.identity] for each in fragments}
-            config[totals_key(column)] = spell_totals(kept)
-        return self.tables.stage_settings(handle, Settings(config=config), mark)
 
 
 def _sized(spec: IndexSpec, anatomy: Anatomy, scope: IndexScope) -> IndexSpec:

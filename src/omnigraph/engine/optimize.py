@@ -1,12 +1,18 @@
 """Optimising: small fragments are put together, and the indexes are brought up to date.
 
-Nothing is removed: every commit still shows what it showed. All tables of a branch that have
-something to gain are compacted in one commit; the indexes follow, by `indexes.ensure_indices`. The
-manifest needs nothing of this, its publishers keep it small.
+Nothing is removed: every commit still shows what it showed. A run is one change with one note and
+one commit, of all tables of the branch that have something to gain. What happens to a table happens
+one after the other: its fragments are put together, settings that would purge it are removed, its
+indexes are extended over what is new, and the totals of its texts are written down. The manifest
+needs nothing of this, its publishers keep it small.
+
+Whatever can be done beforehand is: texts of large tables are counted before anything is held, and
+fragments are written before the note is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog
@@ -17,7 +23,14 @@ from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.workbench import Workbench
-from omnigraph.engine.indexes import IndexOrder, IndexReport, IndexState, ensure_indices
+from omnigraph.engine.indexes import (
+    IndexOrder,
+    IndexReport,
+    IndexState,
+    Survey,
+    Surveyor,
+    open_surveyor,
+)
 from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
@@ -86,6 +99,7 @@ class OptimizeResult:
     branch: BranchName
     tables: tuple[OptimizedTable, ...]
     commits: tuple[Commit, ...]
+    """One, or none if there was nothing to do."""
 
 
 def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
@@ -106,16 +120,14 @@ def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> Optimi
 
 def _optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
     before = bench.bases.current(order.branch)
-    counts = {key: _count(bench, before.manifest.pins[key], before) for key in before.manifest.pins}
-    commits, drifted = _compact(bench, order)
-    indices = ensure_indices(bench, catalog, IndexOrder(order.branch, order.actor))
-    commits += indices.commits
+    work = _Run(bench, order, open_surveyor(bench, catalog, IndexOrder(order.branch, order.actor)))
+    work.count_texts(before)
+    commits = work.carry_out()
     after = bench.bases.current(order.branch)
     tables = []
     for key, pin in after.manifest.pins.items():
-        was, now = counts.get(key, frozenset()), _count(bench, pin, after)
         known = before.manifest.pins.get(key)
-        pending = [each for each in indices.of(IndexState.PENDING) if each.table == key]
+        was, now = work.fragments_of(key), work.fragments_now(pin, after)
         tables.append(
             OptimizedTable(
                 key,
@@ -123,16 +135,16 @@ def _optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> Optim
                 len(now - was),
                 is_committed=known is not None and known.version != pin.version,
                 version=pin.version,
-                skipped=DRIFT if key in drifted else None,
-                pending=tuple(pending),
+                skipped=DRIFT if key in work.drifted else None,
+                pending=work.pending_of(key),
             )
         )
-    return OptimizeResult(order.branch, tuple(tables), tuple(commits))
+    return OptimizeResult(order.branch, tuple(tables), commits)
 
 
 def _remember(bench: Workbench, order: OptimizeOrder, once: Once, result: OptimizeResult) -> None:
-    """Tidying takes any number of commits, and done twice it finds nothing to do the second time.
-    Its key and what came of it stand in a commit of their own, after all of them.
+    """What came of it is known only once it is visible, and done twice it finds nothing to do the
+    second time. So the key and the outcome stand in a commit of their own, after it.
     """
     with hold(bench, order.branch, ()) as held:
         note = once.record(_encode(result))
@@ -168,44 +180,93 @@ def _encode(result: OptimizeResult) -> JsonObject:
     return {"tables": tables, "commits": commits}
 
 
-def _count(bench: Workbench, pin: Pin, base: Base) -> frozenset[int]:
-    anatomy = bench.stores.tables.inspect(bench.open_pin(pin, base))
-    return frozenset(each.fragment_id for each in anatomy.fragments)
+@dataclass
+class _Run:
+    bench: Workbench
+    order: OptimizeOrder
+    surveyor: Surveyor
+    drifted: set[TableKey] = field(default_factory=set)
+    """Tables that another tool moved. They are left out."""
+    surveys: Mapping[TableKey, Survey] = field(default_factory=dict)
+    """The tables before anything was done to them."""
 
+    def count_texts(self, base: Base) -> None:
+        """Of large tables, before anybody has to wait for it."""
+        for pin in base.manifest.pins.values():
+            if pin.row_count > self.surveyor.order.rows_together_max:
+                self.surveyor.count_texts(pin, base)
 
-def _compact(bench: Workbench, order: OptimizeOrder) -> tuple[list[Commit], set[TableKey]]:
-    """One commit for all tables; none if none has anything to gain. Drifted ones are left out."""
-    drifted: set[TableKey] = set()
-    while True:
-        pins = bench.bases.current(order.branch).manifest.pins.values()
-        keys = {each.key for each in pins if each.owner == order.branch} - drifted
-        if not keys:
-            return [], drifted
-        try:
-            with hold(bench, order.branch, keys) as held:
-                writes = [each for key in sorted(keys) if (each := _write(held, key)) is not None]
-                if not writes:
-                    return [], drifted
-                change = Change(WriterKind.OPTIMIZE, order.branch, tuple(writes), actor=order.actor)
-                return list(run(held, change).commits), drifted
-        except DriftFound as drift:
-            drifted.add(TableKey(drift.table_key))
+    def carry_out(self) -> tuple[Commit, ...]:
+        """One commit for all tables; none if none has anything to gain."""
+        branch = self.order.branch
+        while True:
+            pins = self.bench.bases.current(branch).manifest.pins
+            keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted
+            if not keys:
+                self._survey(self.bench.bases.current(branch))
+                return ()
+            try:
+                with hold(self.bench, branch, keys) as held:
+                    writes = self._plan(held, keys)
+                    if not writes:
+                        return ()
+                    change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.order.actor)
+                    return tuple(run(held, change).commits)
+            except DriftFound as drift:
+                self.drifted.add(TableKey(drift.table_key))
 
+    def _plan(self, held: Hold, keys: set[TableKey]) -> tuple[TableWrite, ...]:
+        shown = held.base.manifest.pins
+        surveys = self._survey(held.base)
+        planned = [
+            TableWrite(
+                key,
+                shown[key].version,
+                self._stages(held, shown[key], surveys[key]),
+                is_named=False,
+            )
+            for key in sorted(keys & shown.keys())
+        ]
+        return tuple(each for each in planned if each.stages)
 
-def _write(held: Hold, key: TableKey) -> TableWrite | None:
-    """What there is to do to a table. Its files are written here, before anything moves."""
-    bench, pin = held.bench, held.base.manifest.pins.get(key)
-    if pin is None:
-        return None
-    handle = bench.open_pin(pin, held.base)
-    stages: list[Stage] = []
-    staged = bench.stores.tables.stage_compaction(handle)
-    if staged is not None:
-        stages.append(_Compacted(staged))
-    doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
-    if doomed:
-        stages.append(_Stripped(bench, Settings(config=doomed)))
-    return TableWrite(key, pin.version, tuple(stages), is_named=False) if stages else None
+    def _survey(self, base: Base) -> Mapping[TableKey, Survey]:
+        pins = base.manifest.pins
+        self.surveys = {key: self.surveyor.survey(pin, base) for key, pin in pins.items()}
+        return self.surveys
+
+    def _stages(self, held: Hold, pin: Pin, survey: Survey) -> tuple[Stage, ...]:
+        """What there is to do to a table. Its fragments are written here, before anything moves."""
+        tables = self.bench.stores.tables
+        handle = self.bench.open_pin(pin, held.base)
+        stages: list[Stage] = []
+        staged = tables.stage_compaction(handle)
+        if staged is not None:
+            self.surveyor.ledger.carry_over(handle, survey.anatomy, survey.totalled, staged)
+            stages.append(_Compacted(staged))
+        doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
+        if doomed:
+            stages.append(partial(self._strip, Settings(config=doomed)))
+        # Totals are written down by fragment, and the fragments are about to be others.
+        totals = survey.uncounted if staged is None else survey.totalled
+        return (*stages, *survey.write(None, totals).stages)
+
+    def fragments_of(self, key: TableKey) -> frozenset[int]:
+        """Before."""
+        survey = self.surveys.get(key)
+        fragments = () if survey is None else survey.anatomy.fragments
+        return frozenset(each.fragment_id for each in fragments)
+
+    def fragments_now(self, pin: Pin, base: Base) -> frozenset[int]:
+        parts = self.bench.stores.tables.find_parts(self.bench.open_pin(pin, base))
+        return frozenset(each.fragment_id for each in parts)
+
+    def pending_of(self, key: TableKey) -> tuple[IndexReport, ...]:
+        survey = self.surveys.get(key)
+        reports = () if survey is None else survey.reports
+        return tuple(each for each in reports if each.state is IndexState.PENDING)
+
+    def _strip(self, settings: Settings, handle: Handle, mark: Mark) -> Staged:
+        return self.bench.stores.tables.stage_settings(handle, settings, mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +275,3 @@ class _Compacted:
 
     def __call__(self, handle: Handle, mark: Mark) -> StagedCompaction:  # noqa: ARG002
         return self.staged
-
-
-@dataclass(frozen=True, slots=True)
-class _Stripped:
-    bench: Workbench
-    settings: Settings
-
-    def __call__(self, handle: Handle, mark: Mark) -> Staged:
-        return self.bench.stores.tables.stage_settings(handle, self.settings, mark)

@@ -1,4 +1,4 @@
-"""Indices and compaction on Lance: built beside the table, attached by a commit.
+"""Indices on Lance: built beside the table, attached by a commit.
 
 An index is a set of segments under one name, each covering some fragments. New fragments get a
 segment of their own, which costs what they weigh and not what the table weighs. A full-text
@@ -15,7 +15,6 @@ from lance import LanceDataset, LanceOperation
 from lance.bitmap import Bitmap
 from lance.dataset import Index as LanceIndex
 from lance.fragment import FragmentMetadata
-from lance.optimize import Compaction
 
 from omnigraph.storage import lance_files
 from omnigraph.storage.lance_stage import LancePayload
@@ -29,7 +28,6 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Mark,
     Staged,
-    StagedCompaction,
 )
 
 FRAGMENTS_PER_SEGMENT: Final = 32
@@ -43,20 +41,24 @@ _OVER_VECTORS: Final = (IndexKind.IVF_FLAT, IndexKind.IVF_PQ)
 def inspect(handle: LanceHandle) -> Anatomy:
     dataset = handle.dataset
     with translating(handle.ref, "inspect"):
-        columns = repr(sorted((each.id(), each.name()) for each in dataset.lance_schema.fields()))
+        columns = columns_of(dataset)
         fragments = tuple(
             Fragment(
                 fragment_id=each.fragment_id,
                 row_count=each.metadata.num_rows,
                 deleted_count=each.metadata.num_deletions,
-                identity=_identity(each.metadata, columns),
+                identity=identity_of(each.metadata, columns),
             )
             for each in dataset.get_fragments()
         )
         return Anatomy(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
 
 
-def _identity(fragment: FragmentMetadata, columns: str) -> str:
+def columns_of(dataset: LanceDataset) -> str:
+    return repr(sorted((each.id(), each.name()) for each in dataset.lance_schema.fields()))
+
+
+def identity_of(fragment: FragmentMetadata, columns: str) -> str:
     """Files never change and their names are never used again; columns may change their names."""
     gone = fragment.deletion_file
     files = [each.path for each in fragment.files]
@@ -204,18 +206,3 @@ def _find_segments(dataset: LanceDataset, spec: IndexSpec) -> list[LanceIndex]:
         if index.name == spec.name
         for segment in index.segments
     ]
-
-
-def stage_compaction(handle: LanceHandle, *, rows_per_file: int) -> StagedCompaction | None:
-    dataset = handle.dataset
-    with translating(handle.ref, "compact"):
-        plan = Compaction.plan(dataset, {"target_rows_per_fragment": rows_per_file})
-        if plan.num_tasks() == 0:
-            return None
-        rewritten = [task.execute(dataset) for task in plan.tasks]
-    return StagedCompaction(
-        ref=handle.ref,
-        read_version=handle.version,
-        fragments_before=len(dataset.get_fragments()),
-        payload=(handle, rewritten),
-    )

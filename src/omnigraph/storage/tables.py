@@ -356,12 +356,23 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Fragments whose rows were put together, and those that hold all these rows now."""
+
+    before: tuple[int, ...]
+    """By number."""
+    after: tuple[str, ...]
+    """By identity, for they have no numbers yet. The one with the most rows comes last."""
+
+
+@dataclass(frozen=True, slots=True)
 class StagedCompaction:
     """Fragments rewritten together, not yet put in the place of the old ones."""
 
     ref: TableRef
     read_version: int
     fragments_before: int
+    gathered: tuple[Gathered, ...] = ()
     payload: object = field(default=None, repr=False, compare=False)
 
 
@@ -619,6 +630,22 @@ class Tables(Protocol):
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> StagedCompaction | None:
         """Rewrite small fragments together; None if there is nothing to gain."""
+        ...
+
+    def plan_compaction(
+        self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
+    ) -> tuple[str, ...]:
+        """The same in steps that others may take: which fragments to put together, one text for
+        each task.
+        """
+        ...
+
+    def gather(self, handle: Handle, task: str) -> str:
+        """Do one task of a plan, on the version it was made for. Its files are flushed (D11)."""
+        ...
+
+    def stage_gathered(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
+        """What all tasks of a plan came to."""
         ...
 
     # moving HEAD, deliberately

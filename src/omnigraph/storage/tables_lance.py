@@ -1,9 +1,9 @@
 """`Tables` on Lance: the protocol, method by method, in the order it is declared.
 
 The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
-`lance_stage`, `lance_reshape` and `lance_index` write files, `lance_pieces` lets others commit
-them, `lance_commit` moves HEAD, `lance_branches` forks and clears, `lance_history` tells what
-happened, `lance_files` names what must reach the disk.
+`lance_stage`, `lance_reshape`, `lance_index` and `lance_compact` write files, `lance_pieces` lets
+others commit them, `lance_commit` moves HEAD, `lance_branches` forks and clears, `lance_history`
+tells what happened, `lance_files` names what must reach the disk.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -15,6 +15,7 @@ import pyarrow as pa
 from omnigraph.storage import (
     lance_branches,
     lance_commit,
+    lance_compact,
     lance_debris,
     lance_history,
     lance_index,
@@ -195,7 +196,18 @@ class LanceTables:
     def stage_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> StagedCompaction | None:
-        return lance_index.stage_compaction(_own(handle), rows_per_file=rows_per_file)
+        return lance_compact.stage_compaction(_own(handle), rows_per_file=rows_per_file)
+
+    def plan_compaction(
+        self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
+    ) -> tuple[str, ...]:
+        return lance_compact.plan_compaction(_own(handle), rows_per_file=rows_per_file)
+
+    def gather(self, handle: Handle, task: str) -> str:
+        return lance_compact.gather(self.store, _own(handle), task)
+
+    def stage_gathered(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
+        return lance_compact.stage_gathered(_own(handle), outcomes)
 
     # moving HEAD
 

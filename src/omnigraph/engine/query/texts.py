@@ -105,9 +105,10 @@ class Texts:
     def count(self, fragments: Iterable[Fragment]) -> Mapping[str, Totals]:
         """The totals of fragments, by identity; read, if need be."""
         counted: dict[str, Totals] = {}
-        for fragment in fragments:
-            # One at a time: together they may be more than fits in memory.
-            counted.update({key: each.totals for key, each in self._read((fragment,)).items()})
+        for group in _groups(fragments):
+            # Not all at a time: together they may be more than fits in memory.
+            read = self._read(tuple(group))
+            counted.update({key: each.totals for key, each in read.items()})
         return counted
 
     # how they are found

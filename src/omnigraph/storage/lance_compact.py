@@ -1,0 +1,71 @@
+"""Compaction on Lance: rows of small fragments are written together, and no row changes.
+
+Which fragments go together is planned first. Each task of the plan can be done by any process that
+sees the table, and comes to a text; whoever has all of them commits (`lance_commit`). Fragments
+that different segments of an index cover are never put together.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lance.optimize import Compaction, CompactionTask, RewriteResult
+
+from omnigraph.storage import lance_files
+from omnigraph.storage.lance_index import columns_of, identity_of
+from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import Gathered, StagedCompaction
+
+
+def stage_compaction(handle: LanceHandle, *, rows_per_file: int) -> StagedCompaction | None:
+    tasks = _plan(handle, rows_per_file)
+    if not tasks:
+        return None
+    with translating(handle.ref, "compact"):
+        return _stage(handle, [each.execute(handle.dataset) for each in tasks])
+
+
+def plan_compaction(handle: LanceHandle, *, rows_per_file: int) -> tuple[str, ...]:
+    return tuple(str(each.json()) for each in _plan(handle, rows_per_file))
+
+
+def gather(store: LanceStore, handle: LanceHandle, task: str) -> str:
+    with translating(handle.ref, "compact"):
+        reader: Any = CompactionTask
+        outcome = reader.from_json(task).execute(handle.dataset)
+    store.flush(handle.ref, lance_files.written_data(outcome.new_fragments))
+    return str(outcome.json())
+
+
+def stage_gathered(handle: LanceHandle, outcomes: Sequence[str]) -> StagedCompaction:
+    with translating(handle.ref, "compact"):
+        reader: Any = RewriteResult
+        return _stage(handle, [reader.from_json(each) for each in outcomes])
+
+
+def _plan(handle: LanceHandle, rows_per_file: int) -> list[Any]:
+    """Tasks, and what they come to, can do more than they are declared to: so they are `Any`."""
+    with translating(handle.ref, "plan a compaction of"):
+        plan = Compaction.plan(handle.dataset, {"target_rows_per_fragment": rows_per_file})
+        return list(plan.tasks)
+
+
+def _stage(handle: LanceHandle, outcomes: list[Any]) -> StagedCompaction:
+    columns = columns_of(handle.dataset)
+    return StagedCompaction(
+        ref=handle.ref,
+        read_version=handle.version,
+        fragments_before=len(handle.dataset.get_fragments()),
+        gathered=tuple(_gathered(each, columns) for each in outcomes),
+        payload=(handle, outcomes),
+    )
+
+
+def _gathered(outcome: Any, columns: str) -> Gathered:
+    # There may be many of them, and as objects they are slow to come by.
+    before = json.loads(outcome.json())["original_fragments"]
+    after = sorted(outcome.new_fragments, key=lambda each: int(each.physical_rows))
+    return Gathered(
+        before=tuple(int(each["id"]) for each in before),
+        after=tuple(identity_of(each, columns) for each in after),
+    )

@@ -234,7 +234,7 @@ class Leases:
     ) -> None:
         self._objects = objects
         self._effects = effects
-        self._timing = timing
+        self.timing = timing
         self._owner = owner
         self._clock = StoreClock(objects, effects)
         self._heart = Heart(timing.heartbeat_ms)
@@ -253,7 +253,7 @@ class Leases:
         Raises LeaseHeld when the wait gets too long, and Abandoned where the holder is gone, unless
         taking over is what we came for.
         """
-        wait_ms = self._timing.wait_ms_max if wait_ms_max is None else wait_ms_max
+        wait_ms = self.timing.wait_ms_max if wait_ms_max is None else wait_ms_max
         held = Held(self._objects, self._effects, operation_id)
         try:
             for place in sorted(set(places)):
@@ -294,7 +294,7 @@ class Leases:
         found = self._read(place)
         owner = self._owner or this_process()
         if found is None:
-            lease = Lease(owner, operation_id, 1, self._timing.ttl_ms)
+            lease = Lease(owner, operation_id, 1, self.timing.ttl_ms)
             with suppress(ObjectExists):
                 return Taken(lease, self._objects.put_new(_key(place), lease.encode()))
             return None
@@ -304,7 +304,7 @@ class Leases:
                 return None
             if mode is Taking.FREE:
                 raise Abandoned(place, current.operation_id)
-        lease = Lease(owner, operation_id, current.epoch + 1, self._timing.ttl_ms)
+        lease = Lease(owner, operation_id, current.epoch + 1, self.timing.ttl_ms)
         with suppress(ObjectChanged):
             tag = self._objects.put_if_match(_key(place), lease.encode(), tag=stored.tag)
             return Taken(lease, tag)
@@ -319,13 +319,13 @@ class Leases:
             return decode_lease(stored.data, key=_key(place)), stored
         except LeaseCorrupt:
             age_ms = self._clock.now_ms() - stored.modified_ms
-            if stored.data.strip(b"\0") and age_ms <= self._timing.ttl_ms:
+            if stored.data.strip(b"\0") and age_ms <= self.timing.ttl_ms:
                 raise
             # (6) Nobody renewed it either.
             return self._nobody(), stored
 
     def _nobody(self) -> Lease:
-        return Lease(this_process(), OperationId(""), 0, self._timing.ttl_ms, is_free=True)
+        return Lease(this_process(), OperationId(""), 0, self.timing.ttl_ms, is_free=True)
 
     def _is_over(self, lease: Lease, stored: Stored) -> bool:
         """(2) Nobody is there any more, for certain or by the clock."""
@@ -337,7 +337,7 @@ class Leases:
 
     def line(self, place: Place) -> Line:
         """Those who wait for a place."""
-        timing = self._timing
+        timing = self.timing
         return Line(
             self._objects,
             self._effects,
@@ -349,7 +349,7 @@ class Leases:
 
     def turn(self, place: Place) -> Turn:
         """A way to a place nobody holds, and that many want to reach one after the other."""
-        return Turn(self.line(place), wait_ms_max=self._timing.ttl_ms)
+        return Turn(self.line(place), wait_ms_max=self.timing.ttl_ms)
 
     def _wait(self, place: Place, operation_id: OperationId, mode: Taking, wait_ms: int) -> Taken:
         deadline_ms = self._effects.monotonic_ms() + wait_ms

@@ -55,6 +55,7 @@ from omnigraph.engine.query.searching import searching_with
 from omnigraph.engine.query.shelf import Shelf
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
 from omnigraph.engine.repair import RepairOrder, RepairResult, repair
+from omnigraph.engine.rewriting import Hire, nobody
 from omnigraph.engine.schema import (
     SchemaOrder,
     SchemaPlan,
@@ -488,7 +489,7 @@ class Graph:
         manifest = self._bases.current(MAIN).manifest
         return plan_schema(manifest, self._contracts.under(manifest), order)
 
-    def apply_schema(self, order: SchemaOrder) -> SchemaResult:
+    def apply_schema(self, order: SchemaOrder, hire: Hire = nobody) -> SchemaResult:
         """Put another schema in force, as one commit; no commit if it changes nothing.
 
         Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid, BranchesExist, SchemaLocked,
@@ -496,14 +497,19 @@ class Graph:
         """
         self._check_signer(order.actor)
         self._gate(order.actor, Action.SCHEMA_APPLY, None, MAIN)
-        result = apply_schema(self._bench, self._contracts, order)
+        result = apply_schema(self._bench, self._contracts, order, hire)
         self.renew()
         return result
 
     # maintenance
 
     def optimize(
-        self, branch: BranchName = MAIN, *, actor: str | None = None, once: Once | None = None
+        self,
+        branch: BranchName = MAIN,
+        *,
+        actor: str | None = None,
+        once: Once | None = None,
+        hire: Hire = nobody,
     ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
@@ -511,7 +517,8 @@ class Graph:
         """
         self._check_signer(actor)
         self._gate(actor, Action.ADMIN, branch)
-        return optimize(self._bench, self.renew().catalog, OptimizeOrder(branch, actor, once))
+        order = OptimizeOrder(branch, actor, once)
+        return optimize(self._bench, self.renew().catalog, order, hire)
 
     def cleanup(self, order: CleanupOrder, *, actor: str | None = None) -> CleanupResult:
         """Remove what need not stay; or say what would go, if it is not confirmed.

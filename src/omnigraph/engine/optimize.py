@@ -32,6 +32,7 @@ from omnigraph.engine.indexes import (
     open_surveyor,
 )
 from omnigraph.engine.once import Once, answer_once, find_done
+from omnigraph.engine.rewriting import Hire, Rewriting, nobody
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle, Mark, Settings, Staged, StagedCompaction
@@ -102,15 +103,17 @@ class OptimizeResult:
     """One, or none if there was nothing to do."""
 
 
-def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
-    """Tidy up every table a branch owns.
+def optimize(
+    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire = nobody
+) -> OptimizeResult:
+    """Tidy up every table a branch owns; large ones are compacted by whom `hire` names.
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused and whatever `commit.attempt` raises.
     """
     heal(bench)
 
     def act() -> OptimizeResult:
-        result = _optimize(bench, catalog, order)
+        result = _optimize(bench, catalog, order, hire)
         if order.once is not None:
             _remember(bench, order, order.once, result)
         return result
@@ -118,9 +121,12 @@ def optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> Optimi
     return answer_once(lambda: _find_optimized(bench, order), act)
 
 
-def _optimize(bench: Workbench, catalog: Catalog, order: OptimizeOrder) -> OptimizeResult:
+def _optimize(
+    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire
+) -> OptimizeResult:
     before = bench.bases.current(order.branch)
-    work = _Run(bench, order, open_surveyor(bench, catalog, IndexOrder(order.branch, order.actor)))
+    surveyor = open_surveyor(bench, catalog, IndexOrder(order.branch, order.actor))
+    work = _Run(bench, order, surveyor, Rewriting(bench.stores.tables, hire))
     work.count_texts(before)
     commits = work.carry_out()
     after = bench.bases.current(order.branch)
@@ -185,6 +191,7 @@ class _Run:
     bench: Workbench
     order: OptimizeOrder
     surveyor: Surveyor
+    rewriting: Rewriting
     drifted: set[TableKey] = field(default_factory=set)
     """Tables that another tool moved. They are left out."""
     surveys: Mapping[TableKey, Survey] = field(default_factory=dict)
@@ -206,7 +213,7 @@ class _Run:
                 self._survey(self.bench.bases.current(branch))
                 return ()
             try:
-                with hold(self.bench, branch, keys) as held:
+                with hold(self.bench, branch, keys) as held, self.rewriting.noted(held):
                     writes = self._plan(held, keys)
                     if not writes:
                         return ()
@@ -236,10 +243,9 @@ class _Run:
 
     def _stages(self, held: Hold, pin: Pin, survey: Survey) -> tuple[Stage, ...]:
         """What there is to do to a table. Its fragments are written here, before anything moves."""
-        tables = self.bench.stores.tables
         handle = self.bench.open_pin(pin, held.base)
         stages: list[Stage] = []
-        staged = tables.stage_compaction(handle)
+        staged = self.rewriting.compact(handle)
         if staged is not None:
             self.surveyor.ledger.carry_over(handle, survey.anatomy, survey.totalled, staged)
             stages.append(_Compacted(staged))

@@ -53,6 +53,7 @@ from omnigraph.engine.backfill import find_fill
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, Contracts, compile_contract
 from omnigraph.engine.once import Once, answer_once, find_done
+from omnigraph.engine.rewriting import Hire, Rewriting, nobody
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -160,8 +161,11 @@ def plan_schema(manifest: Manifest, accepted: Contract, order: SchemaOrder) -> S
     return SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
 
 
-def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> SchemaResult:
-    """Change the schema, as one commit or not at all.
+def apply_schema(
+    bench: Workbench, contracts: Contracts, order: SchemaOrder, hire: Hire = nobody
+) -> SchemaResult:
+    """Change the schema, as one commit or not at all; large tables are written anew by whom `hire`
+    names.
 
     Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid before anything is touched;
     SchemaLocked, SchemaChanged, BranchesExist, and whatever `commit.attempt` raises.
@@ -173,7 +177,7 @@ def apply_schema(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> 
             return None
         return _applied_before(bench.bases.current(MAIN).manifest, order)
 
-    return answer_once(find, lambda: _apply(bench, contracts, order))
+    return answer_once(find, lambda: _apply(bench, contracts, order, hire))
 
 
 def _applied_before(manifest: Manifest, order: SchemaOrder) -> SchemaResult | None:
@@ -184,7 +188,7 @@ def _applied_before(manifest: Manifest, order: SchemaOrder) -> SchemaResult | No
     return SchemaResult(decode_schema_plan(done.result), done.commit.manifest_version, done.commit)
 
 
-def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> SchemaResult:
+def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder, hire: Hire) -> SchemaResult:
     check_unlocked(bench)
     manifest = bench.bases.current(MAIN).manifest
     accepted = contracts.under(manifest)
@@ -207,7 +211,7 @@ def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder) -> Schema
             plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
             for each in (accepted, desired):
                 keep_schema(bench.stores.objects, each.source, each.schema_hash)
-            draft = _Draft(held, shapes)
+            draft = _Draft(held, shapes, hire)
             published = run(held, draft.change(accepted, desired, order.actor, _note(plan, order)))
         contracts.adopt(desired)
         if order.allow_data_loss:
@@ -359,8 +363,9 @@ def _effect_on(shape: _Shape, row_count: int) -> Effect:
 class _Draft:
     """The change while it is put together, under the leases of all tables."""
 
-    def __init__(self, held: Hold, shapes: tuple[_Shape, ...]) -> None:
+    def __init__(self, held: Hold, shapes: tuple[_Shape, ...], hire: Hire) -> None:
         self.tables = held.bench.stores.tables
+        self.rewriting = Rewriting(self.tables, hire)
         self.manifest = held.base.manifest
         self.shapes = shapes
         self.writes: list[TableWrite] = []
@@ -433,7 +438,7 @@ class _Draft:
         def alter(handle: Handle, mark: Mark) -> Staged:
             if handle.row_count == 0:
                 return self.tables.stage_overwrite(handle, schema, mark)
-            return self.tables.stage_reshape(handle, reshape, mark)
+            return self.rewriting.reshape(handle, reshape, mark)
 
         yield alter
         if self._is_indexed(pin, reshape.renames.keys()):
@@ -445,19 +450,13 @@ class _Draft:
             and pin.row_count
             and not any(each.type.is_blob for each in type_.properties)
         ):
-            yield self._rewrite
+            yield self.rewriting.copy  # (3)
 
     def _is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
         if not columns or not pin.row_count:
             return False
         anatomy = self.tables.inspect(self.tables.open_at(TableRef(pin.path), pin.version))
         return any(each.column in columns for each in anatomy.indices)
-
-    def _rewrite(self, handle: Handle, mark: Mark) -> Staged:
-        """(3) The same rows in new files, which hold nothing else."""
-        with self.tables.scan(handle) as batches:
-            rows = pa.RecordBatchReader.from_batches(handle.schema, batches)
-            return self.tables.stage_overwrite(handle, handle.schema, mark, rows)
 
     def _lift(self, handle: Handle, mark: Mark) -> Staged:
         return self.tables.stage_settings(handle, LIFT, mark)

@@ -114,8 +114,7 @@ def looks_small(items: Sequence[Item], small_bytes: int) -> bool:
 
 def check_shared(spark: SparkSession, scratch: Path) -> None:
     """Ask a worker whether it sees what we see (D22). Raises SparkUnusable."""
-    # A server may run its jobs locally, and yet on another machine.
-    if not is_remote() and (spark.conf.get("spark.master", None) or "").startswith("local"):
+    if runs_here(spark):
         return
     (scratch / "marker").touch()
     (answer,) = run_tasks(spark, Looking(str(scratch / "marker")), 1, job="reaching the workers")
@@ -124,6 +123,11 @@ def check_shared(spark: SparkSession, scratch: Path) -> None:
             f"its workers do not see {scratch}; set {SCRATCH} to a folder that they do see, and "
             "keep the graph and its input where they reach them"
         )
+
+
+def runs_here(spark: SparkSession) -> bool:
+    # A server may run its jobs locally, and yet on another machine.
+    return not is_remote() and (spark.conf.get("spark.master", None) or "").startswith("local")
 
 
 @dataclass(frozen=True, slots=True)

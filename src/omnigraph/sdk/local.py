@@ -44,6 +44,7 @@ from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk import exporting, merging, recipes, reviewing
 from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.rewriting import hiring
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
 
@@ -625,15 +626,18 @@ class LocalGraph:
         backfill: Mapping[str, str] | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        spark: SparkSettings | None = None,
     ) -> SchemaResult:
         """Put another schema in force: one commit, or none if it changes nothing.
 
         `schema` is the text of a schema, or the path of one. `backfill` says what old rows get in
         a new property: `Type.property` to an SQL expression over their other columns. Drops hide;
-        with `allow_data_loss` they purge older versions too.
+        with `allow_data_loss` they purge older versions too. Large tables are filled and rewritten
+        on Spark; where, `spark` says, or the environment.
 
         Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
-        other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly.
+        other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly;
+        JavaMissing, SparkUnusable, JobFailed.
         """
         order = _schema_order(
             schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
@@ -641,7 +645,7 @@ class LocalGraph:
         key = once(
             idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
         )
-        return self._graph.apply_schema(replace(order, once=key))
+        return self._graph.apply_schema(replace(order, once=key), hiring(self._graph, spark))
 
     # maintenance
 
@@ -651,13 +655,17 @@ class LocalGraph:
         *,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        spark: SparkSettings | None = None,
     ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
-        Raises BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly.
+        Large tables are compacted on Spark; where, `spark` says, or the environment. Raises
+        BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly; JavaMissing, SparkUnusable,
+        JobFailed.
         """
         key = once(idempotency_key, "optimize", branch)
-        return self._graph.optimize(parse_branch(branch), actor=actor, once=key)
+        hire = hiring(self._graph, spark)
+        return self._graph.optimize(parse_branch(branch), actor=actor, once=key, hire=hire)
 
     def cleanup(
         self,

@@ -10,7 +10,10 @@ change is made to a scratch copy first, which has the description of the table a
 bytes, and the schema that came out is committed to the table itself.
 """
 
-from collections.abc import Collection
+import base64
+import json
+import pickle
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,15 +31,23 @@ from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import Fill, Mark, Reshape, Staged
 
 
-def stage_reshape(store: LanceStore, handle: LanceHandle, reshape: Reshape, mark: Mark) -> Staged:
+def stage_reshape(
+    store: LanceStore,
+    handle: LanceHandle,
+    reshape: Reshape,
+    mark: Mark,
+    filled: Sequence[str] | None = None,
+) -> Staged:
     fragments = handle.dataset.get_fragments()
     assert fragments, "a table without rows is overwritten instead"
     with translating(handle.ref, "reshape"):
         before = [each.metadata for each in fragments]
         after, schema = before, handle.dataset.lance_schema
         if reshape.fills:
-            filled = [_fill(each, reshape.fills) for each in fragments]
-            after, schema = [metadata for metadata, _ in filled], filled[0][1]
+            done = map(_decode, filled or ()) if filled else _fill_all(fragments, reshape.fills)
+            by_id = {metadata.id: (metadata, evolved) for metadata, evolved in done}
+            after = [by_id[each.id][0] for each in before]
+            schema = by_id[before[0].id][1]
         merge = LanceOperation.Merge(after, schema)
         schema = _evolve(store, handle, merge, reshape, name=mark.uuid)
     known = set(lance_files.written_data(before))
@@ -52,7 +63,40 @@ def stage_reshape(store: LanceStore, handle: LanceHandle, reshape: Reshape, mark
     )
 
 
-def _fill(fragment: LanceFragment, fills: tuple[Fill, ...]) -> tuple[FragmentMetadata, LanceSchema]:
+_Filled = tuple[FragmentMetadata, LanceSchema]
+"""A fragment with one more file, and what all columns are then."""
+
+
+def fill(store: LanceStore, handle: LanceHandle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+    with translating(handle.ref, "fill columns of"):
+        fragment = handle.dataset.get_fragment(fragment_id)
+        assert fragment is not None, f"no fragment {fragment_id} in version {handle.version}"
+        known = set(lance_files.written_data([fragment.metadata]))
+        filled = _fill(fragment, fills)
+    written = lance_files.written_data([filled[0]])
+    store.flush(handle.ref, [each for each in written if each not in known])
+    return _encode(filled)
+
+
+def _encode(filled: _Filled) -> str:
+    """A schema with its numbers is spelled by nothing but pickle; it comes from our own workers."""
+    metadata, schema = filled
+    return json.dumps([metadata.to_json(), base64.b64encode(pickle.dumps(schema)).decode()])
+
+
+def _decode(text: str) -> _Filled:
+    metadata, schema = json.loads(text)
+    return (
+        FragmentMetadata.from_json(json.dumps(metadata)),
+        pickle.loads(base64.b64decode(schema)),  # noqa: S301 - see `_encode`
+    )
+
+
+def _fill_all(fragments: list[LanceFragment], fills: tuple[Fill, ...]) -> Iterator[_Filled]:
+    return (_fill(each, fills) for each in fragments)
+
+
+def _fill(fragment: LanceFragment, fills: tuple[Fill, ...]) -> _Filled:
     """The fragment with one more file. One fragment at a time is held in memory, no more."""
     row_count = fragment.count_rows()
     columns = [each.convert(_evaluate(fragment, each), row_count) for each in fills]

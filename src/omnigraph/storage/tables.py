@@ -605,12 +605,21 @@ class Tables(Protocol):
         """
         ...
 
-    def stage_reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
+    def stage_reshape(
+        self, handle: Handle, reshape: Reshape, mark: Mark, filled: Sequence[str] | None = None
+    ) -> Staged:
         """Drop, rename and add columns, all in one transaction.
 
         Rows keep their ids, and indices of columns that stay are kept. The table has rows: an
-        empty one is overwritten. Only filled columns cost what the table weighs. Raises
-        BackfillInvalid.
+        empty one is overwritten. Only filled columns cost what the table weighs; they may have been
+        filled before, by `fill`, in every fragment. Raises BackfillInvalid.
+        """
+        ...
+
+    def fill(self, handle: Handle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+        """Fill the new columns of one fragment; its file is flushed (D11). Raises BackfillInvalid.
+
+        The answer is for `stage_reshape`, on the same version.
         """
         ...
 

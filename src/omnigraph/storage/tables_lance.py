@@ -32,6 +32,7 @@ from omnigraph.storage.tables import (
     Addresses,
     Anatomy,
     Branch,
+    Fill,
     Handle,
     IndexScope,
     IndexSpec,
@@ -179,8 +180,13 @@ class LanceTables:
     ) -> Staged:
         return lance_stage.stage_overwrite(_own(handle), schema, mark, rows, receipts)
 
-    def stage_reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
-        return lance_reshape.stage_reshape(self.store, _own(handle), reshape, mark)
+    def stage_reshape(
+        self, handle: Handle, reshape: Reshape, mark: Mark, filled: Sequence[str] | None = None
+    ) -> Staged:
+        return lance_reshape.stage_reshape(self.store, _own(handle), reshape, mark, filled)
+
+    def fill(self, handle: Handle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+        return lance_reshape.fill(self.store, _own(handle), fills, fragment_id)
 
     def stage_unindex(self, handle: Handle, columns: Collection[str], mark: Mark) -> Staged:
         return lance_reshape.stage_unindex(_own(handle), columns, mark)

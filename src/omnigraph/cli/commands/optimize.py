@@ -7,6 +7,7 @@ import typer
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 
 
 def optimize(
@@ -14,6 +15,8 @@ def optimize(
     uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
     *,
     branch: Annotated[str, typer.Option(help="The branch whose tables are tidied up.")] = "main",
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make reads and writes as cheap as they can be. Removes nothing; every commit stays."""
@@ -21,7 +24,8 @@ def optimize(
 
     graph = open_graph(uri, context.obj)
     print_target("optimize", graph.uri, context.obj)
-    result = graph.optimize(branch, actor=find_actor(context.obj))
+    spark = find_spark(spark_master, spark_remote)
+    result = graph.optimize(branch, actor=find_actor(context.obj), spark=spark)
     if as_json:
         print_json(optimize_document(graph.uri, result))
         return

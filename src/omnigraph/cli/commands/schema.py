@@ -15,6 +15,7 @@ from omnigraph.cli.files import read_source
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import open_client, open_graph
 from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def apply(
     schema: _Schema,
     allow_data_loss: _DataLoss = False,
     backfill: _Backfill = None,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     as_json: _Json = False,
 ) -> None:
     """Put another schema in force, as one commit or not at all."""
@@ -101,6 +104,7 @@ def apply(
         allow_data_loss=allow_data_loss,
         backfill=_read_backfill(backfill),
         actor=find_actor(settings),
+        spark=find_spark(spark_master, spark_remote),
     )
     if as_json:
         print_json(schema_result_document(graph.uri, result))

@@ -1,0 +1,127 @@
+"""Tables that are written anew: by this process if they are small, by others if they are large.
+
+A compaction, the filling of a new column and the copying of all rows differ in what is written. In
+each the work falls into parts that do not know each other, and a part comes to the description of
+its files. Whoever does the parts commits nothing; the engine knows no Spark.
+
+As long as others write, a staging note speaks for their files (D8): on a branch the lease of the
+table does not keep its files from being cleaned up.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from omnigraph.commit.attempt import Hold
+from omnigraph.commit.staging import staging
+from omnigraph.storage.tables import (
+    Fill,
+    Handle,
+    Mark,
+    Receipt,
+    Reshape,
+    Staged,
+    StagedCompaction,
+    TableRef,
+    Tables,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The version of a table that is written anew, as others find it."""
+
+    ref: TableRef
+    version: int
+
+
+class Rewriter(Protocol):
+    """Writes parts of a table elsewhere. Every method may raise JobFailed, SparkUnusable and
+    JavaMissing; then nothing refers to what was written.
+    """
+
+    def gather(self, at: At, tasks: Sequence[str]) -> tuple[str, ...]:
+        """Do the tasks of `Tables.plan_compaction`."""
+        ...
+
+    def fill(self, at: At, fills: tuple[Fill, ...], fragment_ids: Sequence[int]) -> tuple[str, ...]:
+        """What `Tables.fill` says of each of these fragments. Raises BackfillInvalid."""
+        ...
+
+    def copy(self, at: At, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
+        """The rows of these fragments in new ones, in the same order."""
+        ...
+
+
+Hire = Callable[[int], Rewriter | None]
+"""Who writes a table of so many rows anew; None: this process."""
+
+
+def nobody(row_count: int) -> None:
+    """Everything is written by this process."""
+    del row_count
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Stages what is written anew, each table by whom it is for."""
+
+    tables: Tables
+    hire: Hire = nobody
+
+    def compact(self, handle: Handle) -> StagedCompaction | None:
+        rewriter = self.hire(handle.row_count)
+        if rewriter is None:
+            return self.tables.stage_compaction(handle)
+        tasks = self.tables.plan_compaction(handle)
+        if not tasks:
+            return None
+        return self.tables.stage_gathered(handle, rewriter.gather(_at(handle), tasks))
+
+    def reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
+        """Raises BackfillInvalid."""
+        rewriter = self.hire(handle.row_count) if reshape.fills else None
+        if rewriter is None:
+            return self.tables.stage_reshape(handle, reshape, mark)
+        # The first is filled here: what does not fit is mostly found before anybody is bothered.
+        first, *others = _fragments_of(self.tables, handle)
+        described = self.tables.fill(handle, reshape.fills, first)
+        filled = [described, *rewriter.fill(_at(handle), reshape.fills, others)]
+        return self.tables.stage_reshape(handle, reshape, mark, filled=filled)
+
+    def copy(self, handle: Handle, mark: Mark) -> Staged:
+        """The same rows in new files, which hold nothing else."""
+        rewriter = self.hire(handle.row_count)
+        if rewriter is not None:
+            copied = rewriter.copy(_at(handle), _fragments_of(self.tables, handle))
+            return self.tables.stage_overwrite(handle, handle.schema, mark, receipts=copied)
+        with self.tables.scan(handle) as batches:
+            rows = pa.RecordBatchReader.from_batches(handle.schema, batches)
+            return self.tables.stage_overwrite(handle, handle.schema, mark, rows)
+
+    @contextmanager
+    def noted(self, held: Hold) -> Iterator[None]:
+        """While this lasts, nobody takes what others write for leftovers."""
+        bench, manifest = held.bench, held.base.manifest
+        large = {
+            key: pin.version
+            for key, pin in manifest.pins.items()
+            if self.hire(pin.row_count) is not None
+        }
+        if not large:
+            yield
+            return
+        timing = bench.leases.timing
+        with staging(bench.stores.objects, held.operation_id, manifest.branch, large, timing):
+            yield
+
+
+def _at(handle: Handle) -> At:
+    return At(handle.ref, handle.version)
+
+
+def _fragments_of(tables: Tables, handle: Handle) -> list[int]:
+    return [each.fragment_id for each in tables.find_parts(handle)]

@@ -1,0 +1,135 @@
+"""Large tables written anew on Spark: each task writes a part, the driver has descriptions only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from omnigraph.engine.rewriting import At
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import BackfillInvalid, SparkUnusable
+from omnigraph.pipeline.jobs import Work, run_tasks
+from omnigraph.pipeline.load import Looking, runs_here
+from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
+from omnigraph.pipeline.stage import UNNAMED, Storage
+from omnigraph.storage.layout import MANIFEST, Root
+from omnigraph.storage.tables import Fill, Handle, Receipt, ScanRequest, Tables
+
+FRAGMENTS_PER_TASK: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The version of a table, as a worker reaches it."""
+
+    storage: Storage
+    at: At
+
+    def open(self) -> tuple[Tables, Handle]:
+        tables = self.storage.open().tables
+        return tables, tables.open_at(self.at.ref, self.at.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """The work of putting fragments together; task n does task n of the plan."""
+
+    place: Place
+    tasks: tuple[str, ...]
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        tables, handle = self.place.open()
+        return {"outcome": tables.gather(handle, self.tasks[number])}
+
+
+@dataclass(frozen=True, slots=True)
+class FillColumns:
+    """The work of filling columns; task n fills those of the n-th fragments."""
+
+    place: Place
+    fills: tuple[Fill, ...]
+    parts: tuple[tuple[int, ...], ...]
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        tables, handle = self.place.open()
+        try:
+            return {"filled": [tables.fill(handle, self.fills, n) for n in self.parts[number]]}
+        except BackfillInvalid as error:
+            return {"invalid": [error.entity, error.reason]}
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The work of copying rows; task n copies those of the n-th fragments."""
+
+    place: Place
+    parts: tuple[tuple[int, ...], ...]
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        tables, handle = self.place.open()
+        with tables.scan(handle, ScanRequest(fragment_ids=self.parts[number])) as batches:
+            rows = pa.RecordBatchReader.from_batches(handle.schema, batches)
+            staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, rows)
+        receipts = tables.hand_over(staged).fresh
+        return {"receipts": [[each.fragment, each.row_count] for each in receipts]}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRewriter:
+    """`engine.rewriting.Rewriter` on Spark."""
+
+    settings: SparkSettings
+    storage: Storage
+
+    def gather(self, at: At, tasks: Sequence[str]) -> tuple[str, ...]:
+        work = Gather(Place(self.storage, at), tuple(tasks))
+        answers = self._run(work, len(tasks), "putting fragments together")
+        return tuple(str(each["outcome"]) for each in answers)
+
+    def fill(self, at: At, fills: tuple[Fill, ...], fragment_ids: Sequence[int]) -> tuple[str, ...]:
+        parts = _cut(fragment_ids)
+        work = FillColumns(Place(self.storage, at), fills, parts)
+        answers = self._run(work, len(parts), "filling columns")
+        for answer in answers:
+            if refused := answer.get("invalid"):
+                entity, reason = refused
+                raise BackfillInvalid(entity, reason=reason)
+        return tuple(each for answer in answers for each in answer["filled"])
+
+    def copy(self, at: At, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
+        parts = _cut(fragment_ids)
+        answers = self._run(Copy(Place(self.storage, at), parts), len(parts), "copying rows")
+        return tuple(Receipt(*each) for answer in answers for each in answer["receipts"])
+
+    def _run(self, work: Work, count: int, job: str) -> list[dict[str, Any]]:
+        if not count:
+            return []
+        spark = find_session(self.settings)
+        self._check_seen(spark)
+        return run_tasks(spark, work, count, job=job, concurrency=self.settings.concurrency)
+
+    def _check_seen(self, spark: SparkSession) -> None:
+        """Do the workers see the graph (D22)? Raises SparkUnusable."""
+        root = self.storage.root
+        if not root.is_local or runs_here(spark):
+            return
+        looking = Looking(str(Path(root.uri) / MANIFEST))
+        (answer,) = run_tasks(spark, looking, 1, job="reaching the workers")
+        if not answer["found"]:
+            raise SparkUnusable(f"its workers do not see {root.uri}")
+
+
+def _cut(fragment_ids: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(fragment_ids[start : start + FRAGMENTS_PER_TASK])
+        for start in range(0, len(fragment_ids), FRAGMENTS_PER_TASK)
+    )
+
+
+def open_rewriter(root: Root, settings: Settings, spark: SparkSettings | None) -> SparkRewriter:
+    """Where `spark` says, or the environment. Raises SparkUnusable."""
+    storage = Storage(root, settings.storage_options, settings.durability)
+    return SparkRewriter(spark or read_settings(), storage)

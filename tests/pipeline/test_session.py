@@ -13,6 +13,7 @@ from omnigraph.pipeline.session import (
     find_session,
     read_settings,
 )
+from omnigraph.pipeline.settings import read_merge_rows
 
 
 def test_an_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -50,6 +51,13 @@ def test_the_environment_says_where_spark_is() -> None:
 def test_a_concurrency_that_is_no_number_is_refused(given: str) -> None:
     with pytest.raises(SparkUnusable, match="OMNIGRAPH_LOAD_CONCURRENCY"):
         read_settings({"OMNIGRAPH_LOAD_CONCURRENCY": given})
+
+
+def test_merges_are_for_spark_beyond_as_many_rows_as_the_environment_says() -> None:
+    assert read_merge_rows({"OMNIGRAPH_MERGE_SPARK_ROWS": "7"}) == 7
+    assert read_merge_rows({}) > 1_000_000
+    with pytest.raises(SparkUnusable, match="OMNIGRAPH_MERGE_SPARK_ROWS"):
+        read_merge_rows({"OMNIGRAPH_MERGE_SPARK_ROWS": "many"})
 
 
 @pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere"}])

@@ -6,6 +6,7 @@ After every step every branch shows what the model says; a merge is refused exac
 is, and for the same reasons.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,9 @@ from omnigraph.engine import seats
 from omnigraph.engine.merge import check, plan
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
+from omnigraph.pipeline import branch_merge
+from omnigraph.pipeline.jobs import Work
+from omnigraph.pipeline.settings import MERGE_ROWS
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
@@ -76,7 +80,12 @@ class Model:
         self.heads[branch] = len(self.commits) - 1
 
     def ancestors(self, commit: int) -> set[int]:
-        return {commit}.union(*(self.ancestors(each) for each in self.commits[commit].parents))
+        found, unseen = {commit}, [commit]
+        while unseen:
+            parents = set(self.commits[unseen.pop()].parents) - found
+            found |= parents
+            unseen += parents
+        return found
 
     def bases(self, source: str, target: str) -> list[int]:
         common = self.ancestors(self.heads[source]) & self.ancestors(self.heads[target])
@@ -289,11 +298,32 @@ class Merges(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-@pytest.mark.parametrize("size", ["usual", "tiny"])
+def run_here(
+    spark: object, work: Work, count: int, *, job: str, concurrency: int | None = None
+) -> list[dict[str, Any]]:
+    """`run_tasks` without Spark: tasks run in this process, one after the other."""
+    del spark, job, concurrency
+    return [json.loads(json.dumps(work(number))) for number in range(count)]
+
+
+def share_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every merge done by the tasks of workers, however small it is."""
+    monkeypatch.setenv(MERGE_ROWS, "0")
+    monkeypatch.setattr(branch_merge, "run_tasks", run_here)
+    monkeypatch.setattr(branch_merge, "find_session", lambda _: None)
+    monkeypatch.setattr(branch_merge, "check_shared", lambda *_: None)
+    monkeypatch.setattr(branch_merge, "USUAL", branch_merge.Cut(shares=3, rows_per_task=1))
+
+
+@pytest.mark.parametrize("size", ["usual", "tiny", "shared out"])
 def test_branches_merged_in_all_directions_agree_with_the_model(
     size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with everything done in tiny portions, and found as if there were very much of it."""
+    """Also with everything done in tiny portions, and found as if there were very much of it; and
+    decided and written by tasks, as on Spark.
+    """
+    if size == "shared out":
+        share_out(monkeypatch)
     if size == "tiny":
         monkeypatch.setattr(plan, "CONTESTED_AT_A_TIME", 2)
         monkeypatch.setattr(seats, "KEYS_SPELLED_MAX", 1)

@@ -10,9 +10,10 @@ Work is found from the outside in, so that it follows what changed and not what 
    row that was written again with the same content, or there and back, is no difference.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,24 @@ from omnigraph.storage.tables import (
     ScanRequest,
     Tables,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Some of all ids: those whose checksum leaves this remainder. Together shares are all ids."""
+
+    number: int
+    of: int
+
+    def mask(self, ids: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Which of the ids are in the share; in every process the same."""
+        if self.of == 1:
+            return np.ones(len(ids), np.bool_)
+        sums = (zlib.crc32(str(each).encode()) % self.of for each in ids.to_pylist())
+        return np.fromiter((each == self.number for each in sums), np.bool_, len(ids))
+
+
+EVERY_ID: Final = Share(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +72,15 @@ class Difference:
 
 
 def find_difference(
-    tables: Tables, type_: Type, before: Handle | None, after: Handle | None
+    tables: Tables,
+    type_: Type,
+    before: Handle | None,
+    after: Handle | None,
+    share: Share = EVERY_ID,
 ) -> Difference:
-    """None stands for a table that is not there."""
-    old, new = _find_unshared(tables, before, after)
+    """None stands for a table that is not there. Only ids of the share are looked at."""
+    lost, gained = _find_unshared(tables, before, after)
+    old, new = _with_ids(tables, before, lost, share), _with_ids(tables, after, gained, share)
     at = pc.index_in(new.ids, value_set=old.ids)
     is_known = pc.is_valid(at).to_numpy(zero_copy_only=False)
     places = at.drop_null().to_numpy()
@@ -86,9 +110,33 @@ class _Marks:
         return _Marks(self.row_ids[mask], self.addresses[mask], self.updated[mask])
 
 
+def exceeds(tables: Tables, before: Handle | None, after: Handle | None, rows_max: int) -> bool:
+    """Are there more rows than this, on both sides together, that a difference has to look at?
+
+    Mostly known without a read: only where many rows may just have been moved are they looked at.
+    """
+    old, new = _parts(tables, before), _parts(tables, after)
+    shared = old.keys() & new.keys()
+    count = sum(
+        each.row_count
+        for parts in (old, new)
+        for files, each in parts.items()
+        if files not in shared
+    )
+    count += sum(
+        old[files].row_count + new[files].row_count
+        for files in shared
+        if old[files].deletions != new[files].deletions
+    )
+    if count <= rows_max:
+        return False
+    lost, gained = _find_unshared(tables, before, after)
+    return len(lost.row_ids) + len(gained.row_ids) > rows_max
+
+
 def _find_unshared(
     tables: Tables, before: Handle | None, after: Handle | None
-) -> tuple[Seats, Seats]:
+) -> tuple[_Marks, _Marks]:
     """At least the rows of each side that the other has not, or has otherwise."""
     old_parts = _parts(tables, before)
     new_parts = _parts(tables, after)
@@ -112,10 +160,7 @@ def _find_unshared(
     )
     if len(left.row_ids) and len(right.row_ids) and before is not None and after is not None:
         left, right = _without_moved(left, right, find_shared_version(tables, before, after))
-    return (
-        _with_ids(tables, before, [*old_marks, left]),
-        _with_ids(tables, after, [*new_marks, right]),
-    )
+    return _join_marks([*old_marks, left]), _join_marks([*new_marks, right])
 
 
 def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], Part]:
@@ -145,10 +190,14 @@ def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[Part]) ->
                 )
                 for each in batches
             ]
+    return _join_marks(found)
+
+
+def _join_marks(parts: Sequence[_Marks]) -> _Marks:
     return _Marks(
-        np.concatenate([each.row_ids for each in found]),
-        np.concatenate([each.addresses for each in found]),
-        np.concatenate([each.updated for each in found]),
+        np.concatenate([each.row_ids for each in parts]),
+        np.concatenate([each.addresses for each in parts]),
+        np.concatenate([each.updated for each in parts]),
     )
 
 
@@ -189,18 +238,22 @@ def _past(tables: Tables, handle: Handle) -> dict[str, int]:
         branch, version = fork.parent, fork.parent_version
 
 
-def _with_ids(tables: Tables, handle: Handle | None, parts: Sequence[_Marks]) -> Seats:
-    addresses = np.concatenate([each.addresses for each in parts])
+def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share) -> Seats:
+    """Those of the rows whose ids are in the share."""
+    addresses, row_ids, updated = marks.addresses, marks.row_ids, marks.updated
     if handle is None or not len(addresses):
         return no_seats()
-    row_ids = np.concatenate([each.row_ids for each in parts])
-    updated = np.concatenate([each.updated for each in parts])
     if not is_sorted(addresses):
         order = np.argsort(addresses)
         addresses, row_ids, updated = addresses[order], row_ids[order], updated[order]
+    ids, masks = [], []
     with tables.scan_at(handle, addresses, ScanRequest(columns=("id",))) as batches:
-        ids = pa.chunked_array([each["id"] for each in batches], pa.string()).combine_chunks()
-    return Seats(ids, row_ids, addresses, updated)
+        for batch in batches:
+            masks.append(share.mask(batch["id"]))
+            ids.append(batch["id"].filter(pa.array(masks[-1])))
+    mask = np.concatenate(masks)
+    found = pa.chunked_array(ids, pa.string()).combine_chunks()
+    return Seats(found, row_ids[mask], addresses[mask], updated[mask])
 
 
 # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────

@@ -44,6 +44,7 @@ from omnigraph.engine.inspection import (
 )
 from omnigraph.engine.load import LoadOrder, LoadResult, load
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
+from omnigraph.engine.merge.workers import Bulk as MergeBulk
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
@@ -421,11 +422,12 @@ class Graph:
             timings_ms=record.timings_ms,
         )
 
-    def merge(self, order: MergeOrder) -> MergeResult:
+    def merge(self, order: MergeOrder, bulk: MergeBulk | None = None) -> MergeResult:
         """Make one branch show what another changed since they last agreed, or change nothing.
 
-        Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, CommitNotFound,
-        ResolutionsInvalid, SchemaLocked, UsageError.
+        `bulk` finds workers if there is much to do. Raises JobFailed, MergeConflicts,
+        MergeBaseUnavailable, HeadMoved, BranchNotFound, CommitNotFound, ResolutionsInvalid,
+        SchemaLocked, UsageError.
         """
         if not order.dry_run:
             self._check_signer(order.actor)
@@ -437,7 +439,7 @@ class Graph:
         for name in order.rulings.strategies:
             if name:
                 find_type(self.catalog, name)
-        merged = merge(self._bench, self._contract, order)
+        merged = merge(self._bench, self._contract, order, self._settings, bulk)
         if self._upkeep is not None and not order.dry_run:
             self._upkeep.after(order.into, merged.tables)
         return merged

@@ -15,7 +15,7 @@ from omnigraph.engine.runs import RUN_BYTES, Line, Piece, merge_runs, read_sorte
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import NotExportable
 from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.load import check_shared
+from omnigraph.pipeline.scratch import check_shared
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.layout import Root

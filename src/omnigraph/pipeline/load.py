@@ -1,8 +1,6 @@
 """A load on Spark: one job that reads everything, and jobs that ask what spans rows."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.engine.bulk import (
@@ -28,15 +25,14 @@ from omnigraph.pipeline.answers import Answers
 from omnigraph.pipeline.checks import find_verdict
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.ingest import Ingest
-from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
 from omnigraph.pipeline.planning import Item, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
-from omnigraph.pipeline.session import SCRATCH, SparkSettings, find_session, read_settings
+from omnigraph.pipeline.scratch import check_shared, open_scratch
+from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.sources import SPLIT_BYTES
 from omnigraph.pipeline.stage import Storage
-from omnigraph.storage.layout import STAGING
 from omnigraph.storage.tables import Pieces, TableRef
 
 SMALL_BYTES: Final = 2**20
@@ -61,7 +57,7 @@ class SparkBulk:
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
-        with self._scratch(job) as scratch:
+        with open_scratch(self.settings, job.root, job.operation_id) as scratch:
             survey = Survey(job.catalog, job.storage_options, scratch)
             items = survey.look([as_input(each) for each in job.sources])
             check_tables(items, job.errors_max)
@@ -86,59 +82,12 @@ class SparkBulk:
             count_rows("reading the input", sum(ingested.counts.values()))
             yield ingested
 
-    @contextmanager
-    def _scratch(self, job: LoadJob) -> Iterator[Path]:
-        """A folder that the driver and all workers see, for as long as the load takes."""
-        if self.settings.scratch is not None:
-            above = Path(self.settings.scratch)
-        elif job.root.is_local:
-            above = Path(job.root.uri) / STAGING
-        elif self.settings.is_local:
-            above = Path(tempfile.gettempdir())
-        else:
-            raise SparkUnusable(f"set {SCRATCH} to a folder that the driver and all workers see")
-        folder = above / f"{job.operation_id}.files"
-        folder.mkdir(parents=True)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
 
 def looks_small(items: Sequence[Item], small_bytes: int) -> bool:
     """A guess from the sizes of files, before there is a session to ask."""
     files = [item.file for item in items]
     sizes = [file.size_bytes for file in files if file is not None]
     return len(sizes) == len(files) and sum(sizes) < small_bytes
-
-
-def check_shared(spark: SparkSession, scratch: Path) -> None:
-    """Ask a worker whether it sees what we see (D22). Raises SparkUnusable."""
-    if runs_here(spark):
-        return
-    (scratch / "marker").touch()
-    (answer,) = run_tasks(spark, Looking(str(scratch / "marker")), 1, job="reaching the workers")
-    if not answer["found"]:
-        raise SparkUnusable(
-            f"its workers do not see {scratch}; set {SCRATCH} to a folder that they do see, and "
-            "keep the graph and its input where they reach them"
-        )
-
-
-def runs_here(spark: SparkSession) -> bool:
-    # A server may run its jobs locally, and yet on another machine.
-    return not is_remote() and (spark.conf.get("spark.master", None) or "").startswith("local")
-
-
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """Work that looks for a file."""
-
-    path: str
-
-    def __call__(self, number: int) -> dict[str, Any]:
-        del number
-        return {"found": Path(self.path).exists()}
 
 
 def open_bulk(

@@ -76,7 +76,7 @@ class WriteNew:
 
     def __call__(self, number: int) -> dict[str, Any]:
         stores, handle = self.destination.open()
-        pieces = _Pieces(stores.tables, handle, self.mode)
+        pieces = PieceWriter(stores.tables, handle, self.mode)
         for batch in self.files[number].read():
             pieces.insert(_plain(batch))
         return pieces_document(pieces.close())
@@ -181,7 +181,7 @@ class WritePart:
         end = (part + 1) << LINES_PER_PART_BITS
         ordinals = rows[ORDINAL_KEY].combine_chunks()
         row_ids = rows[ROW_ID_KEY].combine_chunks()
-        pieces = _Pieces(tables, handle, LoadMode.MERGE)
+        pieces = PieceWriter(tables, handle, LoadMode.MERGE)
         for batch in self._read(begin, end):
             at = pc.index_in(batch[ORDINAL], value_set=ordinals)
             counts = pc.is_valid(at)
@@ -205,7 +205,7 @@ class WritePart:
 
 
 @dataclass(slots=True)
-class _Pieces:
+class PieceWriter:
     """Rows become fragments, each as large as the table wants them and memory allows."""
 
     tables: Tables

@@ -12,7 +12,7 @@ from omnigraph.engine.rewriting import At
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import BackfillInvalid, SparkUnusable
 from omnigraph.pipeline.jobs import Work, run_tasks
-from omnigraph.pipeline.load import Looking, runs_here
+from omnigraph.pipeline.scratch import Looking, runs_here
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.stage import UNNAMED, Storage
 from omnigraph.storage.layout import MANIFEST, Root

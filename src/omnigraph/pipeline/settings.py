@@ -14,6 +14,10 @@ MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
 REMOTE: Final = "OMNIGRAPH_SPARK_REMOTE"
 SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
 CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
+MERGE_ROWS: Final = "OMNIGRAPH_MERGE_SPARK_ROWS"
+
+MERGE_ROWS_MAX: Final = 2_000_000
+"""Up to so many rows of a table, merging them takes less than starting Spark is worth."""
 
 LOCAL: Final = "local[*,3]"
 """Every core of this machine; a task may fail twice before its job does."""
@@ -54,6 +58,14 @@ def read_settings(
         concurrency=int(concurrency) if concurrency else given.concurrency,
     )
     return place(said, master=environment.get(MASTER), remote=environment.get(REMOTE))
+
+
+def read_merge_rows(environment: Mapping[str, str] = os.environ) -> int:
+    """Beyond how many rows of a table a merge is work for Spark. Raises SparkUnusable."""
+    given = environment.get(MERGE_ROWS) or str(MERGE_ROWS_MAX)
+    if not given.isdecimal():
+        raise SparkUnusable(f"{MERGE_ROWS} is a number of rows, not '{given}'")
+    return int(given)
 
 
 def place(settings: SparkSettings, *, master: str | None, remote: str | None) -> SparkSettings:

@@ -1,15 +1,18 @@
 """Merges as callers ask for them: texts and paths in, orders out."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
 from omnigraph.engine.merge.rulings import Rulings, read_detect, read_strategies, rows_of
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.once import once
 from omnigraph.errors import ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
+from omnigraph.pipeline.settings import read_merge_rows, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,18 @@ class Decided:
     on_conflict: str | Mapping[str, str] | None
     resolutions: str | None
     """The text of a file of conflicts that somebody filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """`engine.merge.workers.Bulk`: Spark, which is not even imported before there is much to do."""
+
+    rows_max: int
+
+    def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
+        from omnigraph.pipeline.branch_merge import open_workers  # noqa: PLC0415 - brings Spark
+
+        return open_workers(job, read_settings())
 
 
 def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
@@ -67,7 +82,8 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
                 decided.on_conflict,
                 decided.resolutions,
             ),
-        )
+        ),
+        OnSpark(read_merge_rows()),
     )
 
 

@@ -24,7 +24,7 @@ from omnigraph.engine.committed import Committed, uniques_of
 from omnigraph.engine.images import read_rows
 from omnigraph.engine.merge.conflicts import Conflict, conflict_of
 from omnigraph.engine.merge.contest import TablePlan
-from omnigraph.engine.merge.writes import choose
+from omnigraph.engine.merge.writes import choose, dropped_addresses
 from omnigraph.engine.rows import Cell
 from omnigraph.engine.seats import Type, fetch, find_seats
 from omnigraph.engine.validate import (
@@ -259,11 +259,8 @@ def replaced_ids(plan: TablePlan) -> frozenset[str]:
 
 def _former_sources(tables: Tables, plan: TablePlan) -> set[str]:
     """The sources that edges had which are gone, or may now start elsewhere."""
-    places = [plan.updated.addresses, plan.blended.addresses, plan.deletes.addresses]
-    edited = [each.seat[1] for each in plan.edits if each.seat is not None]
-    addresses = np.sort(np.concatenate([*places, np.asarray(edited, np.uint64)]))
     found: set[str] = set()
-    for some in _slices(addresses):
+    for some in _slices(dropped_addresses(plan)):
         part = fetch(tables, plan.sides.type, plan.sides.target, some, ("src",))
         found.update(str(each) for each in part["src"].to_pylist())
     return found

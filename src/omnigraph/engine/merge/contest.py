@@ -63,6 +63,11 @@ class TablePlan:
         return not any(map(len, parts)) and not self.edits
 
     @property
+    def row_count(self) -> int:
+        """How many rows are written or removed."""
+        return self.inserted_count + self.updated_count + len(self.deletes)
+
+    @property
     def inserted_count(self) -> int:
         return len(self.inserts) + sum(each.seat is None for each in self.edits)
 
@@ -119,6 +124,18 @@ class Draft:
     blended: list[Seats] = field(default_factory=list)
     masks: list[Mapping[str, bool]] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+
+    def add(self, other: "Draft") -> None:
+        """Take over what was decided elsewhere, about other rows."""
+        self.conflicts += other.conflicts
+        self.inserts += other.inserts
+        self.updates += other.updates
+        self.updated += other.updated
+        self.deletes += other.deletes
+        self.blends += other.blends
+        self.blended += other.blended
+        self.masks += other.masks
+        self.edits += other.edits
 
     def take(self, ids: Sequence[str], contest: Contest) -> None:
         """Let the source have its way with some rows."""

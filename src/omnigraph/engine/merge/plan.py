@@ -4,7 +4,7 @@ Most rows are decided by their places alone. A row is *contested* when the targe
 too, when several bases may disagree on it, or when somebody ruled on it; only then is it read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.difference import (
+    EVERY_ID,
     Difference,
+    Share,
     digest_seats,
     find_difference,
     find_shared_version,
@@ -31,23 +33,38 @@ def plan_table(
     tables: Tables, sides: Sides, rulings: Rulings
 ) -> tuple[TablePlan, tuple[Conflict, ...]]:
     """Apply to the target what the source changed since the base."""
+    draft = draft_share(tables, sides, rulings, EVERY_ID)
+    settle_ruled(tables, sides, rulings, draft)
+    return draft.plan(sides), tuple(draft.conflicts)
+
+
+def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> Draft:
+    """What becomes of the rows of some ids, but for those that somebody ruled on."""
     draft = Draft()
     ruled = rulings.rows.get(sides.type.table_key, {})
-    differences = [find_difference(tables, sides.type, each, sides.source) for each in sides.bases]
+    differences = [
+        find_difference(tables, sides.type, each, sides.source, share) for each in sides.bases
+    ]
     if len(differences) == 1:
         contested = _apply_uncontested(tables, sides.target, differences[0], ruled, draft)
     else:
         contested = _every_id(differences)
-    listed = sorted({*map(str, contested.to_pylist()), *ruled})
+    _settle(tables, sides, rulings, {*map(str, contested.to_pylist())} - ruled.keys(), draft)
+    return draft
+
+
+def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: Draft) -> None:
+    """Decide about the rows that somebody ruled on."""
+    _settle(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
+
+
+def _settle(
+    tables: Tables, sides: Sides, rulings: Rulings, ids: Collection[str], draft: Draft
+) -> None:
+    listed = sorted(ids)
     for at in range(0, len(listed), CONTESTED_AT_A_TIME):
-        settle(
-            tables,
-            sides,
-            rulings,
-            _locate(tables, sides, listed[at : at + CONTESTED_AT_A_TIME]),
-            draft,
-        )
-    return draft.plan(sides), tuple(draft.conflicts)
+        some = listed[at : at + CONTESTED_AT_A_TIME]
+        settle(tables, sides, rulings, _locate(tables, sides, some), draft)
 
 
 # ── decided by place ─────────────────────────────────────────────────────────────────────────────

@@ -15,12 +15,13 @@ from typing import Final
 
 from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Base
-from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.commit.records import Commit, Idempotency
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.refs import check_unlocked
 from omnigraph.commit.snapshot import open_pin
+from omnigraph.commit.staging import staging
 from omnigraph.commit.updates import SetVersion, Update
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.bulk import type_of
@@ -29,13 +30,15 @@ from omnigraph.engine.merge.bases import Ancestry, find_ancestry
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
-from omnigraph.engine.merge.contest import Sides, TablePlan
-from omnigraph.engine.merge.plan import plan_table
+from omnigraph.engine.merge.contest import Draft, Sides, TablePlan
+from omnigraph.engine.merge.plan import plan_table, settle_ruled
 from omnigraph.engine.merge.rulings import Rulings
-from omnigraph.engine.merge.writes import stages_of
+from omnigraph.engine.merge.workers import Bulk, Crew, MergeJob
+from omnigraph.engine.merge.writes import stages_by, stages_of
 from omnigraph.engine.once import Done, Once, find_done
+from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.tables import Handle
 
 ROUNDS_MAX: Final = 5
@@ -111,11 +114,18 @@ class MergePlan:
         }
 
 
-def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResult:
+def merge(
+    bench: Workbench,
+    contract: Contract,
+    order: MergeOrder,
+    settings: Settings = DEFAULTS,
+    bulk: Bulk | None = None,
+) -> MergeResult:
     """Make the target show what the source changed since they last agreed.
 
-    Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound, SchemaLocked, and
-    whatever `commit.attempt` raises.
+    Where there is much to do, `bulk` finds workers for it; never for a dry run, which writes
+    nothing, not even aside. Raises JobFailed, MergeConflicts, MergeBaseUnavailable,
+    HeadMoved, BranchNotFound, SchemaLocked, and whatever `commit.attempt` raises.
     """
     if not order.dry_run:
         heal(bench)
@@ -123,8 +133,39 @@ def merge(bench: Workbench, contract: Contract, order: MergeOrder) -> MergeResul
     done = find_done(bench.bases.current(order.into).manifest, order.once, order.actor)
     if done is not None:
         return _recall(order, done)
-    source = bench.bases.current(order.source)
-    planner = _Planner(bench, contract, order, source)
+    with _gather(bench, contract, order, settings, bulk) as crew:
+        return _merge(_Planner(bench, contract, order, bench.bases.current(order.source), crew))
+
+
+def _gather(
+    bench: Workbench,
+    contract: Contract,
+    order: MergeOrder,
+    settings: Settings,
+    bulk: Bulk | None,
+) -> Crew:
+    operation_id = OperationId(bench.stores.effects.new_id())
+    pins = bench.bases.current(order.into).manifest.pins
+    job = MergeJob(
+        operation_id,
+        contract.catalog,
+        order.rulings,
+        bench.stores.root,
+        settings.storage_options,
+        settings.durability,
+    )
+    note = staging(
+        bench.stores.objects,
+        operation_id,
+        order.into,
+        {key: pin.version for key, pin in pins.items()},
+        settings.timing,
+    )
+    return Crew(bench.stores.tables, None if order.dry_run else bulk, job, note)
+
+
+def _merge(planner: "_Planner") -> MergeResult:
+    bench, order = planner.bench, planner.order
     plan = planner.plan(bench.bases.current(order.into))
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
@@ -228,6 +269,7 @@ class _Planner:
     contract: Contract
     order: MergeOrder
     source: Base
+    crew: Crew
 
     def plan(self, target: Base) -> MergePlan:
         """Decide about every table, against the target as it was read."""
@@ -245,7 +287,7 @@ class _Planner:
         for sides, pin in self._sides(ancestry, target):
             key = pin.key
             reads[key] = pin.version
-            plan, found = plan_table(self.bench.stores.tables, sides, self.order.rulings)
+            plan, found = self._plan_table(sides)
             conflicts += found
             if plan.is_empty:
                 # A table that was changed there and back moves nothing.
@@ -266,10 +308,26 @@ class _Planner:
             ancestry, outcome, target, plans, pointers, {**reads, **merged.asked}, ordered
         )
 
+    def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
+        tables, rulings = self.bench.stores.tables, self.order.rulings
+        workers = self.crew.find_for_planning(sides)
+        if workers is None:
+            return plan_table(tables, sides, rulings)
+        draft = Draft()
+        for each in workers.draft(sides):
+            draft.add(each)
+        settle_ruled(tables, sides, rulings, draft)
+        return draft.plan(sides), tuple(draft.conflicts)
+
+    def _stages(self, plan: TablePlan) -> tuple[Stage, ...]:
+        tables = self.bench.stores.tables
+        workers = self.crew.find_for_writing(plan)
+        return stages_of(tables, plan) if workers is None else stages_by(workers, tables, plan)
+
     def change(self, plan: MergePlan) -> Change:
         manifest = plan.target.manifest
         writes = tuple(
-            TableWrite(key, manifest.pins[key].version, stages_of(self.bench.stores.tables, each))
+            TableWrite(key, manifest.pins[key].version, self._stages(each))
             for key, each in sorted(plan.plans.items())
             if key not in plan.pointers
         )

@@ -1,26 +1,54 @@
 """A plan as commits: new rows appended as a stream, changed rows replaced so many at a time, and
-removed rows deleted by their addresses.
+removed rows deleted by their addresses. Of what workers write, all pieces are one commit.
 
 Addresses stay valid from one of these commits to the next: each only adds fragments and deletes
 rows that no later one touches, and nobody else writes the table meanwhile.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.change import Stage
 from omnigraph.engine.columns import build_table
 from omnigraph.engine.merge.contest import Edit, TablePlan
+from omnigraph.engine.merge.workers import Workers
 from omnigraph.engine.seats import fetch, portions, stream
-from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Staged, Tables
+from omnigraph.storage.tables import (
+    Addresses,
+    Handle,
+    Mark,
+    Replacement,
+    RowChanges,
+    Staged,
+    Tables,
+)
 
 
 def stages_of(tables: Tables, plan: TablePlan) -> tuple[Stage, ...]:
     return tuple(_stages(tables, plan))
+
+
+def stages_by(workers: Workers, tables: Tables, plan: TablePlan) -> tuple[Stage, ...]:
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        pieces = workers.write(plan, handle)
+        if plan.edits:
+            pieces += (tables.hand_over(_stage_edits(tables, plan, handle, mark)),)
+        return tables.stage_pieces(handle, pieces, mark)
+
+    return (stage,)
+
+
+def dropped_addresses(plan: TablePlan) -> Addresses:
+    """Where the rows of the target are that go, or are written anew; they ascend."""
+    edited = [each.seat[1] for each in plan.edits if each.seat is not None]
+    places = (plan.updated.addresses, plan.blended.addresses, plan.deletes.addresses)
+    return np.sort(np.concatenate([*places, np.asarray(edited, np.uint64)]))
 
 
 def _stages(tables: Tables, plan: TablePlan) -> Iterator[Stage]:
@@ -56,14 +84,14 @@ def _replace(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark:
 def _blend(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark: Mark) -> Staged:
     old = plan.blended
     replacement = Replacement(
-        _blended_rows(tables, plan, some),
+        blended_rows(tables, plan, some),
         row_ids=old.row_ids[some].tolist(),
         row_addresses=old.addresses[some].tolist(),
     )
     return tables.stage_rows(handle, RowChanges(updates=replacement), mark)
 
 
-def _blended_rows(tables: Tables, plan: TablePlan, some: slice) -> pa.Table:
+def blended_rows(tables: Tables, plan: TablePlan, some: slice) -> pa.Table:
     """Rows of the target with those properties that the source changed."""
     sides = plan.sides
     ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[some])
@@ -87,14 +115,25 @@ def choose(
 
 
 def _edit(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
+    return tables.stage_rows(handle, _edited(plan), mark)
+
+
+def _stage_edits(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
+    """The rows that somebody wrote; other pieces drop those they replace."""
+    changes = _edited(plan)
+    if changes.updates is not None:
+        changes = replace(changes, updates=replace(changes.updates, row_addresses=()))
+    return tables.stage_rows(handle, changes, mark)
+
+
+def _edited(plan: TablePlan) -> RowChanges:
     type_ = plan.sides.type
     new = [each.row for each in plan.edits if each.seat is None]
     changed = [each for each in plan.edits if each.seat is not None]
-    changes = RowChanges(
+    return RowChanges(
         inserts=build_table(type_, new) if new else None,
         updates=_replacement(plan, changed) if changed else None,
     )
-    return tables.stage_rows(handle, changes, mark)
 
 
 def _replacement(plan: TablePlan, edits: list[Edit]) -> Replacement:

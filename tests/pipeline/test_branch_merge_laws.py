@@ -1,0 +1,226 @@
+"""A merge on Spark is the merge in this process: same rows, same counts, same conflicts."""
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import Phase, event, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from omnigraph.engine.batch import Existing
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.merge.rulings import Detect, RowRuling, Rulings, Side
+from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.merge.workers import MergeJob, Workers
+from omnigraph.engine.mutate import Order
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import ConstraintViolation, MergeConflicts, SparkUnusable
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.pipeline.branch_merge import Cut, open_workers
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import STAGING
+from omnigraph.testing.invariants import check_graph
+from omnigraph.testing.loading import SETTINGS
+from omnigraph.testing.mutations import read_tables
+from omnigraph.testing.writing import stores_at
+
+EXAMPLES: Final = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "3"))
+
+SCHEMA: Final = """
+node Ant { name: String @key  size: I64?  mail: String? @unique  vector: Vector(2)?  scan: Blob? }
+edge Eats: Ant -> Ant @card(0..2) { since: I64? }
+"""
+ANT: Final = TableKey("node:Ant")
+WORK: Final = BranchName("work")
+TWIN: Final = BranchName("twin")
+"""A branch that is what main is."""
+
+NAMES: Final = ("ann", "bob", "carl", "dora", "emil")
+
+
+@dataclass
+class Always:
+    """Sends for workers however little there is to do, and counts what they are asked for."""
+
+    rows_max: int = 0
+    asked: list[str] = field(default_factory=list)
+
+    def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
+        self.asked.append(job.operation_id)
+        return open_workers(job, SETTINGS, Cut(shares=2, rows_per_task=2))
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that is done to a branch."""
+
+    what: str
+    name: str
+    number: int
+    other: str
+
+    def do(self, graph: Graph, branch: BranchName) -> None:
+        order = Order(branch)
+        match self.what:
+            case "put":
+                row: dict[str, Any] = {"name": self.name, "size": self.number}
+                row |= {"vector": [self.number, 0.5], "mail": f"m{self.number}"}
+                row |= {"scan": f"base64:{'QUJD' * (self.number + 1)}"}
+                graph.write_rows("Ant", [row], existing=Existing.REPLACE, order=order)
+            case "grow":
+                graph.write_rows(
+                    "Ant",
+                    [{"name": self.name, "size": self.number}],
+                    existing=Existing.REPLACE,
+                    order=order,
+                )
+            case "link":
+                edge = {"id": f"e{self.number}", "from": self.name, "to": self.other}
+                graph.write_rows("Eats", [edge], existing=Existing.REPLACE, order=order)
+            case _:
+                graph.remove_rows("Ant", [self.name], order=order)
+
+
+ACTS: Final = st.lists(
+    st.builds(
+        Act,
+        st.sampled_from(["put", "grow", "link", "drop"]),
+        st.sampled_from(NAMES),
+        st.integers(0, 3),
+        st.sampled_from(NAMES),
+    ),
+    min_size=2,
+    max_size=6,
+)
+
+
+def new_graph(folder: Path) -> Graph:
+    chosen = Settings(durability=Durability.RELAXED, maintenance=False)
+    return create(str(folder / "g"), SCHEMA, settings=chosen)
+
+
+def act(graph: Graph, branch: BranchName, acts: list[Act]) -> None:
+    for each in acts:
+        try:
+            each.do(graph, branch)
+        except ConstraintViolation:
+            event("an act was refused")
+
+
+def outcome(graph: Graph, order: MergeOrder, bulk: Always | None) -> object:
+    """What a merge comes to, but for the commits it makes."""
+    try:
+        result = graph.merge(order, bulk)
+    except MergeConflicts as refused:
+        return list(refused.conflicts)
+    return result.outcome, result.counts, result.base_commits
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+@given(
+    before=ACTS,
+    ours=ACTS,
+    theirs=ACTS,
+    detect=st.sampled_from(Detect),
+    side=st.sampled_from([None, *Side]),
+    data=st.data(),
+)
+def test_merges_on_spark_and_in_this_process_come_to_the_same(
+    spark: SparkSession,  # noqa: ARG001 - starts Spark
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[Act],
+    ours: list[Act],
+    theirs: list[Act],
+    detect: Detect,
+    side: Side | None,
+    data: st.DataObject,
+) -> None:
+    graph = new_graph(tmp_path_factory.mktemp("merges"))
+    stores = stores_at(Path(graph.uri))
+    act(graph, MAIN, [Act("put", "ann", 0, "ann"), *before])
+    graph.create_branch(WORK)
+    act(graph, WORK, [Act("grow", "ann", 7, "ann"), *theirs])
+    act(graph, MAIN, ours)
+    ruled = data.draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(Side), max_size=2))
+    rows = {ANT: {name: RowRuling(whole=choice) for name, choice in ruled.items()}}
+    rulings = Rulings(detect, {} if side is None else {"": side}, rows if ruled else {})
+    graph.create_branch(TWIN)
+    bulk = Always()
+    here = outcome(graph, MergeOrder(WORK, TWIN, rulings=rulings), None)
+    there = outcome(graph, MergeOrder(WORK, rulings=rulings), bulk)
+    assert here == there
+    assert bulk.asked
+    assert read_tables(graph, stores, MAIN) == read_tables(graph, stores, TWIN)
+    event("conflicts" if isinstance(here, list) else "merged")
+    assert check_graph(stores) == []
+    assert list((Path(graph.uri) / STAGING).iterdir()) == []
+
+
+@pytest.fixture
+def grown(spark: SparkSession, tmp_path: Path) -> Graph:  # noqa: ARG001 - starts Spark
+    """Main and a branch that changed everything a merge can change, without a conflict."""
+    graph = new_graph(tmp_path)
+    for each in [Act("put", name, at, name) for at, name in enumerate(NAMES[:4])]:
+        each.do(graph, MAIN)
+    graph.create_branch(WORK)
+    act(graph, WORK, [Act("grow", "ann", 9, ""), Act("drop", "carl", 0, "")])
+    act(graph, WORK, [Act("grow", "emil", 5, ""), Act("link", "ann", 1, "emil")])
+    return graph
+
+
+def sizes(graph: Graph, branch: BranchName = MAIN) -> dict[str, object]:
+    shown = read_tables(graph, stores_at(Path(graph.uri)), branch)["Ant"]
+    return {name: row["size"] for name, row in shown.items()}
+
+
+def test_a_branch_that_owns_none_of_its_tables_is_merged_into_by_workers(grown: Graph) -> None:
+    side = BranchName("side")
+    grown.create_branch(side)
+    merged = grown.merge(MergeOrder(WORK, side), Always())
+    assert merged.counts[ANT].inserted == 1
+    assert sizes(grown, side) == {"ann": 9, "bob": 1, "dora": 3, "emil": 5}
+    assert len(sizes(grown)) == 4
+    assert check_graph(stores_at(Path(grown.uri))) == []
+
+
+def test_rows_that_workers_replaced_are_found_by_the_next_merge(grown: Graph) -> None:
+    def again(number: int) -> MergeResult:
+        act(grown, WORK, [Act("grow", "ann", number, ""), Act("grow", "bob", number, "")])
+        return grown.merge(MergeOrder(WORK), Always())
+
+    grown.merge(MergeOrder(WORK), Always())
+    assert again(20).counts[ANT].updated == 2
+    act(grown, MAIN, [Act("grow", "dora", 4, "")])
+    assert again(21).counts[ANT].updated == 2
+    assert sizes(grown) == {"ann": 21, "bob": 21, "dora": 4, "emil": 5}
+
+
+def test_few_changes_of_a_table_send_for_nobody(grown: Graph) -> None:
+    bulk = Always(rows_max=10)
+    grown.merge(MergeOrder(WORK), bulk)
+    assert bulk.asked == []
+
+
+def test_a_dry_run_sends_for_nobody_and_leaves_no_file(grown: Graph) -> None:
+    bulk = Always()
+    told = grown.merge(MergeOrder(WORK, dry_run=True), bulk)
+    assert told.counts[ANT].updated == 1
+    assert bulk.asked == []
+
+
+def test_a_merge_without_spark_is_done_without_it(grown: Graph) -> None:
+    class Nowhere(Always):
+        def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
+            raise SparkUnusable(f"nobody is here for {job.operation_id}")
+
+    assert grown.merge(MergeOrder(WORK), Nowhere()).counts[ANT].inserted == 1
+    assert list((Path(grown.uri) / STAGING).iterdir()) == []

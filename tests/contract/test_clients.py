@@ -1,32 +1,41 @@
 """One suite for everything that is a graph to a caller: embedded, and behind a server."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import omnigraph
+from omnigraph.effects import REAL
+from omnigraph.engine.changes import EntityChange
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import (
     BranchExists,
     BranchInUse,
     BranchNameInvalid,
     BranchNotFound,
+    ChangesRefused,
     CommitNotFound,
     ConstraintViolation,
+    CursorInvalid,
     HeadMoved,
     KeyConflict,
     KeyReused,
     MergeConflicts,
+    MigrationUnsupported,
     NotAMutation,
     NotARead,
+    NothingYet,
     ParameterInvalid,
     QueryInvalid,
     QueryNotFound,
+    SchemaInvalid,
     TypeUnknown,
     UsageError,
+    VersionNotFound,
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.server.settings import Flags
@@ -217,6 +226,191 @@ def test_a_condition_is_kept_or_told(graph: GraphClient) -> None:
             write()
         assert moved.value.expected == head
         assert moved.value.actual == graph.commits()[0].id
+
+
+# ── the past ─────────────────────────────────────────────────────────────────────────────────────
+
+NAMES = "query names() { match { $p: Person } return { $p.name } order { $p.name } }"
+
+
+def test_the_past_is_read_in_every_way_it_can_be_named(graph: GraphClient) -> None:
+    for name in ("Ada", "Bo"):
+        graph.insert("Person", [{"name": name, "age": 1}])
+        REAL.sleep_ms(2)
+    graph.upsert("Person", [{"name": "Ada", "age": 2}])
+    then = graph.commits()[1]
+    moment = datetime.fromtimestamp(then.created_at_us / 1e6, UTC)
+    ways: list[dict[str, Any]] = [
+        {"commit": then.id},
+        {"snapshot": then.id},
+        {"snapshot": graph.snapshot(commit=then.id)},
+        {"version": then.manifest_version},
+        {"branch": "main", "version": then.manifest_version},
+        {"at": moment},
+        {"at": moment.isoformat()},
+    ]
+    for way in ways:
+        found = graph.query(NAMES, **way)
+        assert found.rows() == [{"p.name": "Ada"}, {"p.name": "Bo"}], way
+        assert found.commit_id == then.id, way
+        old = graph.find("Person", "Ada", **way)
+        assert old is not None
+        assert old["age"] == 1, way
+    now = graph.find("Person", "Ada")
+    assert now is not None
+    assert now["age"] == 2
+    assert graph.find("Person", "nobody") is None
+    assert graph.look_up("Person", "Ada").json_rows()[0]["name"] == "Ada"
+    exported = b"".join(graph.export_lines(version=2)).splitlines()
+    assert exported == b"".join(graph.export_lines(commit=graph.commits()[2].id)).splitlines()
+    assert len(exported) == 1
+    wrong: list[dict[str, Any]] = [
+        {"commit": then.id, "version": 2},
+        {"branch": "main", "commit": then.id},
+        {"at": "yesterday"},
+    ]
+    for way in wrong:
+        with pytest.raises(UsageError):
+            graph.query(NAMES, **way)
+    with pytest.raises(NothingYet):
+        graph.query(NAMES, at="1999-01-01T00:00:00Z")
+    with pytest.raises(VersionNotFound):
+        graph.find("Person", "Ada", version=99)
+    with pytest.raises(TypeUnknown):
+        graph.find("Persn", "Ada")
+
+
+# ── what changed ─────────────────────────────────────────────────────────────────────────────────
+
+
+def told(changes: Iterable[EntityChange]) -> list[tuple[str, str, str]]:
+    return [(str(each.op), each.type_name, each.id) for each in changes]
+
+
+def test_what_differs_is_counted_and_told(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": name, "age": 1} for name in ("Ada", "Bo", "Cy")])
+    graph.branches.create("b")
+    graph.upsert("Person", [{"name": "Ada", "age": 2}, {"name": "Di"}], branch="b")
+    graph.delete("Person", ["Bo"], branch="b")
+    graph.insert("Knows", [{"id": "k", "from": "Ada", "to": "Cy", "since": 7}], branch="b")
+    found = graph.diff("main", "b")
+    graph.delete("Person", ["Cy"])  # what comes later is not in it
+    assert len(found) == 4
+    counts = found.counts["node:Person"]  # type: ignore[index]
+    assert (counts.inserted, counts.updated, counts.deleted) == (1, 1, 1)
+    expected = [
+        ("insert", "Knows", "k"),
+        ("update", "Person", "Ada"),
+        ("delete", "Person", "Bo"),
+        ("insert", "Person", "Di"),
+    ]
+    changes = list(found.changes())
+    assert told(changes) == expected
+    assert told(found.changes(skip=2)) == expected[2:]
+    edge, updated = changes[:2]
+    assert edge.ends == ("Ada", "Cy")
+    assert edge.after is not None
+    assert edge.after.properties == {"since": 7}
+    assert updated.before is not None
+    assert updated.before.properties["age"] == 1
+    assert (found.before.branch, found.after.branch) == ("main", "b")
+    assert found.after.commit is not None
+    assert found.after.commit.id == graph.commits("b")[0].id
+    only = graph.diff("b", "main@2", kinds=["node"], types=["Person"], ops=["insert"])
+    assert told(only.changes()) == [("insert", "Person", "Bo")]
+    assert len(graph.diff("main", graph.commits()[0].id)) == 0
+    with pytest.raises(BranchNotFound):
+        graph.diff("main", "nowhere")
+    with pytest.raises(TypeUnknown):
+        graph.diff("main", "b", types=["Persn"])
+
+
+def test_the_feed_is_followed_page_by_page(graph: GraphClient) -> None:
+    beginning = graph.baseline(types=["Person"])
+    lines = b"".join(beginning.lines()).splitlines()
+    assert json.loads(lines[-1]) == {"baseline": beginning.document()}
+    head = graph.commits()[0]
+    assert beginning.snapshot.commit is not None
+    assert beginning.snapshot.commit.id == head.id == beginning.document()["snapshot_commit_id"]
+    graph.insert("Person", [{"name": name} for name in "abc"])
+    graph.mutate(ADD, params={"n": "d"})
+    cursor: str | None = beginning.resume_cursor
+    seen = []
+    for _ in range(9):
+        page = graph.changes(cursor, types=["Person"], limit=2)
+        seen += [(each.cause, change) for each in page.blocks for change in each.changes]
+        cursor = page.next_page_token or page.cursor
+        if page.caught_up:
+            break
+    assert [change.id for _, change in seen] == ["a", "b", "c", "d"]
+    newest = graph.commits()
+    assert [cause.id for cause, _ in seen] == [newest[1].id] * 3 + [newest[0].id]
+    assert seen[-1][0].manifest_version == newest[0].manifest_version
+    assert seen[-1][0].parents == newest[0].parents
+    assert graph.changes(cursor, types=["Person"]).blocks == ()
+    first = graph.commit_changes(newest[1].id, limit=2)
+    rest = graph.commit_changes(newest[1].id, limit=2, page_token=first.next_page_token)
+    assert told((*first.changes, *rest.changes)) == [("insert", "Person", each) for each in "abc"]
+    assert rest.next_page_token is None
+    with pytest.raises(CursorInvalid):
+        graph.changes(cursor, types=["Knows"])
+    with pytest.raises(CursorInvalid):
+        graph.changes("nonsense")
+    with pytest.raises(UsageError):
+        graph.changes()
+    with pytest.raises(ChangesRefused):
+        graph.commit_changes(newest[-1].id)
+
+
+# ── another schema, and upkeep ───────────────────────────────────────────────────────────────────
+
+WIDER = SCHEMA.replace("age: I32?", "age: I32?  nick: String?") + "node City { name: String @key }"
+
+
+def test_a_schema_is_planned_and_applied(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": "Ada", "age": 7}])
+    fill = {"Person.nick": "upper(name)"}
+    plan = graph.plan_schema(WIDER, backfill=fill)
+    assert plan.migration.supported
+    assert graph.schema_source == SCHEMA
+    done = graph.apply_schema(WIDER, backfill=fill, idempotency_key="k")
+    assert done.applied
+    assert done.plan == plan
+    assert [(each.key, each.effect.value) for each in plan.effects] == [
+        ("node:City", "created"),
+        ("node:Person", "filled"),
+    ]
+    assert done.commit is not None
+    assert done.commit.id == graph.commits()[0].id
+    assert done.manifest_version == graph.snapshot().manifest_version
+    again = graph.apply_schema(WIDER, backfill=fill, idempotency_key="k")
+    assert (again.plan, again.applied, again.commit) == (done.plan, True, done.commit)
+    row = graph.find("Person", "Ada")
+    assert row is not None
+    assert row["nick"] == "ADA"
+    assert graph.plan_schema(WIDER).migration.steps == ()
+    unfit = WIDER.replace("age: I32?", "age: String?")
+    assert not graph.plan_schema(unfit).migration.supported
+    with pytest.raises(MigrationUnsupported) as refused:
+        graph.apply_schema(unfit)
+    assert refused.value.entity == "node:Person.age"
+    with pytest.raises(SchemaInvalid) as wrong:
+        graph.plan_schema("node {")
+    assert wrong.value.findings[0].line == 1
+
+
+def test_tidying_up_tells_what_it_did(graph: GraphClient) -> None:
+    for name in "abc":
+        graph.insert("Person", [{"name": name}])
+    done = graph.optimize(idempotency_key="k")
+    tables = {each.key: each for each in done.tables}
+    assert tables["node:Person"].fragments_removed >= 2  # type: ignore[index]
+    assert [each.id for each in graph.commits()[1 : 1 + len(done.commits)]][::-1] == [
+        each.id for each in done.commits
+    ]
+    again = graph.optimize(idempotency_key="k")
+    assert again.tables == done.tables
+    assert [each.id for each in again.commits] == [each.id for each in done.commits]
 
 
 # ── errors are the same, with the same facts ─────────────────────────────────────────────────────

@@ -19,8 +19,6 @@ ADD = "query add($n: String) { insert Person { name: $n } }"
 READS = {
     "cluster_query",
     "cluster_read",
-    "cluster_diff",
-    "cluster_lookUp",
     "cluster_planSchema",
     "cluster_export",
     "cluster_changesBaseline",
@@ -126,7 +124,7 @@ def test_every_route_that_writes_says_that_it_takes_a_key(client: Client) -> Non
         if method != "get" and method != "head"
     }
     keyed = {name for name, parameters in writes.items() if "Idempotency-Key" in parameters}
-    assert keyed == writes.keys() - READS - NOT_OF_A_GRAPH
+    assert writes.keys() - keyed == READS | NOT_OF_A_GRAPH
     assert keyed == CASES.keys() | LOADS, "a route that writes needs a case here"
 
 

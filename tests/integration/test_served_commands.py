@@ -24,7 +24,9 @@ rules:
   - id: r
     allow:
       actors: { group: all }
-      actions: [read, change, export, branch_create, branch_delete, branch_merge, invoke_query]
+      actions:
+        [read, change, export, invoke_query, schema_apply, branch_create, branch_delete,
+         branch_merge]
 """
 
 Streams = pytest.CaptureFixture[str]
@@ -97,6 +99,62 @@ def test_a_day_with_a_server(
     assert json.loads(out(capsys))["row_count"] == 1
     assert run(["alias", "who", "Ada", "too many"]) == 2
     assert run(["mutate", "-e", ADD, *params, "--as", "eve"]) == 2
+
+
+@pytest.mark.usefixtures("url")
+def test_the_past_what_changed_and_the_schema_are_a_servers_affair_too(
+    graph: LocalGraph, capsys: Streams, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run(["login", "prod", "--token", "secret"]) == 0
+    monkeypatch.setenv("OMNIGRAPH_PROFILE", "ops")
+    graph.insert("Person", [{"name": "Ada", "age": 1}])
+    graph.branches.create("b")
+    graph.upsert("Person", [{"name": "Ada", "age": 2}], branch="b")
+    before, after = graph.commits()[0].id, graph.commits("b")[0].id
+    capsys.readouterr()
+    aside = ["--store", graph.uri]
+    commands = [
+        ["query", "-e", READ, "--branch", "b", "--version", "2", "--json"],
+        ["query", "-e", READ, "--snapshot", before, "--json"],
+        ["query", "-e", READ, "--at", "2999-01-01T00:00:00Z", "--json"],
+        ["entity", "Person", "Ada", "--branch", "b", "--json"],
+        ["entity", "Person", "Ada", "--snapshot", before],
+        ["diff", "main..b"],
+        ["diff", "main..b", "--json", "--op", "update"],
+        ["diff", "main..b", "--summary", "--json"],
+        ["commit", "changes", after, "--json"],
+        ["commit", "changes", after],
+        ["changes", "poll", "--start", "beginning", "--branch", "b", "--json"],
+        ["changes", "poll", "--start", f"after:{before}", "--branch", "b"],
+        ["changes", "baseline", "--branch", "b"],
+        ["export", "--snapshot", before],
+        ["export", "--branch", "b", "--version", "2"],
+    ]
+    for command in commands:
+        assert run(command) == 0, command
+        served = out(capsys)
+        assert served, command
+        assert run([*command, *aside]) == 0
+        assert served == out(capsys), command
+    assert run(["entity", "Person", "nobody"]) == 1
+    capsys.readouterr()
+    assert run(["changes", "baseline", "--out", str(tmp_path / "base"), "--json"]) == 0
+    cursor = json.loads(out(capsys))["resume_cursor"]
+    last = (tmp_path / "base").read_text().splitlines()[-1]
+    assert json.loads(last)["baseline"]["resume_cursor"] == cursor
+    graph.branches.delete("b")
+    wider = tmp_path / "wider.pg"
+    wider.write_text(SCHEMA.replace("age: I32?", "age: I32? nick: String?"))
+    plan = ["schema", "plan", "--schema", str(wider)]
+    assert run(plan) == 0
+    served = out(capsys)
+    assert "add property 'nick: String?'" in served
+    assert run([*plan, *aside]) == 0
+    assert served == out(capsys)
+    assert run(["schema", "apply", "--schema", str(wider), "--as", "eve"]) == 2
+    assert run(["schema", "apply", "--schema", str(wider), "--json"]) == 0
+    assert json.loads(out(capsys))["applied"] is True
+    assert graph.commits()[0].actor == "ada"
 
 
 def test_tokens_are_found_and_kept_where_nobody_else_reads(

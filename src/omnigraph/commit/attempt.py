@@ -295,8 +295,13 @@ def _carry_out(hold: Hold, prepared: Prepared) -> Published:
         # Even the note may be there though writing it failed.
         applied = confirm(hold, apply(hold, arm(hold, prepared)))
         published = publish_applied(hold, applied)
-    except (Fenced, LeaseLost, OutcomeUnknown):
+    except (Fenced, LeaseLost):
         raise
+    except OutcomeUnknown as unknown:
+        # Publishing knows its commits, and not whose they are.
+        raise OutcomeUnknown(
+            unknown.branch, commit_id=unknown.commit_id, operation_id=hold.operation_id
+        ) from unknown
     except (OmnigraphError, KeyboardInterrupt) as failure:
         _undo(hold, prepared, failure)
         raise

@@ -16,11 +16,15 @@ from omnigraph.commit.records import Commit, JsonObject
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.changes import Counts, EntityChange
+from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.optimize import OptimizeResult
 from omnigraph.engine.query.result import Asked
-from omnigraph.ids import MAIN, BranchName, CommitId
+from omnigraph.engine.schema import SchemaPlan, SchemaResult
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -41,6 +45,38 @@ class ReadResult(Protocol):
     def rows(self) -> list[dict[str, object]]: ...
     def pandas(self) -> "pd.DataFrame": ...
     def json_rows(self) -> list[JsonObject]: ...
+    def document(self) -> JsonObject: ...
+
+
+class Differences(Protocol):
+    """What differs between two states: counted; and, as far as one reads on, told."""
+
+    @property
+    def before(self) -> Snapshot: ...
+
+    @property
+    def after(self) -> Snapshot: ...
+
+    @property
+    def counts(self) -> Mapping[TableKey, Counts]: ...
+
+    def changes(self, *, skip: int = 0) -> Iterator[EntityChange]: ...
+    def __len__(self) -> int: ...
+
+
+class Beginning(Protocol):
+    """Everything a branch shows, and the cursor from which its changes follow.
+
+    Where it stands is known once its lines were read to the end.
+    """
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def resume_cursor(self) -> str: ...
+
+    def lines(self) -> Iterator[bytes]: ...
     def document(self) -> JsonObject: ...
 
 
@@ -99,6 +135,30 @@ class GraphClient(Protocol):
         branch: str | None = None,
         commit: str | None = None,
         snapshot: Snapshot | str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> ReadResult: ...
+
+    def find(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> dict[str, object] | None: ...
+
+    def look_up(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
     ) -> ReadResult: ...
@@ -183,4 +243,74 @@ class GraphClient(Protocol):
         types: Collection[str] = (),
         tables: Collection[str] = (),
         branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
     ) -> Iterator[bytes]: ...
+
+    def diff(
+        self,
+        before: str,
+        after: str,
+        *,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+    ) -> Differences: ...
+
+    def commit_changes(
+        self,
+        commit_id: str,
+        *,
+        page_token: str | None = None,
+        limit: int = CHANGES_DEFAULT,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+    ) -> CommitPage: ...
+
+    def changes(
+        self,
+        cursor: str | None = None,
+        *,
+        start: str | None = None,
+        branch: str = MAIN,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+        commits_max: int = COMMITS_DEFAULT,
+        limit: int = CHANGES_DEFAULT,
+    ) -> FeedPage: ...
+
+    def baseline(
+        self,
+        *,
+        branch: str = MAIN,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+    ) -> Beginning: ...
+
+    def plan_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+    ) -> SchemaPlan: ...
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaResult: ...
+
+    def optimize(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> OptimizeResult: ...

@@ -12,7 +12,8 @@ from omnigraph.engine.merge.classify import ConflictKind, Outcome
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.run import MergeResult, TableCounts
 from omnigraph.engine.mutate import MutationResult
-from omnigraph.errors import ServerAnswerInvalid
+from omnigraph.engine.schema import SchemaResult, decode_schema_plan
+from omnigraph.errors import SchemaCorrupt, ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.wire.replies import (
     CommitReply,
@@ -20,17 +21,18 @@ from omnigraph.wire.replies import (
     LoadReply,
     MergeReply,
     MutationReply,
+    SchemaApplyReply,
     SnapshotReply,
 )
 
 T = TypeVar("T")
 
 
-def decoded(url: str, document: Mapping[str, Any], decode: Callable[[Any], T]) -> T:
+def decoded(url: str, document: object, decode: Callable[[Any], T]) -> T:
     """Raises ServerAnswerInvalid for a document that is not what it should be."""
     try:
         return decode(document)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, SchemaCorrupt) as error:
         raise ServerAnswerInvalid(url, status=200, reason=str(error)) from error
 
 
@@ -77,6 +79,12 @@ def decode_snapshot(document: object) -> Snapshot:
         _maybe(reply.commit),
         {each.key: each for each in pins},
     )
+
+
+def decode_schema_result(document: Mapping[str, Any]) -> SchemaResult:
+    reply = SchemaApplyReply.model_validate(document)
+    version = Version(reply.manifest_version)
+    return SchemaResult(decode_schema_plan(document), version, _maybe(reply.commit))
 
 
 def decode_mutation(document: object) -> MutationResult:

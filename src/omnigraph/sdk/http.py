@@ -4,11 +4,12 @@
    anything twice.
 2. What the server says is wrong is raised here as the very error it was there.
 3. The token is in no message and no representation.
+4. A write is not reported failed if an earlier try of it may have come through.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 import httpx
@@ -23,6 +24,9 @@ BACKOFF_MS: Final = 100
 TIMEOUT_S: Final = 600.0
 CONNECT_TIMEOUT_S: Final = 10.0
 
+KEY: Final = "Idempotency-Key"
+
+UNSURE: Final = 503
 _AGAIN: Final = frozenset({429, 502, 504})
 """Answers after which the same request is worth sending again."""
 
@@ -48,12 +52,28 @@ class Connection:
 
     def get(self, path: str, params: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Raises the error the server tells of, ServerUnreachable, ServerAnswerInvalid."""
-        return self._ask("GET", path, params=_given(params or {}))
+        return self._read(self._ask("GET", path, params=_given(params or {})))
 
-    def post(
-        self, path: str, body: Mapping[str, object], headers: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        return self._ask("POST", path, json=_given(body), headers=dict(headers or {}))
+    def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """Ask something that takes a body, and changes nothing."""
+        return self._read(self._ask("POST", path, json=_given(body)))
+
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        accept: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> bytes:
+        """An answer in another form than JSON, whole."""
+        more: dict[str, Any] = {} if body is None else {"json": _given(body)}
+        headers = {"Accept": accept}
+        answer = self._ask(method, path, params=_given(params or {}), headers=headers, **more)
+        if answer.is_error:
+            raise self._problem(answer)
+        return answer.content
 
     def write(
         self,
@@ -63,55 +83,96 @@ class Connection:
         *,
         key: str | None = None,
         if_commit: str | None = None,
+        params: Mapping[str, object] | None = None,
     ) -> dict[str, Any]:
         """(1) Change something; if no key is given, one is made up."""
-        headers = {"Idempotency-Key": key or self.new_key()}
+        headers = {KEY: key or self.new_key()}
         if if_commit is not None:
             headers["Omnigraph-If-Graph-Commit"] = if_commit
-        more = {} if body is None else {"json": _given(body)}
-        return self._ask(method, path, headers=headers, **more)
+        more: dict[str, Any] = {} if body is None else {"json": _given(body)}
+        answer = self._ask(method, path, headers=headers, params=_given(params or {}), **more)
+        return self._read(answer)
 
-    def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """Once, and again while there is hope."""
+    def send(
+        self,
+        path: str,
+        files: Sequence[tuple[str, BinaryIO]],
+        *,
+        key: str | None = None,
+        params: Mapping[str, object],
+    ) -> dict[str, Any]:
+        """(1) Change something by files, each with its name."""
+        headers = {KEY: key or self.new_key()}
+        parts = [("files", each) for each in files]
+
+        def rewind() -> None:
+            for _, file in files:
+                file.seek(0)
+
+        answer = self._ask(
+            "POST", path, rewind, headers=headers, params=_given(params), files=parts
+        )
+        return self._read(answer)
+
+    def _ask(
+        self, method: str, path: str, prepare: Callable[[], None] | None = None, **more: Any
+    ) -> httpx.Response:
+        """Once, and again while there is hope.
+
+        (4) Once a request may have been carried out, only an answer that settles it is given.
+        """
+        unsure: OmnigraphError | None = None
         for retries_left in reversed(range(1 + RETRIES_MAX)):
+            if prepare is not None:
+                prepare()
             try:
                 answer = self._client.request(method, self.url + path, **more)
             except httpx.TransportError as error:
-                if not retries_left:
-                    reason = str(error) or type(error).__name__
-                    raise ServerUnreachable(self.url, reason=reason) from error
+                unsure = unsure or self._unreachable(error)
             else:
-                if not retries_left or answer.status_code not in _AGAIN:
-                    return self._read(answer)
-            self._effects.sleep_ms(BACKOFF_MS << (RETRIES_MAX - retries_left))
-        raise AssertionError("the last round returns or raises")
+                is_unsettled = unsure is not None and _is_unsettled(answer)
+                if not is_unsettled and not _is_worth_asking_again(answer):
+                    return answer
+                if answer.status_code == UNSURE:
+                    unsure = unsure or self._problem(answer)
+                elif not retries_left and not is_unsettled:
+                    return answer
+            if retries_left:
+                self._effects.sleep_ms(BACKOFF_MS << (RETRIES_MAX - retries_left))
+        assert unsure is not None, "what is sure was given"
+        raise unsure
 
-    def send(self, path: str, *, params: Mapping[str, object], **more: Any) -> dict[str, Any]:
-        """One request that is not sent again, because its body is gone by then."""
-        try:
-            answer = self._client.post(self.url + path, params=_given(params), **more)
-        except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise ServerUnreachable(self.url, reason=reason) from error
-        return self._read(answer)
+    def _unreachable(self, error: httpx.TransportError) -> ServerUnreachable:
+        unreachable = ServerUnreachable(self.url, reason=str(error) or type(error).__name__)
+        unreachable.__cause__ = error
+        return unreachable
 
     @contextmanager
     def stream(
-        self, path: str, body: Mapping[str, object], accept: str
+        self,
+        method: str,
+        path: str,
+        accept: str,
+        *,
+        params: Mapping[str, object] | None = None,
+        json: Mapping[str, object] | None = None,
     ) -> Iterator[Iterator[bytes]]:
         """A long answer, in pieces."""
+        more: dict[str, Any] = {} if json is None else {"json": _given(json)}
         try:
-            headers = {"Accept": accept}
             with self._client.stream(
-                "POST", self.url + path, json=_given(body), headers=headers
+                method,
+                self.url + path,
+                params=_given(params or {}),
+                headers={"Accept": accept},
+                **more,
             ) as answer:
                 if answer.is_error:
                     answer.read()
                     raise self._problem(answer)
                 yield answer.iter_bytes()
         except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise ServerUnreachable(self.url, reason=reason) from error
+            raise self._unreachable(error) from error
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
         if answer.is_error:
@@ -138,6 +199,38 @@ class Connection:
 
     def _invalid(self, answer: httpx.Response, reason: str) -> ServerAnswerInvalid:
         return ServerAnswerInvalid(self.url, status=answer.status_code, reason=reason)
+
+
+def _is_worth_asking_again(answer: httpx.Response) -> bool:
+    """(1) A write whose outcome the server does not know is settled by asking again."""
+    if answer.status_code != UNSURE:
+        return answer.status_code in _AGAIN
+    return _is_retryable(answer)
+
+
+def _is_unsettled(answer: httpx.Response) -> bool:
+    """(4) Does it say nothing about what became of an earlier try?"""
+    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+        return True
+    return answer.is_error and (answer.status_code in _AGAIN or _is_retryable(answer))
+
+
+def _is_retryable(answer: httpx.Response) -> bool:
+    try:
+        return Problem.model_validate_json(answer.content).retryable is True
+    except ValueError:
+        return False
+
+
+def whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes, cut after newlines only; and what comes after the last one."""
+    rest = b""
+    for piece in pieces:
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if newline:
+            yield whole + newline
+    if rest:
+        yield rest
 
 
 def segment(name: str) -> str:

@@ -528,6 +528,13 @@ class LocalGraph:
 
     # reviewing
 
+    def find_snapshot(self, text: str) -> Snapshot:
+        """What a text names, as `diff` reads it: a branch, a commit, or `branch@version`.
+
+        Raises BranchNotFound, CommitNotFound, VersionNotFound.
+        """
+        return reviewing.find_snapshot(self._graph, text)
+
     def diff(
         self,
         before: str,

@@ -62,7 +62,8 @@ class RemoteResult:
 
     def document(self) -> JsonObject:
         rows: list[JsonValue] = list(self.json_rows())
-        return {**self._header, "rows": rows}
+        header = {key: each for key, each in self._header.items() if key != "graph_commit_id"}
+        return {**header, "rows": rows, "graph_commit_id": self.commit_id}
 
 
 def decode_result(url: str, body: bytes) -> RemoteResult:

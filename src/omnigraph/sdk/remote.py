@@ -6,7 +6,7 @@ affair: an actor cannot be named. What is written is written once, also if an an
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,8 @@ from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.optimize import OptimizeResult, decode_table
+from omnigraph.engine.schema import SchemaPlan, SchemaResult, decode_schema_plan
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
@@ -29,14 +31,17 @@ from omnigraph.sdk.decoding import (
     decode_load,
     decode_merge,
     decode_mutation,
+    decode_schema_result,
     decode_snapshot,
     decoded,
 )
-from omnigraph.sdk.http import Connection, segment
+from omnigraph.sdk.http import Connection, segment, whole_lines
+from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.reading import RemoteResult, decode_result
+from omnigraph.sdk.remote_review import RemoteReview
 from omnigraph.sdk.spelling import spell
 from omnigraph.wire.media import ARROW, NDJSON
-from omnigraph.wire.replies import BranchCreateReply, BranchesReply, SchemaReply
+from omnigraph.wire.replies import BranchCreateReply, BranchesReply, OptimizeReply, SchemaReply
 
 
 class RemoteBranches:
@@ -81,11 +86,11 @@ class RemoteBranches:
         return Deleted(BranchName(name), ())
 
 
-class RemoteGraph:
+class RemoteGraph(RemoteReview):
     """A graph on a server. Safe to share among threads; close it, or use it in a `with`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self.branches = RemoteBranches(connection)
 
     def __repr__(self) -> str:
@@ -142,24 +147,63 @@ class RemoteGraph:
         version: int | None = None,
         at: datetime | str | None = None,
     ) -> RemoteResult:
-        """Run a read on one snapshot: a branch as it is now, or as a commit left the graph.
+        """Run a read on one snapshot: a branch as it is now, or the past.
 
-        A server reads no branch at a `version` or `at` a time; name the commit.
+        Of the past: a `commit` or a `snapshot`, a branch at a `version` of its manifest, or a
+        branch as it was `at` a time.
         """
-        if version is not None or at is not None or isinstance(snapshot, Snapshot):
-            raise UsageError("a server reads a branch as it is now, or the past by its commit")
-        commit = commit or snapshot
-        if branch is not None and commit is not None:
-            raise UsageError("a commit says which branch it is on; name it alone")
         body = {
             "query": _read_text(source),
             "name": name,
             "params": None if params is None else spell(dict(params)),
-            "branch": branch,
-            "snapshot": commit,
+            **_moment(branch, snapshot=snapshot, commit=commit, version=version, at=at),
         }
-        with self._connection.stream("/query", body, ARROW) as pieces:
-            return decode_result(self.uri, b"".join(pieces))
+        return self._result(self._connection.fetch("POST", "/query", ARROW, body=body))
+
+    def find(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> dict[str, object] | None:
+        """One node or edge by its id, now or in the past; None if there is none."""
+        found = self.look_up(
+            type_name,
+            identity,
+            branch=branch,
+            snapshot=snapshot,
+            commit=commit,
+            version=version,
+            at=at,
+        ).rows()
+        return found[0] if found else None
+
+    def look_up(
+        self,
+        type_name: str,
+        identity: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> RemoteResult:
+        """What `find` finds, as a result of one row or none."""
+        asked = {
+            "type": type_name,
+            "id": identity,
+            **_moment(branch, snapshot=snapshot, commit=commit, version=version, at=at),
+        }
+        return self._result(self._connection.fetch("GET", "/entity", ARROW, params=asked))
+
+    def _result(self, content: bytes) -> RemoteResult:
+        return decode_result(self.uri, content)
 
     def run_stored(
         self,
@@ -168,16 +212,17 @@ class RemoteGraph:
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
     ) -> RemoteResult:
         """Run a read that the server knows by name."""
         body = {
             "params": None if params is None else spell(dict(params)),
-            "branch": branch,
-            "snapshot": commit,
+            **_moment(branch, commit=commit, version=version, at=at),
             "expect_mutation": False,
         }
-        with self._connection.stream(f"/queries/{segment(name)}", body, ARROW) as pieces:
-            return decode_result(self.uri, b"".join(pieces))
+        path = f"/queries/{segment(name)}"
+        return self._result(self._connection.fetch("POST", path, ARROW, body=body))
 
     def mutate_stored(
         self,
@@ -358,9 +403,11 @@ class RemoteGraph:
                 except OSError as error:
                     reason = error.strerror or str(error)
                     raise FileUnreadable(str(path), reason=reason) from error
-                files.append(("files", (path.name, file)))
+                files.append((path.name, file))
             document = self._connection.send(
                 "/load/files",
+                files,
+                key=idempotency_key,
                 params={
                     "branch": branch,
                     "from": from_branch,
@@ -370,8 +417,6 @@ class RemoteGraph:
                     "map": [f"{name}={column}" for name, column in (mapping or {}).items()],
                     "max_errors": max_errors,
                 },
-                files=files,
-                headers={"Idempotency-Key": idempotency_key or self._connection.new_key()},
             )
         return decoded(self.uri, document, decode_load)
 
@@ -383,17 +428,68 @@ class RemoteGraph:
         types: Collection[str] = (),
         tables: Collection[str] = (),
         branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
     ) -> Iterator[bytes]:
         """Every node and edge of a snapshot, some whole lines at a time."""
-        body = {"branch": branch, "type_names": list(types), "table_keys": list(tables)}
-        rest = b""
-        with self._connection.stream("/export", body, NDJSON) as pieces:
-            for piece in pieces:
-                whole, newline, rest = (rest + piece).rpartition(b"\n")
-                if newline:
-                    yield whole + newline
-        if rest:
-            yield rest
+        body = {
+            "branch": branch,
+            "snapshot": commit,
+            "version": version,
+            "type_names": list(types),
+            "table_keys": list(tables),
+        }
+        with self._connection.stream("POST", "/export", NDJSON, json=body) as pieces:
+            yield from whole_lines(pieces)
+
+    # the schema, and upkeep
+
+    def plan_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+    ) -> SchemaPlan:
+        """What another schema would change: its steps, and what they do to which tables."""
+        body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
+        return decoded(self.uri, self._connection.post("/schema/plan", body), decode_schema_plan)
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        allow_data_loss: bool = False,
+        backfill: Mapping[str, str] | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaResult:
+        """Put another schema in force: one commit, or none if it changes nothing."""
+        _check_actor(actor)
+        body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
+        document = self._connection.write("POST", "/schema/apply", body, key=idempotency_key)
+        return decoded(self.uri, document, decode_schema_result)
+
+    def optimize(
+        self,
+        branch: str = MAIN,
+        *,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> OptimizeResult:
+        """Put small fragments together and bring the indexes up to date. Removes nothing."""
+        _check_actor(actor)
+        asked = {"branch": branch}
+        document = self._connection.write("POST", "/optimize", key=idempotency_key, params=asked)
+        reply = decoded(self.uri, document, OptimizeReply.model_validate)
+        commits = tuple(map(self.commit, reply.commits))
+        return decoded(
+            self.uri,
+            reply.tables,
+            lambda tables: OptimizeResult(
+                BranchName(reply.branch), tuple(map(decode_table, tables)), commits
+            ),
+        )
 
 
 def connect(url: str, *, graph: str | None = None, token: str | None = None) -> RemoteGraph:
@@ -408,6 +504,35 @@ def connect(url: str, *, graph: str | None = None, token: str | None = None) -> 
     return RemoteGraph(
         Connection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)
     )
+
+
+def _moment(
+    branch: str | None,
+    *,
+    snapshot: Snapshot | str | None = None,
+    commit: str | None = None,
+    version: int | None = None,
+    at: datetime | str | None = None,
+) -> dict[str, object]:
+    """Where and when to read, in the words of requests. Raises UsageError."""
+    target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
+    if isinstance(snapshot, Snapshot):
+        if snapshot.commit is None:
+            return {"branch": snapshot.branch, "version": snapshot.manifest_version}
+        return {"snapshot": snapshot.commit.id}
+    if isinstance(at, datetime):
+        at = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).isoformat()
+    return {"branch": branch, "snapshot": snapshot or commit, "version": version, "at": at}
+
+
+def _schema_body(
+    schema: str | Path, backfill: Mapping[str, str] | None, *, allow_data_loss: bool
+) -> dict[str, object]:
+    return {
+        "schema_source": _read_text(schema),
+        "allow_data_loss": allow_data_loss,
+        "backfill": None if backfill is None else dict(backfill),
+    }
 
 
 def _check_actor(actor: str | None) -> None:

@@ -11,7 +11,6 @@ from omnigraph.engine.changes import (
     ChangeFilter,
     ChangeOp,
     EntityChange,
-    GraphDiff,
     Image,
 )
 from omnigraph.engine.export import Selection
@@ -19,6 +18,7 @@ from omnigraph.engine.feed import Block, CommitPage, FeedPage, Poll
 from omnigraph.engine.graph import Graph
 from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.ids import BranchName, CommitId, Version, parse_branch, split_table_key
+from omnigraph.sdk.client import Differences
 from omnigraph.sdk.exporting import lines_of
 
 KINDS = ("node", "edge")
@@ -146,6 +146,7 @@ def cause_document(commit: Commit) -> JsonObject:
         "parent_commit_id": commit.parent,
         "merged_parent_commit_id": commit.merged_parent,
         "authored_branch": commit.branch,
+        "graph_manifest_version": commit.manifest_version,
         "actor_id": commit.actor,
         "authored_at": commit.created_at_us,
     }
@@ -175,7 +176,7 @@ def commit_changes_document(page: CommitPage) -> JsonObject:
     return document
 
 
-def diff_document(diff: GraphDiff) -> JsonObject:
+def diff_document(diff: Differences) -> JsonObject:
     """What was compared, and the counts; without the changes."""
     return {
         "from": _side(diff.before),

@@ -1,8 +1,8 @@
 """Bodies of answers. Each field has both of its names; clients of either generation exist."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Reply(BaseModel):
@@ -120,14 +120,19 @@ class SchemaReply(_Reply):
     schema_source: str
 
 
-class SchemaApplyReply(_Reply):
+class SchemaPlanReply(_Reply):
     uri: str
     supported: bool
-    applied: bool
     step_count: int
     steps: list[dict[str, Any]]
+    effects: list[dict[str, Any]]
+
+
+class SchemaApplyReply(SchemaPlanReply):
+    applied: bool
     manifest_version: int
     graph_manifest_version: int
+    commit: CommitReply | None
 
 
 class OptimizeReply(_Reply):
@@ -175,20 +180,69 @@ class MergeReply(_Reply):
     branch_delete_error: str | None = None
 
 
+class Endpoints(_Reply):
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+
+
+class ImageEntry(_Reply):
+    properties: dict[str, Any]
+    endpoints: Endpoints | None = None
+
+
+class ChangedType(_Reply):
+    id: int
+    name: str
+
+
 class ChangeEntry(_Reply):
     kind: str
+    type: ChangedType
     op: str
     id: str
+    endpoints: Endpoints | None = None
+    before: ImageEntry | None = None
+    after: ImageEntry | None = None
+
+
+class CauseReply(_Reply):
+    graph_commit_id: str
+    parent_commit_id: str | None = None
+    merged_parent_commit_id: str | None = None
+    authored_branch: str
+    graph_manifest_version: int
+    actor_id: str | None = None
+    authored_at: int
+
+
+class DiffSide(_Reply):
+    branch: str
+    graph_commit_id: str | None
+    manifest_version: int
+
+
+class DiffCounts(_Reply):
+    kind: str
+    name: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class DiffReply(_Reply):
+    from_: Annotated[DiffSide, Field(alias="from")]
+    to: DiffSide
+    types: list[DiffCounts]
 
 
 class CommitChangesReply(_Reply):
-    cause: dict[str, Any]
+    cause: CauseReply
     changes: list[ChangeEntry]
     next_page_token: str | None = None
 
 
 class ChangeBlock(_Reply):
-    cause: dict[str, Any]
+    cause: CauseReply
     changes: list[ChangeEntry]
 
 

@@ -11,6 +11,16 @@ class _Request(BaseModel):
     model_config = ConfigDict(strict=True, populate_by_name=True)
 
 
+_Version = Annotated[
+    int | None,
+    Field(description="Read the branch at this version of its manifest.", ge=1, le=2**63 - 1),
+]
+_At = Annotated[
+    str | None,
+    Field(description="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.", max_length=100),
+]
+
+
 class QueryRequest(_Request):
     query: Annotated[
         str,
@@ -28,6 +38,8 @@ class QueryRequest(_Request):
     snapshot: Annotated[str | None, Field(description="Read the graph as this commit left it.")] = (
         None
     )
+    version: _Version = None
+    at: _At = None
 
 
 class MutateRequest(_Request):
@@ -44,6 +56,8 @@ class InvokeRequest(_Request):
     params: dict[str, Any] | None = None
     branch: str | None = None
     snapshot: str | None = None
+    version: _Version = None
+    at: _At = None
     expect_mutation: Annotated[
         bool | None, Field(description="Refuse if the query is of the other kind.")
     ] = None
@@ -83,15 +97,32 @@ class ExportRequest(_Request):
     branch: str | None = None
     type_names: list[str] | None = None
     table_keys: list[str] | None = None
+    snapshot: Annotated[
+        str | None, Field(description="Export the graph as this commit left it.")
+    ] = None
+    version: _Version = None
 
 
-class SchemaApplyRequest(_Request):
+class BaselineRequest(_Request):
+    branch: str | None = None
+    type_names: list[str] | None = None
+    table_keys: list[str] | None = None
+    kinds: Annotated[
+        list[Literal["node", "edge"]] | None, Field(description="Only nodes, or only edges.")
+    ] = None
+
+
+class SchemaPlanRequest(_Request):
     schema_source: str
     allow_data_loss: bool = False
     backfill: Annotated[
         dict[str, str] | None,
         Field(description="`Type.property` to what old rows get in it, as an SQL expression."),
     ] = None
+
+
+class SchemaApplyRequest(SchemaPlanRequest):
+    """The same words, meant."""
 
 
 class BranchCreateRequest(_Request):

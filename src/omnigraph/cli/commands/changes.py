@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.commands.diff import Json, Kinds, Ops, Types, print_change
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import FileUnreadable
 
@@ -46,7 +46,7 @@ def poll(
     """
     from omnigraph.sdk.reviewing import feed_document
 
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     page = graph.changes(
         cursor,
         start=start,
@@ -88,7 +88,7 @@ def baseline(
     ] = False,
 ) -> None:
     """Write everything a branch shows, then a line with the cursor its changes follow from."""
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     found = graph.baseline(branch=branch, kinds=kinds or (), types=types or ())
     if out is None:
         for chunk in found.lines():

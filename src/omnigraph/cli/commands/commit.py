@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.commands.diff import Kinds, Ops, Types, print_change
-from omnigraph.cli.graphs import open_client, open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import UsageError
 
@@ -93,7 +93,7 @@ def changes(
     from omnigraph.sdk.reviewing import commit_changes_document
 
     uri, commit_id = (uri_option, first) if second is None else (first, second)
-    page = open_graph(uri, context.obj, read_only=True).commit_changes(
+    page = open_client(uri, context.obj, read_only=True).commit_changes(
         commit_id,
         page_token=page_token,
         limit=limit,

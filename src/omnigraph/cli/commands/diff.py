@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def diff(
     from omnigraph.sdk.reviewing import change_document, diff_document, split_range
 
     before, after = split_range(sides)
-    graph = open_graph(uri or uri_option, context.obj, read_only=True)
+    graph = open_client(uri or uri_option, context.obj, read_only=True)
     found = graph.diff(before, after, kinds=kinds or (), types=types or (), ops=ops or ())
     changes = iter(()) if summary else found.changes()
     if as_json:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.tables import print_entity
 
@@ -24,7 +24,7 @@ def entity(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Show one node or edge by its id. Exits with 1 if there is none."""
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     found = graph.look_up(
         type_name, identity, branch=branch, snapshot=snapshot, version=version, at=at
     )

@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +14,6 @@ from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_note
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import FileUnreadable, UsageError
-
-if TYPE_CHECKING:
-    from omnigraph.sdk.client import GraphClient
 
 
 def export(
@@ -63,9 +61,12 @@ def export(
         raise UsageError("name a place to write to: --output")
     client = open_client(uri, context.obj, read_only=True)
     if not isinstance(client, LocalGraph):
-        if commit is not None or version is not None or output_format != "jsonl" or as_json:
-            raise UsageError("a server exports a branch as it is now, as JSON lines")
-        _export_served(client, output, types or [], tables or [], branch)
+        if output_format != "jsonl" or as_json:
+            raise UsageError("a server exports JSON lines")
+        lines = client.export_lines(
+            types=types or (), tables=tables or (), branch=branch, commit=commit, version=version
+        )
+        _write_served(lines, output, commit or branch or "main")
         return
     graph = client
     try:
@@ -91,15 +92,8 @@ def export(
         print_note(f"exported {sum(result.counts.values())} rows of {result.branch} to {output}")
 
 
-def _export_served(
-    client: "GraphClient",
-    output: Path | None,
-    types: list[str],
-    tables: list[str],
-    branch: str | None,
-) -> None:
+def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> None:
     """Raises FileUnreadable."""
-    lines = client.export_lines(types=types, tables=tables, branch=branch)
     if output is None:
         for piece in lines:
             sys.stdout.buffer.write(piece)
@@ -111,4 +105,4 @@ def _export_served(
                 file.write(piece)
     except OSError as error:
         raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error
-    print_note(f"exported {branch or 'main'} to {output}")
+    print_note(f"exported {what} to {output}")

@@ -52,7 +52,9 @@ def query(
     values = read_params(params, params_file)
     graph = open_client(uri, context.obj, read_only=True)
     if query is None and query_string is None:
-        result = run_stored(graph, name, values, branch=branch, commit=snapshot)
+        result = run_stored(
+            graph, name, values, branch=branch, commit=snapshot, version=version, at=at
+        )
     else:
         result = graph.query(
             read_query(query, query_string),
@@ -73,13 +75,17 @@ def run_stored(
     *,
     branch: str | None = None,
     commit: str | None = None,
+    version: int | None = None,
+    at: str | None = None,
 ) -> "ReadResult":
     """A query that the server knows by name. Raises UsageError."""
     from omnigraph.sdk.remote import RemoteGraph
 
     if name is None or not isinstance(graph, RemoteGraph):
         raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")
-    return graph.run_stored(name, params=params, branch=branch, commit=commit)
+    return graph.run_stored(
+        name, params=params, branch=branch, commit=commit, version=version, at=at
+    )
 
 
 def alias(

@@ -8,12 +8,11 @@ import typer
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.migration import MigrationPlan, plan_migration
 from omnigraph.catalog.steps import DropMode, describe_step
-from omnigraph.cli.address import find_actor
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.files import read_source
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import open_client, open_graph
+from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
@@ -67,7 +66,7 @@ def plan(
         return
     from omnigraph.sdk.documents import schema_plan_document
 
-    graph = open_graph(uri, context.obj, read_only=True)
+    graph = open_client(uri, context.obj, read_only=True)
     found = graph.plan_schema(
         schema, allow_data_loss=allow_data_loss, backfill=_read_backfill(backfill)
     )
@@ -93,19 +92,28 @@ def apply(
 ) -> None:
     """Put another schema in force, as one commit or not at all."""
     from omnigraph.sdk.documents import schema_result_document
+    from omnigraph.sdk.local import LocalGraph
 
     settings: Globals = context.obj
-    graph = open_graph(uri, settings)
+    graph = open_client(uri, settings)
     if allow_data_loss:
         confirm_destructive("drop data of", graph.uri, settings, interactive=not as_json)
     print_target("schema apply", graph.uri, settings)
-    result = graph.apply_schema(
-        schema,
-        allow_data_loss=allow_data_loss,
-        backfill=_read_backfill(backfill),
-        actor=find_actor(settings),
-        spark=find_spark(spark_master, spark_remote),
-    )
+    actor, fill = find_writer(graph, settings), _read_backfill(backfill)
+    if isinstance(graph, LocalGraph):
+        result = graph.apply_schema(
+            schema,
+            allow_data_loss=allow_data_loss,
+            backfill=fill,
+            actor=actor,
+            spark=find_spark(spark_master, spark_remote),
+        )
+    elif spark_master or spark_remote:
+        raise UsageError("a server chooses its Spark")
+    else:
+        result = graph.apply_schema(
+            schema, allow_data_loss=allow_data_loss, backfill=fill, actor=actor
+        )
     if as_json:
         print_json(schema_result_document(graph.uri, result))
         return

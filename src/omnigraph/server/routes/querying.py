@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import pyarrow as pa
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from omnigraph.commit.records import JsonObject
@@ -51,8 +51,35 @@ def read(asked: Ask, body: QueryRequest) -> Response:
 def run_query(asked: Asked, body: QueryRequest) -> QueryResult:
     branch = check_readable(asked, body.branch, body.snapshot)
     return asked.graph.query(
-        body.query, name=body.name, params=body.params, branch=branch, commit=body.snapshot
+        body.query,
+        name=body.name,
+        params=body.params,
+        branch=branch,
+        commit=body.snapshot,
+        version=body.version,
+        at=body.at,
     )
+
+
+@router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
+def look_up(
+    asked: Ask,
+    *,
+    type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
+    identity: Annotated[str, Query(alias="id", description="Its id.")],
+    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
+    snapshot: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
+    version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    at: Annotated[
+        str | None, Query(description="As it was, e.g. 2026-06-01T00:00:00Z.", max_length=100)
+    ] = None,
+) -> Response:
+    """One node or edge by its id, as a result of one row or none."""
+    name = check_readable(asked, branch, snapshot)
+    found = asked.graph.look_up(
+        type_, identity, branch=name, commit=snapshot, version=version, at=at
+    )
+    return render(asked, found)
 
 
 def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> str | None:

@@ -103,6 +103,8 @@ def _invoke(asked: Asked, name: str, body: InvokeRequest, if_commit: str | None)
         params=body.params,
         branch=body.branch,
         snapshot=body.snapshot,
+        version=body.version,
+        at=body.at,
     )
     return render(asked, run_query(asked, read))
 
@@ -113,7 +115,8 @@ def _check_kind(stored: StoredQuery, body: InvokeRequest, if_commit: str | None)
     if expected is not None and expected is not stored.is_mutation:
         is_, verb = ("changes", "mutate") if stored.is_mutation else ("only reads", "query")
         raise RequestInvalid(f"'{stored.name}' {is_} the graph; run it as a {verb}")
-    if stored.is_mutation and body.snapshot is not None:
+    is_past = (body.snapshot, body.version, body.at) != (None, None, None)
+    if stored.is_mutation and is_past:
         raise RequestInvalid("the past cannot be changed; name a branch")
     if if_commit is not None and not stored.is_mutation:
         raise RequestInvalid(f"'{stored.name}' only reads; {IF_COMMIT} is for changes")

@@ -1,7 +1,8 @@
 """Exports, and what changed: answers of any length, and pages."""
 
+import json
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
@@ -10,13 +11,18 @@ from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.sdk.reviewing import commit_changes_document, feed_document
+from omnigraph.sdk.reviewing import (
+    change_document,
+    commit_changes_document,
+    diff_document,
+    feed_document,
+)
 from omnigraph.server.answers import answer
 from omnigraph.server.asking import Ask, GraphRoute
 from omnigraph.server.describe import ASKING, GONE, READING, Responses
 from omnigraph.wire.media import NDJSON
-from omnigraph.wire.replies import CommitChangesReply, FeedReply
-from omnigraph.wire.requests import ExportRequest
+from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply
+from omnigraph.wire.requests import BaselineRequest, ExportRequest
 
 router = APIRouter(route_class=GraphRoute)
 
@@ -27,6 +33,12 @@ _LINES: Responses = {
         "content": {NDJSON: {"schema": {"type": "string"}}},
     },
 }
+
+_COUNTED: dict[str, Any] = {
+    "description": "How much differs; or every change, one JSON object a line.",
+    "content": {NDJSON: {"schema": {"type": "string"}}},
+}
+_SIDE = "A branch, a commit, or BRANCH@VERSION."
 
 Kinds = Annotated[list[Literal["node", "edge"]] | None, Query(alias="kind")]
 Types = Annotated[list[str] | None, Query(alias="type")]
@@ -42,10 +54,16 @@ Limit = Annotated[int, Query(ge=1, le=8192)]
 )
 def export(asked: Ask, body: ExportRequest) -> Response:
     """Every node and edge of a snapshot, in the order of tables and ids; loads back as it was."""
-    branch = parse_branch(body.branch or MAIN)
-    asked.check(Action.EXPORT, branch)
+    if body.snapshot is None:
+        asked.check(Action.EXPORT, parse_branch(body.branch or MAIN))
+    else:
+        asked.check(Action.EXPORT, asked.graph.commit(body.snapshot).branch)
     lines = asked.graph.export_lines(
-        types=body.type_names or (), tables=body.table_keys or (), branch=branch
+        types=body.type_names or (),
+        tables=body.table_keys or (),
+        branch=body.branch,
+        commit=body.snapshot,
+        version=body.version,
     )
     return StreamingResponse(begun(lines), media_type=f"{NDJSON}; charset=utf-8")
 
@@ -56,13 +74,13 @@ def export(asked: Ask, body: ExportRequest) -> Response:
     response_class=StreamingResponse,
     responses=_LINES,
 )
-def baseline(asked: Ask, body: ExportRequest) -> Response:
+def baseline(asked: Ask, body: BaselineRequest) -> Response:
     """The same, and then one line that says from where its changes follow."""
     branch = parse_branch(body.branch or MAIN)
     asked.check(Action.EXPORT, branch)
     if body.table_keys:
         raise RequestInvalid("a baseline is restricted by type_names")
-    found = asked.graph.baseline(branch=branch, types=body.type_names or ())
+    found = asked.graph.baseline(branch=branch, kinds=body.kinds or (), types=body.type_names or ())
     return StreamingResponse(begun(found.lines()), media_type=f"{NDJSON}; charset=utf-8")
 
 
@@ -132,6 +150,36 @@ def commit_changes(
         ops=op or (),
     )
     return answer(commit_changes_document(page))
+
+
+@router.get(
+    "/diff",
+    operation_id="cluster_diff",
+    response_model=DiffReply,
+    responses={**READING, **GONE, 200: _COUNTED},
+)
+def diff(
+    asked: Ask,
+    *,
+    from_: Annotated[str, Query(alias="from", description=_SIDE)],
+    to: Annotated[str, Query(description=_SIDE)],
+    kind: Kinds = None,
+    type_: Types = None,
+    op: Ops = None,
+    skip: Annotated[int, Query(description="Without the first so many changes.", ge=0)] = 0,
+) -> Response:
+    """What differs between two states: how much of each type; as JSON lines, every entity."""
+    sides = [asked.graph.find_snapshot(each) for each in (from_, to)]
+    for each in sides:
+        asked.check(Action.READ, each.branch)
+    # What was checked is what is compared, whoever writes meanwhile.
+    before, after = (f"{each.branch}@{each.manifest_version}" for each in sides)
+    found = asked.graph.diff(before, after, kinds=kind or (), types=type_ or (), ops=op or ())
+    if NDJSON not in asked.request.headers.get("accept", ""):
+        return answer(diff_document(found))
+    documents = map(change_document, found.changes(skip=skip))
+    lines = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in documents)
+    return StreamingResponse(begun(lines), media_type=f"{NDJSON}; charset=utf-8")
 
 
 def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:

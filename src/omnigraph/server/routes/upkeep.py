@@ -8,16 +8,35 @@ from starlette.responses import Response
 from omnigraph.commit.records import JsonObject
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.sdk.documents import optimize_document, schema_result_document
+from omnigraph.sdk.documents import (
+    optimize_document,
+    schema_plan_document,
+    schema_result_document,
+)
 from omnigraph.server.answers import answer
 from omnigraph.server.asking import KEYED, PREFERRED, Ask, GraphRoute
-from omnigraph.server.describe import ACCEPTED, WRITING
+from omnigraph.server.describe import ACCEPTED, ASKING, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import accepted
-from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply
-from omnigraph.wire.requests import SchemaApplyRequest
+from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
+from omnigraph.wire.requests import SchemaApplyRequest, SchemaPlanRequest
 
 router = APIRouter(route_class=GraphRoute)
+
+
+@router.post(
+    "/schema/plan",
+    operation_id="cluster_planSchema",
+    response_model=SchemaPlanReply,
+    responses=ASKING,
+)
+def plan_schema(asked: Ask, body: SchemaPlanRequest) -> Response:
+    """What another schema would change; steps that cannot be taken are among it."""
+    asked.check(Action.READ)
+    plan = asked.graph.plan_schema(
+        body.schema_source, allow_data_loss=body.allow_data_loss, backfill=body.backfill
+    )
+    return answer(schema_plan_document(asked.graph.uri, plan))
 
 
 @router.post(

@@ -1,6 +1,8 @@
 """What reads cost, in calls to the stores and in bytes. Never in seconds."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +16,11 @@ from omnigraph.compiler import compile as compiling
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.query import search
+from omnigraph.engine.query.search import Means
+from omnigraph.engine.query.searching import Searching
 from omnigraph.engine.query.target import Target
+from omnigraph.engine.query.texts import KeptTexts
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.settings import Access, Settings
 from omnigraph.engine.upkeep import write_indexes
@@ -74,6 +80,20 @@ def test_a_repeated_query_is_one_probe_and_reads_nothing(root: Path, name: str) 
     calls = calls_of(watched, lambda: ask(graph, QUERIES[name]))
     assert calls == ["tables.probe"]
     assert ask(graph, QUERIES[name]) == first
+
+
+@pytest.mark.parametrize("scan_rows_max", [0, 1_000])
+def test_a_repeated_search_reads_no_text_again(root: Path, scan_rows_max: int) -> None:
+    """Whether the texts were read, or an index was asked for those that can match."""
+    graph, watched = opened(root)
+    LocalGraph(graph).ensure_indices()
+    means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
+    searching = Searching(partial(search.match, means=means), partial(search.rank, means=means))
+    graph._reader = replace(graph._reader, searching=searching)
+    body = 'match { $p: Person } return { $p.name } order { bm25($p.name, "p1 p2") } limit 2'
+    assert ask(graph, body) == ["p1", "p2"]
+    calls = calls_of(watched, lambda: ask(graph, body))
+    assert set(calls) == {"tables.probe", "tables.inspect"}
 
 
 def test_a_repeated_query_is_neither_parsed_nor_planned(root: Path) -> None:

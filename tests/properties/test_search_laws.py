@@ -180,6 +180,7 @@ class SearchedTable(RuleBasedStateMachine):
         point=vectors,
         some=st.sets(st.integers(1, 12)) | st.none(),
         where=st.none() | st.integers(0, 3),
+        tried=st.integers(1, 4),
     )
     def search(
         self,
@@ -191,6 +192,7 @@ class SearchedTable(RuleBasedStateMachine):
         point: list[float],
         some: set[int] | None,
         where: int | None,
+        tried: int,
     ) -> None:
         name = self.name(side=side)
         searched = Searched(self.tables, self.handles[name], DOC)
@@ -206,7 +208,8 @@ class SearchedTable(RuleBasedStateMachine):
             and (some is None or int(key[1:]) in some)
         }
         bodies = {key: str(doc["body"]) for key, doc in model.items() if doc["body"] is not None}
-        for means in (Means(kept=KeptTexts()), Means(scan_rows_max=0, kept=KeptTexts())):
+        by_index = Means(scan_rows_max=0, kept=KeptTexts(), tried_max=tried)
+        for means in (Means(kept=KeptTexts(), tried_max=tried), by_index):
             self.check_clauses(searched, candidates, means, query, edits, bodies, among)
             self.check_ranks(searched, candidates, means, query, point, most, bodies, among)
 
@@ -250,11 +253,12 @@ class SearchedTable(RuleBasedStateMachine):
         nearest = ir.Nearest(PLACE, constant(tuple(point)))
         for by, expected in (
             (bm25, by_text),
+            (bm25, by_text[:most]),
             (nearest, by_place),
             (ir.Rrf(bm25, nearest, constant(60)), naive.fuse(by_text, by_place, 60)[:most]),
             (ir.Rrf(nearest, bm25, constant(1)), naive.fuse(by_place, by_text, 1)[:most]),
         ):
-            keep = None if by is bm25 else most
+            keep = None if expected is by_text else most
             found = rank(searched, by, value_of, candidates, keep, means=means)
             assert found.ids.to_pylist() == [key for key, _ in expected], by
             assert found.scores.to_pylist() == pytest.approx([score for _, score in expected])

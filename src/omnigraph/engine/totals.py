@@ -9,6 +9,7 @@ If they became several, all but the largest are counted and the largest has the 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from omnigraph.engine.query.metered import Metered
 from omnigraph.engine.query.postings import NONE, Totals
 from omnigraph.engine.query.texts import KeptTexts, Texts, read_totals, spell_totals, totals_key
 from omnigraph.storage.tables import (
@@ -106,4 +107,4 @@ class Ledger:
 
     def _texts(self, handle: Handle, column: str) -> Texts:
         """Of a table that may be large: nothing of it is kept."""
-        return Texts(self.tables, handle, column, kept=KeptTexts(0))
+        return Texts(Metered(self.tables, handle), column, kept=KeptTexts(0))

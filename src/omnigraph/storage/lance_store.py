@@ -22,7 +22,7 @@ from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance_contents import Contents
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import TableRef
+from omnigraph.storage.tables import Io, TableRef
 from omnigraph.storage.translate import translating_tables
 
 
@@ -45,6 +45,11 @@ class LanceHandle:
     @property
     def config(self) -> Mapping[str, str]:
         return self.dataset.config()
+
+    @property
+    def io(self) -> Io:
+        counted = self.dataset.io_stats_snapshot()
+        return Io(counted.read_iops, counted.read_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,20 @@ class TableRef:
     branch: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Io:
+    """Requests to where a table is stored, and the bytes that they brought."""
+
+    count: int = 0
+    nbytes: int = 0
+
+    def __add__(self, other: "Io") -> "Io":
+        return Io(self.count + other.count, self.nbytes + other.nbytes)
+
+    def __sub__(self, other: "Io") -> "Io":
+        return Io(self.count - other.count, self.nbytes - other.nbytes)
+
+
 class Handle(Protocol):
     """A table at one version. Cheap to keep; safe to share among threads that read."""
 
@@ -80,6 +94,11 @@ class Handle(Protocol):
     @property
     def config(self) -> Mapping[str, str]:
         """What the table was told about itself. Known without a read."""
+        ...
+
+    @property
+    def io(self) -> Io:
+        """What has been read through it so far, by everybody who shares it."""
         ...
 
 

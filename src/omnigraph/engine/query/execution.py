@@ -12,21 +12,14 @@ from omnigraph.engine.query.arrays import Array, Mask
 from omnigraph.engine.query.conditions import Judge
 from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.metered import SEARCH
 from omnigraph.engine.query.rows import NOBODY, Gathered
-from omnigraph.engine.query.search import Candidates, Searched
+from omnigraph.engine.query.search import EVERY_ROW, Candidates, Ranking, Searched
 from omnigraph.engine.query.searching import Searching
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
 
 Frames = Iterator[Frame]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """The best nodes of a variable, best first."""
-
-    ids: Array
-    scores: Array
 
 
 class Execution:
@@ -38,7 +31,9 @@ class Execution:
         self.memory = memory
         self.searching = searching
         self.judge = Judge(parameters, self._match_text)
-        self.rankings: dict[str, Ranked] = {}
+        self.rankings: dict[str, Ranking] = {}
+        self.best: dict[str, int] = {}
+        """Of a ranked variable, how many of the best can be seen in the end."""
         self._tables: dict[str, TableView] = {}
         self._gathered: dict[tuple[int, str], Gathered] = {}
         self._matched: dict[ir.TextMatch, Array] = {}
@@ -83,7 +78,25 @@ class Execution:
 
     def searched(self, variable: str) -> Searched:
         table = self.table_of(variable)
-        return Searched(table.tables, table.handle, table.type)
+        return Searched(table.tables, table.handle, table.type, self.memory)
+
+    def match(self, condition: ir.TextMatch, candidates: Candidates) -> Array:
+        """The ids of the candidates for which a text clause is true."""
+        searched = self.searched(condition.target.variable)
+        with self.memory.meanwhile():
+            found = self.searching.match(searched, condition, self.value_of, candidates)
+        self.memory.hold(SEARCH, found.nbytes)
+        return found
+
+    def rank(self, variable: str, by: ir.Rank, candidates: Candidates, keep: int | None) -> Ranking:
+        """The best candidates, which are remembered as those of the variable."""
+        with self.memory.meanwhile():
+            found = self.searching.rank(
+                self.searched(variable), by, self.value_of, candidates, keep
+            )
+        self.memory.hold(SEARCH, found.nbytes)
+        self.rankings[variable] = found
+        return found
 
     def _match_text(self, condition: ir.TextMatch, columns: Columns) -> Mask:
         variable = condition.target.variable
@@ -92,9 +105,7 @@ class Execution:
         if bound.rows is NOBODY:  # a block that never came to bind it
             return np.zeros(columns.count, np.bool_)
         if condition not in self._matched:
-            self._matched[condition] = self.searching.match(
-                self.searched(variable), condition, self.value_of, Candidates(None, None)
-            )
+            self._matched[condition] = self.match(condition, EVERY_ROW)
         found = bound.rows.find(self._matched[condition])
         among = np.zeros(len(bound.rows) + 1, np.bool_)
         among[found] = True

@@ -1,5 +1,9 @@
 """How much memory one execution may hold, and who asked for too much."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from omnigraph.engine.query.frame import Frame
 from omnigraph.errors import QueryMemoryExceeded
 
@@ -9,7 +13,7 @@ SETTING = "query_memory_bytes_max"
 class Memory:
     """What an execution holds at a time, by its own account: rows it keeps, not those it passes."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int = sys.maxsize) -> None:
         self.bytes_max = bytes_max
         self.held = 0
         self.peak = 0
@@ -30,6 +34,15 @@ class Memory:
 
     def release(self, nbytes: int) -> None:
         self.held -= nbytes
+
+    @contextmanager
+    def meanwhile(self) -> Iterator[None]:
+        """Whatever is held from here on is let go of at the end."""
+        before = self.held
+        try:
+            yield
+        finally:
+            self.held = before
 
     def hold_frame(self, operator: str, frame: Frame) -> Frame:
         self.hold(operator, frame.nbytes)

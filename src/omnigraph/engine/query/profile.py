@@ -1,12 +1,14 @@
 """What each operator of a plan did: how many rows it yielded, and what that took.
 
 Time and reads are an operator's own, without those of the operators it reads from. A read is one
-call to a table; what is on the shelf costs none.
+call to a table, and its bytes are the values that came of it; I/O is what the store was asked for
+meanwhile, through the same handle. What is on the shelf costs neither.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,6 +17,10 @@ from omnigraph.compiler import plan
 from omnigraph.compiler.explain import explain, headline
 from omnigraph.engine.query.execution import Frames
 from omnigraph.engine.query.expand import Counted
+from omnigraph.engine.query.metered import Reading
+from omnigraph.storage.tables import Io
+
+NO_IO: Final = Io()
 
 
 @dataclass(slots=True)
@@ -25,6 +31,7 @@ class Step:
     seconds: float = 0.0
     reads: int = 0
     nbytes: int = 0
+    io: Io = NO_IO
     is_counted: bool = False
     """Its rows were counted and never made."""
 
@@ -33,6 +40,7 @@ class Step:
         said = [f"{self.rows:,} {verb}", f"{self.seconds * 1000:.2f} ms"]
         if self.reads:
             said.append(f"{self.reads} reads, {self.nbytes:,} bytes")
+            said.append(f"{self.io.count} I/O, {self.io.nbytes:,} bytes")
         return ", ".join(said)
 
     def document(self, operator: plan.Operator) -> JsonObject:
@@ -42,6 +50,8 @@ class Step:
             "ms": round(self.seconds * 1000, 3),
             "reads": self.reads,
             "bytes": self.nbytes,
+            "io": self.io.count,
+            "io_bytes": self.io.nbytes,
         }
 
 
@@ -97,11 +107,13 @@ class Profile:
         step.rows += table.num_rows
         return table
 
-    def read(self, nbytes: int) -> None:
+    def read(self, reading: Reading) -> None:
         """A table was read, by whoever is running."""
         if self._running:
-            self._running[-1].reads += 1
-            self._running[-1].nbytes += nbytes
+            step = self._running[-1]
+            step.reads += 1
+            step.nbytes += reading.nbytes
+            step.io += reading.io
 
     def _enter(self, step: Step) -> None:
         self._charge()

@@ -1,16 +1,14 @@
 """The best nodes of a variable: full-text, vector, or both."""
 
 import numpy as np
-import pyarrow as pa
 
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.query.arrays import Array
-from omnigraph.engine.query.execution import Execution, Frames, Ranked
+from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import concat
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.scan import at_ids
-from omnigraph.engine.query.search import Candidates
+from omnigraph.engine.query.search import NOTHING, Candidates, Ranking
 
 
 def rank_scan(
@@ -32,13 +30,13 @@ def rank_rows(
     """Rank whoever is in the rows, all of whom a filter lets through; all rows of a winner stay."""
     held = [execution.memory.hold_frame("rank", each) for each in frames]
     if not held:
-        execution.rankings[operator.variable] = _NOBODY
+        execution.rankings[operator.variable] = NOTHING
         return
     frame = concat(held)
     bound = frame.bound[operator.variable]
     there = np.unique(bound.at[bound.at >= 0])
     if not len(there):
-        execution.rankings[operator.variable] = _NOBODY
+        execution.rankings[operator.variable] = NOTHING
         return
     candidates = bound.rows.take(ID, there)
     ranked = _rank(operator, execution, Candidates(where, candidates))
@@ -48,26 +46,16 @@ def rank_rows(
     yield frame.keep(winners[bound.at])
 
 
-_NOBODY = Ranked(pa.array([], pa.string()), pa.array([], pa.float64()))
-
-
-def _rank(operator: plan.TopRanked, execution: Execution, candidates: Candidates) -> Ranked:
-    found = execution.searching.rank(
-        execution.searched(operator.variable),
-        operator.by,
-        execution.value_of,
-        candidates,
-        _kept(operator, execution),
-    )
-    ids: Array = found.ids
-    ranked = Ranked(ids, found.scores)
-    execution.rankings[operator.variable] = ranked
-    return ranked
+def _rank(operator: plan.TopRanked, execution: Execution, candidates: Candidates) -> Ranking:
+    keep = _kept(operator, execution)
+    return execution.rank(operator.variable, operator.by, candidates, keep)
 
 
 def _kept(operator: plan.TopRanked, execution: Execution) -> int | None:
-    """A text ranking keeps every match; the limit cuts rows, of which a match may have many."""
+    """A text ranking keeps every match, unless nothing can drop the rows of the best again."""
+    if isinstance(operator.by, ir.Bm25):
+        return execution.best.get(operator.variable)
     limit = execution.count_of(operator.limit)
-    if isinstance(operator.by, ir.Bm25) or limit is None:
+    if limit is None:
         return None
     return limit + (execution.count_of(operator.offset) or 0)

@@ -21,12 +21,13 @@ from omnigraph.compiler.parameters import Binding, bind
 from omnigraph.engine.query.entity import read_entity
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.memory import Memory
+from omnigraph.engine.query.metered import ON_READ
 from omnigraph.engine.query.profile import Profile
 from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.searching import INDEXES, Searching
 from omnigraph.engine.query.shelf import Shelf
-from omnigraph.engine.query.view import ON_READ, View
+from omnigraph.engine.query.view import View
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import NotARead
 from omnigraph.ids import BranchName

@@ -33,8 +33,11 @@ Ordinals = npt.NDArray[np.int32]
 ID: Final = "id"
 
 _FEW: Final = 64
-_FEWER: Final = 128
-"""So many ids, or one in so many, are found faster one by one than by hashing all there are."""
+_FEWER: Final = 1024
+"""So many ids, or one in so many, are found faster one by one than by a look at all there are."""
+
+_SOME: Final = 4
+"""Up to one in so many is hashed itself, and all there are is held against it."""
 
 
 class Rows(Protocol):
@@ -130,8 +133,18 @@ class Resident:
         if len(ids) <= max(_FEW, self._row_count // _FEWER):
             return np.array([self.find_one(each) for each in ids.to_pylist()], np.int32)
         held = self.column(ID)
+        if len(ids) <= self._row_count // _SOME:
+            return self._find_some(ids.cast(held.type).dictionary_encode())
         found = pc.index_in(ids.cast(held.type), value_set=held)
         return numbers_of(found.fill_null(-1)).astype(np.int32)
+
+    def _find_some(self, ids: "pa.DictionaryArray[Any, Any]") -> Ordinals:
+        """A hash table of a few is made and searched in a tenth of the time one of all takes."""
+        met = pc.index_in(self.column(ID), value_set=ids.dictionary)
+        at = np.flatnonzero(numbers_of(met.is_valid()))
+        places = np.full(len(ids.dictionary) + 1, -1, np.int32)
+        places[numbers_of(met.drop_null())] = at
+        return places[numbers_of(ids.indices.fill_null(-1))]
 
     def find_one(self, wanted: str | None) -> int:
         """By halving, since the order of the ids is kept."""

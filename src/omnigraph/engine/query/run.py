@@ -108,6 +108,9 @@ class Runner:
         start, count = self._window(limit)
         if not isinstance(given, plan.Sort) or count is None:
             return self.rows(given, outside)
+        if isinstance(given.input, plan.TopRanked):
+            # Each of them has a row, and they come first: more of them are not seen.
+            self._execution.best[given.input.variable] = start + count
         frames = sort(given, self.rows(given.input, outside), self._execution, start + count)
         return frames if self._watch is None else self._watch.frames(given, frames)
 

@@ -112,10 +112,8 @@ def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableVie
         each for each in operator.filters if isinstance(each, ir.TextMatch)
     ]
     candidates = Candidates(push(rest, execution.parameters).where, None)
-    searched = execution.searched(operator.variable)
     for each in clauses:
-        found = execution.searching.match(searched, each, execution.value_of, candidates)
-        candidates = Candidates(candidates.where, found)
+        candidates = Candidates(candidates.where, execution.match(each, candidates))
     assert candidates.ids is not None
     narrowed = plan.NodeScan(
         operator.type_name, operator.variable, rest, operator.columns, operator.index

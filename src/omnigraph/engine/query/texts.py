@@ -10,6 +10,7 @@ The totals a score needs of rows that were never read are written down when an i
 (`engine.indexes`), fragment by fragment, by identity: a fragment that lost rows since is read.
 """
 
+import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,14 +21,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.engine.query.metered import Metered
 from omnigraph.engine.query.postings import NONE, Collection, Postings, Totals, build_postings
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     Anatomy,
     Fragment,
-    Handle,
     ScanRequest,
-    Tables,
     TextQuery,
 )
 
@@ -45,9 +45,16 @@ FULL_TEXT: Final = "Inverted"
 
 EXPANSIONS_MAX: Final = 1 << 20
 
+CUTTING: Final = 8
+"""What cutting texts into terms takes for a moment, in times what they weigh."""
+
 
 class KeptTexts:
-    """What was read of fragments, the least recently used forgotten first. For many threads."""
+    """What was read of fragments, and what an index found in them.
+
+    Both go by the identity of what they were made of, so neither is ever out of date. The least
+    recently used is forgotten first. For many threads.
+    """
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -55,16 +62,16 @@ class KeptTexts:
         self._kept: OrderedDict[tuple[str, str], Postings] = OrderedDict()
         self._lock = Lock()
 
-    def find(self, fragment: Fragment, column: str) -> Postings | None:
-        key = (fragment.identity, column)
+    def find(self, identity: str, column: str) -> Postings | None:
+        key = (identity, column)
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
             return found
 
-    def keep(self, fragment: Fragment, column: str, postings: Postings) -> None:
-        key = (fragment.identity, column)
+    def keep(self, identity: str, column: str, postings: Postings) -> None:
+        key = (identity, column)
         with self._lock:
             if key in self._kept:
                 return
@@ -82,8 +89,7 @@ KEPT_TEXTS: Final = KeptTexts()
 class Texts:
     """The texts of one column of a table."""
 
-    tables: Tables
-    handle: Handle
+    table: Metered
     column: str
     scan_rows_max: int = SCAN_ROWS_MAX
     kept: KeptTexts = KEPT_TEXTS
@@ -91,7 +97,7 @@ class Texts:
     def matching(self, query: str, *, edits_max: int = 0) -> tuple[Postings, ...]:
         """Postings that hold every text with a term of the query, or one so many edits away."""
         covered, others = self._divide(edits_max)
-        found = self._ask_index(query, edits_max) if covered else ()
+        found = self._ask_index(covered, query, edits_max) if covered else ()
         return (*found, *self._read(others).values())
 
     def collection(self, query: str) -> Collection:
@@ -99,7 +105,7 @@ class Texts:
         covered, others = self._divide(0)
         read = self._read(others).values()
         totals = sum((each.totals for each in read), self._totals(covered))
-        found = self._ask_index(query, 0) if covered else ()
+        found = self._ask_index(covered, query, 0) if covered else ()
         return Collection((*found, *read), totals)
 
     def count(self, fragments: Iterable[Fragment]) -> Mapping[str, Totals]:
@@ -107,7 +113,8 @@ class Texts:
         counted: dict[str, Totals] = {}
         for group in _groups(fragments):
             # Not all at a time: together they may be more than fits in memory.
-            read = self._read(tuple(group))
+            with self.table.meanwhile():
+                read = self._read(tuple(group))
             counted.update({key: each.totals for key, each in read.items()})
         return counted
 
@@ -115,43 +122,67 @@ class Texts:
 
     def _divide(self, edits_max: int) -> tuple[tuple[Fragment, ...], tuple[Fragment, ...]]:
         """The fragments that are left to the index, and those that are read."""
-        anatomy = self.tables.inspect(self.handle)
+        anatomy = self.table.inspect()
         covered = find_covered(anatomy, self.column)
         is_read = (
             edits_max > FUZZINESS_MAX
             or sum(each.row_count for each in covered) <= self.scan_rows_max
-            or all(self.kept.find(each, self.column) for each in covered)
+            or all(self.kept.find(each.identity, self.column) for each in covered)
         )
         if is_read:
             return (), anatomy.fragments
         left = {each.fragment_id for each in covered}
         return covered, tuple(each for each in anatomy.fragments if each.fragment_id not in left)
 
-    def _ask_index(self, query: str, edits_max: int) -> tuple[Postings, ...]:
+    def _ask_index(
+        self, covered: tuple[Fragment, ...], query: str, edits_max: int
+    ) -> tuple[Postings, ...]:
+        identity = _identity_of(covered, query, edits_max)
+        known = self.kept.find(identity, self.column)
+        if known is not None:
+            return (known,)
         asked = TextQuery(self.column, query, fuzziness=edits_max, expansions_max=EXPANSIONS_MAX)
         request = ScanRequest(columns=("id", self.column), text=asked, indexed_only=True)
-        return (_postings(self.tables.read(self.handle, request), self.column),)
+        with self.table.meanwhile():
+            found = self._cut(self.table.read(request))
+        self.table.hold(found.size_bytes)
+        self.kept.keep(identity, self.column, found)
+        return (found,)
 
     def _read(self, fragments: tuple[Fragment, ...]) -> dict[str, Postings]:
         """What these fragments hold, by identity."""
-        known = {each.identity: self.kept.find(each, self.column) for each in fragments}
+        known = {each.identity: self.kept.find(each.identity, self.column) for each in fragments}
         for group in _groups(each for each in fragments if known[each.identity] is None):
             request = ScanRequest(
                 columns=("id", self.column),
                 fragment_ids=tuple(each.fragment_id for each in group),
                 with_row_address=True,
             )
-            rows = self.tables.read(self.handle, request)
-            places = rows[ROW_ADDRESS].to_numpy() >> 32
-            for fragment in group:
-                own = rows.filter(pa.array(places == np.uint64(fragment.fragment_id)))
-                postings = _postings(own, self.column)
-                self.kept.keep(fragment, self.column, postings)
+            with self.table.meanwhile():
+                made = self._cut_each(group, self.table.read(request))
+            for fragment, postings in zip(group, made, strict=True):
+                self.table.hold(postings.size_bytes)
+                self.kept.keep(fragment.identity, self.column, postings)
                 known[fragment.identity] = postings
         return {key: each for key, each in known.items() if each is not None}
 
+    def _cut_each(self, group: Iterable[Fragment], rows: pa.Table) -> list[Postings]:
+        places = rows[ROW_ADDRESS].to_numpy() >> 32
+        return [
+            self._cut(rows.filter(pa.array(places == np.uint64(fragment.fragment_id))))
+            for fragment in group
+        ]
+
+    def _cut(self, rows: pa.Table) -> Postings:
+        self.table.check(CUTTING * rows[self.column].nbytes)
+        present = rows.filter(rows[self.column].is_valid())
+        return build_postings(
+            present["id"].combine_chunks().cast(pa.string()),
+            present[self.column].combine_chunks(),
+        )
+
     def _totals(self, fragments: tuple[Fragment, ...]) -> Totals:
-        noted = read_totals(self.handle.config, self.column)
+        noted = read_totals(self.table.handle.config, self.column)
         missing = tuple(each for each in fragments if each.identity not in noted)
         counted = {**noted, **self.count(missing)}
         return sum((counted[each.identity] for each in fragments), NONE)
@@ -169,6 +200,12 @@ def _groups(fragments: Iterable[Fragment]) -> Iterator[list[Fragment]]:
         yield group
 
 
+def _identity_of(fragments: Iterable[Fragment], query: str, edits_max: int) -> str:
+    """Of what an index finds in fragments, which never change."""
+    told = repr(([each.identity for each in fragments], query, edits_max))
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
 def find_covered(anatomy: Anatomy, column: str) -> tuple[Fragment, ...]:
     """The fragments that a full-text index of the column knows."""
     known: frozenset[int] = frozenset().union(
@@ -179,13 +216,6 @@ def find_covered(anatomy: Anatomy, column: str) -> tuple[Fragment, ...]:
         )
     )
     return tuple(each for each in anatomy.fragments if each.fragment_id in known)
-
-
-def _postings(rows: pa.Table, column: str) -> Postings:
-    present = rows.filter(rows[column].is_valid())
-    return build_postings(
-        present["id"].combine_chunks().cast(pa.string()), present[column].combine_chunks()
-    )
 
 
 # ── totals that are written down ─────────────────────────────────────────────────────────────────

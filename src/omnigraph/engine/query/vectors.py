@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine import filters
 from omnigraph.engine.query.arrays import pick_rows
-from omnigraph.storage.tables import Handle, Nearest, ScanRequest, Tables
+from omnigraph.engine.query.metered import Metered
+from omnigraph.storage.tables import Nearest, ScanRequest
 
 IDS_PER_FILTER_MAX: Final = 500
 """A filter with more is split: the time to parse it grows faster than its length."""
@@ -29,7 +30,10 @@ IDS_LOOKED_UP_MAX: Final = 5_000
 ROWS_PER_FILTER: Final = 20_000
 """So many rows are read in the time that one filter takes to find the rows it names."""
 
-BATCH_BYTES: Final = 64 << 20
+MEASURING: Final = 6
+"""What measuring vectors takes for a moment, in times what they weigh."""
+
+BATCH_BYTES: Final = 32 << 20
 """Each batch is held against a hash table of all ids that are wanted, made anew for it."""
 
 EXTRA: Final = 8
@@ -71,14 +75,13 @@ def probe_count(row_count: int) -> int:
 class Vectors:
     """The vectors of one column of a table."""
 
-    tables: Tables
-    handle: Handle
+    table: Metered
     column: str
     exact_rows_max: int = EXACT_ROWS_MAX
 
     def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
         """Ask the storage. More is asked for until none is left at the distance of the last."""
-        row_count = self.handle.row_count
+        row_count = self.table.handle.row_count
         if keep <= 0 or not row_count:
             return _nothing()
         wanted = keep + EXTRA
@@ -91,7 +94,7 @@ class Vectors:
         )
         while True:
             request = ScanRequest(("id", self.column), where, nearest=replace(near, limit=wanted))
-            rows = self.tables.read(self.handle, request)
+            rows = self.table.read(request)
             ids, distances = self._measure(rows, vector)
             if len(rows) < wanted:
                 return ids, distances
@@ -112,7 +115,7 @@ class Vectors:
         )
 
     def all(self, vector: Sequence[float], where: str | None) -> Found:
-        rows = self.tables.read(self.handle, ScanRequest(("id", self.column), where))
+        rows = self.table.read(ScanRequest(("id", self.column), where))
         return self._measure(rows, vector)
 
     def _is_exact(self, where: str | None, wanted: int, row_count: int) -> bool:
@@ -121,30 +124,31 @@ class Vectors:
         if where is None:
             return False
         enough = max(EXACT_MATCHES_MAX, MATCHES_PER_WANTED * wanted)
-        return self.tables.count(self.handle, where) <= enough
+        return self.table.count(where) <= enough
 
     def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
         columns = ("id", self.column)
         filter_count = math.ceil(len(ids) / IDS_PER_FILTER_MAX)
-        is_cheap = self.handle.row_count <= ROWS_PER_FILTER * filter_count
+        is_cheap = self.table.handle.row_count <= ROWS_PER_FILTER * filter_count
         if is_cheap or len(ids) > IDS_LOOKED_UP_MAX:
             request = ScanRequest(columns, where, batch_rows_max=self._batch_rows)
-            with self.tables.scan(self.handle, request) as batches:
-                for batch in batches:
-                    rows = pa.Table.from_batches([batch])
-                    yield rows.filter(pc.is_in(rows["id"], value_set=ids))
+            for batch in self.table.scan(request):
+                rows = pa.Table.from_batches([batch])
+                yield rows.filter(pc.is_in(rows["id"], value_set=ids))
+                self.table.memory.release(batch.nbytes)
             return
         for start in range(0, len(ids), IDS_PER_FILTER_MAX):
             some = id_in(ids.slice(start, IDS_PER_FILTER_MAX))
-            yield self.tables.read(self.handle, ScanRequest(columns, both(where, some)))
+            yield self.table.read(ScanRequest(columns, both(where, some)))
 
     @property
     def _batch_rows(self) -> int:
-        kind: Any = self.handle.schema.field(self.column).type
+        kind: Any = self.table.handle.schema.field(self.column).type
         return max(1024, BATCH_BYTES // int(kind.list_size * kind.value_type.bit_width // 8))
 
     def _measure(self, rows: pa.Table, vector: Sequence[float], keep: int | None = None) -> Found:
         """The distances of all, or at least of those closest ones."""
+        self.table.check(MEASURING * rows[self.column].nbytes)
         present = rows.filter(rows[self.column].is_valid())
         held = pc.list_flatten(present[self.column]).to_numpy().astype(np.float64)
         wanted = np.asarray(vector, dtype=np.float32).astype(np.float64)

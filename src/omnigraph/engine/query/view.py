@@ -4,7 +4,6 @@ Nothing here looks at what writers do meanwhile: a snapshot names versions, and 
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +16,7 @@ from omnigraph.commit.snapshot import Snapshot, open_pin
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine import filters
 from omnigraph.engine.columns import column_type
+from omnigraph.engine.query import metered
 from omnigraph.engine.query.arrays import nulls
 from omnigraph.engine.query.rows import ID, Resident
 from omnigraph.engine.query.shelf import Shelf, TableState
@@ -43,20 +43,6 @@ VALUE_BYTES: Final = 16
 """A guess at what a value takes up in memory, before it is read."""
 
 BATCH_ROWS: Final = 1 << 16
-
-OnRead = Callable[[int], None]
-
-ON_READ: Final[ContextVar[OnRead | None]] = ContextVar("on_read", default=None)
-"""Told of every read of a table, and of how many bytes came of it.
-
-Columns outlive the execution that first reads them, and another one may read more of them later; so
-who is told goes by who runs.
-"""
-
-
-def _tell(nbytes: int) -> None:
-    if (told := ON_READ.get()) is not None:
-        told(nbytes)
 
 
 class TableView:
@@ -106,8 +92,7 @@ class TableView:
         held = self._held(handle, columns)
         if where == filters.NOTHING or not self.row_count:
             return self._complete(self._empty(held), columns)
-        table = self.tables.read(handle, ScanRequest(columns=held, where=where))
-        _tell(table.nbytes)
+        table = metered.read(self.tables, handle, ScanRequest(columns=held, where=where))
         return self._complete(table, columns)
 
     # parts of it
@@ -119,10 +104,8 @@ class TableView:
         handle = self.handle
         held = self._held(handle, columns)
         request = ScanRequest(columns=held, where=where, batch_rows_max=BATCH_ROWS)
-        with self.tables.scan(handle, request) as batches:
-            for batch in batches:
-                _tell(batch.nbytes)
-                yield self._complete(pa.Table.from_batches([batch]), columns)
+        for batch in metered.scan(self.tables, handle, request):
+            yield self._complete(pa.Table.from_batches([batch]), columns)
 
     def read_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
         return self.read_by(ID, ids, columns)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.effects import REAL
+from omnigraph.engine.query.metered import Metered
 from omnigraph.engine.query.texts import KeptTexts, Texts, read_totals, totals_key
 from omnigraph.engine.totals import Ledger
 from omnigraph.storage.durability import Durability
@@ -68,7 +69,7 @@ def handle(stores: Stores) -> Handle:
 
 
 def score(stores: Stores, handle: Handle, scan_rows_max: int) -> dict[str, float]:
-    read = Texts(stores.tables, handle, "body", scan_rows_max, KeptTexts(0))
+    read = Texts(Metered(stores.tables, handle), "body", scan_rows_max, KeptTexts(0))
     ids, scores = read.collection(BEST).score(BEST.split())
     values = scores.to_numpy(zero_copy_only=False).tolist()
     return dict(zip(map(str, ids.to_pylist()), values, strict=True))
@@ -89,7 +90,7 @@ def test_compacted_fragments_have_the_totals_a_count_would_give_them(
     after = commit(stores, ledger.stage(("body",), outcome.handle, mark()))
     noted = read_totals(after.config, "body")
     fragments = stores.tables.inspect(after).fragments
-    assert noted == Texts(stores.tables, after, "body", kept=KeptTexts(0)).count(fragments)
+    assert noted == Texts(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
     assert recorder.count("tables.read") == (1 if counted else 0)
     others = [group.after[:-1] for group in staged.gathered]
     sizes = {each.identity: each.row_count for each in fragments}
@@ -113,5 +114,5 @@ def test_what_was_never_counted_is_counted_after_the_compaction(
     assert not isinstance(outcome, Refused)
     after = commit(stores, ledger.stage(("body",), outcome.handle, mark()))
     fragments = stores.tables.inspect(after).fragments
-    counted = Texts(stores.tables, after, "body", kept=KeptTexts(0)).count(fragments)
+    counted = Texts(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
     assert read_totals(after.config, "body") == counted

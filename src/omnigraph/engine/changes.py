@@ -5,8 +5,9 @@
 2. Before and after are the whole rows, exactly; edges say where they lead.
 3. Only places are held for all changes; rows are read some at a time, as they are asked for. The
    other way round is the same question with the sides swapped.
-4. Across a change of a type's schema nothing is told of that type: a row before and a row after it
-   are not the same kind of thing.
+4. Each side is read by the schema of its time. Across a change of a type's schema nothing is told
+   of that type: a row before and a row after it are not the same kind of thing. A type that one
+   side has not is all new, or all gone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -53,10 +54,12 @@ class ChangeFilter:
         kind, name = split_table_key(key)
         return (not self.kinds or kind in self.kinds) and (not self.types or name in self.types)
 
-    def check_types(self, catalog: Catalog) -> None:
-        """Raises TypeUnknown."""
+    def check_types(self, *catalogs: Catalog) -> None:
+        """A type has to be in one of these. Raises TypeUnknown."""
+        known = {each.name for catalog in catalogs for each in catalog.nodes}
+        known |= {each.name for catalog in catalogs for each in catalog.edges}
         for name in self.types:
-            if catalog.node(name) is None and catalog.edge(name) is None:
+            if name not in known:
                 raise TypeUnknown(name)
 
 
@@ -123,12 +126,11 @@ class GraphDiff:
 def find_diff(
     tables: Tables,
     open_pin: Callable[[Pin], Handle],
-    catalog: Catalog,
+    catalogs: tuple[Catalog, Catalog],
     snapshots: tuple[Snapshot, Snapshot],
     where: ChangeFilter = EVERY_CHANGE,
 ) -> GraphDiff:
-    """Compare two snapshots. Raises ChangesRefused, TypeUnknown."""
-    where.check_types(catalog)
+    """Compare two snapshots, each with the schema of its time. Raises ChangesRefused."""
     before, after = snapshots
     parts = []
     for key in sorted(before.pins.keys() | after.pins.keys()):
@@ -136,7 +138,7 @@ def find_diff(
         if not where.accepts(key) or is_same(old, new):
             continue
         handles = [None if each is None else open_pin(each) for each in (old, new)]
-        type_ = _find_type(catalog, key, after.commit, handles)
+        type_ = _find_type(catalogs[new is not None], key, after.commit, handles)
         difference = find_difference(tables, type_, handles[0], handles[1])
         part = _order(type_, difference, where)
         if len(part):

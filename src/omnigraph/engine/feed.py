@@ -26,7 +26,7 @@ from omnigraph.commit.base import Base
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.snapshot import Snapshot, snapshot_at_commit
-from omnigraph.engine.changes import ChangeFilter, EntityChange, find_diff
+from omnigraph.engine.changes import ChangeFilter, EntityChange, GraphDiff, find_diff
 from omnigraph.errors import (
     ChangeFeedGap,
     ChangesRefused,
@@ -133,8 +133,11 @@ class Feed:
 
     stores: Stores
     catalog: Catalog
+    """The schema in force."""
     base: Base
     open_pin: Callable[[Pin], Handle]
+    catalog_at: Callable[[Snapshot], Catalog]
+    """The schema of the time of a snapshot."""
 
     @property
     def history(self) -> Sequence[Commit]:
@@ -156,6 +159,7 @@ class Feed:
         asked.where.check_types(self.catalog)
         at = self._start(asked)
         pending = self._after(at.commit)
+        first = pending[0][0].id if pending else None
         blocks: list[Block] = []
         left = asked.changes_max
         shown: dict[CommitId, Snapshot] = {}
@@ -169,6 +173,10 @@ class Feed:
                 found = self._read((shown[before.id], shown[commit.id]), asked, at, left)
             except (NotFoundError, TableCorrupt) as lost:
                 raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost  # (4)
+            except ChangesRefused:
+                if before.id == first:
+                    raise
+                break  # what comes before it can be told
             if found.changes:
                 blocks.append(Block(commit, found.changes))
             if found.has_more:
@@ -184,7 +192,7 @@ class Feed:
                 )
             left -= len(found.changes)
             at = self.position(asked.where, commit.id)
-        is_last = len(pending) <= asked.commits_max
+        is_last = not pending or at.commit == self.history[-1].id
         cursor = self.position(asked.where, at.commit).encode()
         return FeedPage(tuple(blocks), cursor, None, caught_up=is_last)
 
@@ -229,11 +237,16 @@ class Feed:
             raise CommitNotFound(commit)
         return pairs[ids.index(commit) :]
 
+    def compare(self, snapshots: tuple[Snapshot, Snapshot], where: ChangeFilter) -> GraphDiff:
+        """Raises ChangesRefused."""
+        catalogs = (self.catalog_at(snapshots[0]), self.catalog_at(snapshots[1]))
+        return find_diff(self.stores.tables, self.open_pin, catalogs, snapshots, where)
+
     def _read(
         self, snapshots: tuple[Snapshot, Snapshot], asked: Poll, at: Position, left: int
     ) -> "_Told":
         """What a commit changed, as much of it as fits."""
-        diff = find_diff(self.stores.tables, self.open_pin, self.catalog, snapshots, asked.where)
+        diff = self.compare(snapshots, asked.where)
         if len(diff) - at.told > left and left < asked.changes_max:
             # It is begun on a page of its own, where more of it fits.
             return _Told((), has_more=True)
@@ -280,7 +293,8 @@ def read_commit(feed: Feed, commit: Commit, parent: Commit | None, asked: Poll) 
             snapshot_at_commit(feed.stores, parent),
             snapshot_at_commit(feed.stores, commit),
         )
-        diff = find_diff(feed.stores.tables, feed.open_pin, feed.catalog, snapshots, asked.where)
+        asked.where.check_types(*map(feed.catalog_at, snapshots))
+        diff = feed.compare(snapshots, asked.where)
         changes = tuple(islice(diff.changes(skip=told), asked.changes_max))
     except (NotFoundError, TableCorrupt) as lost:
         raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost

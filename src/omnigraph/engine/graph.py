@@ -323,14 +323,17 @@ class Graph:
         self, before: Snapshot, after: Snapshot, where: ChangeFilter = EVERY_CHANGE
     ) -> GraphDiff:
         """What differs between two snapshots. Raises ChangesRefused, TypeUnknown."""
-        return find_diff(self._stores.tables, self._open_pin, self.catalog, (before, after), where)
+        catalogs = (self.catalog_at(before), self.catalog_at(after))
+        where.check_types(*catalogs)
+        return find_diff(self._stores.tables, self._open_pin, catalogs, (before, after), where)
 
     def _open_pin(self, pin: Pin) -> Handle:
         return open_pin(self._stores, pin)
 
     def feed(self, branch: BranchName = MAIN) -> Feed:
         """The changes of a branch, commit by commit. Raises BranchNotFound."""
-        return Feed(self._stores, self.catalog, self._bases.current(branch), self._open_pin)
+        base = self._bases.current(branch)
+        return Feed(self._stores, self.catalog, base, self._open_pin, self.catalog_at)
 
     def changes(self, branch: BranchName, asked: Poll) -> FeedPage:
         """What commits changed, after a cursor. Raises what `Feed.poll` raises."""

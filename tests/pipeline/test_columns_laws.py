@@ -16,7 +16,7 @@ from ulid import ULID
 from omnigraph.engine.contract import compile_contract
 from omnigraph.pipeline.columns import read_columns
 from omnigraph.pipeline.identities import encode_ulids
-from omnigraph.pipeline.parse import Parsed, parse_block, read_one_by_one, split_lines
+from omnigraph.pipeline.parse import Parsed, parse_block, read_one_by_one
 
 CATALOG = compile_contract(
     """
@@ -171,7 +171,7 @@ def _pylist(table: pa.Table) -> list[dict[str, Any]]:
 def test_reading_together_is_reading_one_by_one(records: list[str]) -> None:
     block = "\n".join(records).encode("utf-8", "surrogatepass")
     together, alone = parse_block(CATALOG, block), Parsed()
-    read_one_by_one(CATALOG, enumerate(split_lines(block)), alone)
+    read_one_by_one(CATALOG, enumerate(block.split(b"\n")), alone)
     assert rows_of(together) == rows_of(alone)
     assert together.faults == alone.faults
     assert together.given_ids == alone.given_ids
@@ -203,16 +203,16 @@ def test_reading_together_is_reading_one_by_one(records: list[str]) -> None:
 def test_lines_that_are_plainly_right_are_read_together(name: str, line: str) -> None:
     type_ = CATALOG.node(name) or CATALOG.edge(name)
     assert type_ is not None
-    read = read_columns(type_, name, [line.encode()] * 3)
+    read = read_columns(type_, name, pa.py_buffer(f"{line}\n".encode() * 3), 3)
     assert read is not None
     assert read[0].num_rows == 3
 
 
 def test_made_up_ids_are_ulids_and_all_different() -> None:
-    line = b'{"edge":"Links","from":"a","to":"b"}'
+    line = b'{"edge":"Links","from":"a","to":"b"}\n'
     edge = CATALOG.edge("Links")
     assert edge is not None
-    read = read_columns(edge, "Links", [line] * 1000)
+    read = read_columns(edge, "Links", pa.py_buffer(line * 1000), 1000)
     assert read is not None
     ids = read[0]["id"].to_pylist()
     assert len(set(ids)) == 1000

@@ -10,9 +10,6 @@ What it leaves to `records`: blobs, dates given as numbers, instants with an off
 floats, and every line that some rule might object to.
 """
 
-import io
-import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -34,28 +31,15 @@ from omnigraph.pipeline.values import (
     require,
 )
 
-_ENVELOPE: Final = re.compile(rb'\{"(type|edge)":\s?"([^"\\\x00-\x1f]+)"')
-"""How most programs begin a record. Others are read one by one."""
-
 _TEXTUAL: Final = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 
-def find_envelope(line: bytes) -> tuple[bytes, bytes] | None:
-    """The kind and the name a line begins with, if it is one record and nothing else.
-
-    A line that begins with the brace of an object and ends with one cannot share an object with
-    the next line that does, so as many rows as lines means one row for each line.
-    """
-    found = _ENVELOPE.match(line)
-    if found is None or not line.endswith((b"}", b"}\r")):
-        return None
-    return found[1], found[2]
-
-
-def read_columns(type_: Type, name: str, lines: Sequence[bytes]) -> tuple[pa.Table, int] | None:
+def read_columns(
+    type_: Type, name: str, text: pa.Buffer, line_count: int
+) -> tuple[pa.Table, int] | None:
     """The rows of lines that begin with one name, and how many gave their own id."""
     try:
-        return _Reading(type_, name).read(lines)
+        return _Reading(type_, name).read(text, line_count)
     except (Doubt, pa.ArrowException):
         return None
 
@@ -65,8 +49,8 @@ class _Reading:
         self.type = type_
         self.name = name
 
-    def read(self, lines: Sequence[bytes]) -> tuple[pa.Table, int]:
-        envelopes, data = self._parse(lines)
+    def read(self, text: pa.Buffer, line_count: int) -> tuple[pa.Table, int]:
+        envelopes, data = self._parse(text, line_count)
         columns: dict[str, Column] = {}
         if isinstance(self.type, EdgeType):
             columns["src"] = require(envelopes["from"])
@@ -78,25 +62,24 @@ class _Reading:
         schema = schema_of(self.type)
         return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 
-    def _parse(self, lines: Sequence[bytes]) -> tuple[pa.Table, Column]:
-        buffer = b"\n".join(lines)
+    def _parse(self, text: pa.Buffer, line_count: int) -> tuple[pa.Table, Column]:
         table = arrow_json.read_json(
-            io.BytesIO(buffer),
-            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(buffer) + 1),
+            pa.BufferReader(text),  # type: ignore[arg-type] # it reads like a file
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=text.size + 1),
             parse_options=arrow_json.ParseOptions(
                 explicit_schema=_document_schema(self.type),
                 newlines_in_values=False,
                 unexpected_field_behavior="error",
             ),
         )
-        if table.num_rows != len(lines):
+        if table.num_rows != line_count:
             raise Doubt
         # Arrow believes that text is UTF-8, and that is for us to find out.
         table.validate(full=True)
         kind = "edge" if isinstance(self.type, EdgeType) else "type"
         check_all(pc.equal(require(table[kind]), pa.scalar(self.name)))
         data = table["data"]
-        if data.null_count and b'"data"' in buffer:
+        if data.null_count and b'"data"' in text.to_pybytes():
             # A null and nothing at all look the same to Arrow; only one of them is allowed.
             raise Doubt
         return table, data

@@ -22,7 +22,8 @@ from pyarrow import csv
 from omnigraph.engine.bulk import RECORD, Fault
 from omnigraph.engine.columns import column_type
 from omnigraph.errors import FileUnreadable
-from omnigraph.pipeline.parse import Lines, Parsed
+from omnigraph.pipeline.envelopes import Numbers
+from omnigraph.pipeline.parse import Parsed
 from omnigraph.pipeline.sources import (
     BLOCK_BYTES,
     Cells,
@@ -45,7 +46,7 @@ _HEADER_BYTES_MAX: Final = 2**20
 # ── records among quotes ─────────────────────────────────────────────────────────────────────────
 
 
-def find_ends(data: bytes, *, is_inside: bool = False) -> Lines:
+def find_ends(data: bytes, *, is_inside: bool = False) -> Numbers:
     """Where records end: behind every newline that is not between quotes."""
     values = np.frombuffer(data, dtype=np.uint8)
     newlines = np.flatnonzero(values == _NEWLINE)
@@ -173,7 +174,7 @@ def _read_bodies(split: Split, options: Mapping[str, str]) -> Iterator[tuple[byt
         is_first = False
 
 
-def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Table, Lines]]:
+def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Table, Numbers]]:
     """The cells of a whole file as texts, with the line of each record, counted from 0.
 
     Raises FileUnreadable, also when a record is malformed: who asks wants to compute with all.
@@ -198,7 +199,7 @@ def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Ta
 
 
 def _read_strings_alone(
-    content: Cells, body: bytes, starts: Lines, ends: Lines, lines: Lines
+    content: Cells, body: bytes, starts: Numbers, ends: Numbers, lines: Numbers
 ) -> pa.Table:
     """Raises _Malformed."""
     columns: dict[str, list[str | None]] = {name: [] for name in content.feed.columns.values()}
@@ -210,7 +211,7 @@ def _read_strings_alone(
     return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
 
 
-def find_records(block: bytes, delimiter: str) -> tuple[Lines, Lines, Lines]:
+def find_records(block: bytes, delimiter: str) -> tuple[Numbers, Numbers, Numbers]:
     """Where the records of a block begin and end, and on which lines. Raises _Malformed."""
     stray = _find_stray_quote(block, delimiter)
     if stray is not None:
@@ -241,7 +242,9 @@ def parse_cells(content: Cells, block: bytes) -> Parsed:
     return _parse_one_by_one(content, block, starts, ends, lines) if parsed is None else parsed
 
 
-def _find_full(block: bytes, starts: Lines, ends: Lines) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+def _find_full(
+    block: bytes, starts: Numbers, ends: Numbers
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Which records are more than the end of a line."""
     values = np.frombuffer(block, dtype=np.uint8)
     sizes = ends - starts
@@ -293,7 +296,7 @@ def _read_strings(content: Cells, block: bytes) -> pa.Table | None:
 
 
 def _parse_one_by_one(
-    content: Cells, block: bytes, starts: Lines, ends: Lines, lines: Lines
+    content: Cells, block: bytes, starts: Numbers, ends: Numbers, lines: Numbers
 ) -> Parsed:
     faults: list[tuple[int, Fault]] = []
     givens: list[tuple[int, Mapping[str, object]]] = []

@@ -1,13 +1,12 @@
 """A block of lines → the rows of each type, as Arrow tables, and what is wrong with the lines.
 
-Lines are sorted by how they begin, because Arrow reads one schema at a time and a name may mean
-different things in different types. Those of one type are read together (`columns`); if anything
-about them is in doubt, one by one (`records`), which tells exactly what is wrong.
+Lines are sorted by how they begin (`envelopes`), because Arrow reads one schema at a time and a
+name may mean different things in different types. Those of one type are read together (`columns`);
+if anything about them is in doubt, one by one (`records`), which tells exactly what is wrong.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +18,22 @@ from omnigraph.engine.columns import build_table
 from omnigraph.engine.committed import Type
 from omnigraph.engine.rows import Row
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.columns import find_envelope, read_columns
+from omnigraph.pipeline.columns import read_columns
+from omnigraph.pipeline.envelopes import Group, Lines, Numbers
 from omnigraph.pipeline.records import Record, Rejected, read_record
-
-Lines = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(slots=True)
 class Parsed:
     """What a block held. Lines count from 0."""
 
-    tables: list[tuple[Type, pa.Table, Lines]] = field(default_factory=list)
+    tables: list[tuple[Type, pa.Table, Numbers]] = field(default_factory=list)
     """Rows of one type, and the line of each."""
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     given_ids: dict[TableKey, int] = field(default_factory=dict)
     """How many rows of a table named themselves, by their key or an id."""
 
-    def add(self, type_: Type, rows: pa.Table, lines: Lines, given_ids: int) -> None:
+    def add(self, type_: Type, rows: pa.Table, lines: Numbers, given_ids: int) -> None:
         self.tables.append((type_, rows, lines))
         self.given_ids[type_.table_key] = self.given_ids.get(type_.table_key, 0) + given_ids
 
@@ -44,40 +42,32 @@ class Parsed:
         self.tables = [(type_, rows, lines + by) for type_, rows, lines in self.tables]
         self.faults = [(line + by, fault) for line, fault in self.faults]
 
-    def place_lines(self, places: Lines) -> None:
+    def place_lines(self, places: Numbers) -> None:
         """Say where each line really is."""
         self.tables = [(type_, rows, places[lines]) for type_, rows, lines in self.tables]
         self.faults = [(int(places[line]), fault) for line, fault in self.faults]
 
 
-def split_lines(block: bytes) -> list[bytes]:
-    lines = block.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
-
-
 def parse_block(catalog: Catalog, block: bytes) -> Parsed:
-    lines = split_lines(block)
-    groups: dict[tuple[bytes, bytes] | None, list[int]] = {}
-    for number, line in enumerate(lines):
-        groups.setdefault(find_envelope(line), []).append(number)
+    lines = Lines(block)
+    groups, odd = lines.sort()
     parsed = Parsed()
-    for envelope, numbers in groups.items():
-        if envelope is None or not _read_together(catalog, envelope, lines, numbers, parsed):
-            read_one_by_one(catalog, ((each, lines[each]) for each in numbers), parsed)
+    for group in groups:
+        if not _read_together(catalog, group, parsed):
+            read_one_by_one(catalog, lines.pick(group.numbers), parsed)
+    read_one_by_one(catalog, lines.pick(odd), parsed)
     parsed.faults.sort(key=lambda each: each[0])
     parsed.tables = _in_order(parsed.tables)
     return parsed
 
 
-def _in_order(tables: list[tuple[Type, pa.Table, Lines]]) -> list[tuple[Type, pa.Table, Lines]]:
+def _in_order(tables: list[tuple[Type, pa.Table, Numbers]]) -> list[tuple[Type, pa.Table, Numbers]]:
     """One table for each type, its rows in the order of their lines.
 
     Lines of one type may have been read in several groups, if they begin in different ways. Of
     rows with one id the last may be the one that counts, so their order matters.
     """
-    by_type: dict[TableKey, list[tuple[Type, pa.Table, Lines]]] = {}
+    by_type: dict[TableKey, list[tuple[Type, pa.Table, Numbers]]] = {}
     for each in tables:
         by_type.setdefault(each[0].table_key, []).append(each)
     ordered = []
@@ -91,26 +81,19 @@ def _in_order(tables: list[tuple[Type, pa.Table, Lines]]) -> list[tuple[Type, pa
     return ordered
 
 
-def _read_together(
-    catalog: Catalog,
-    envelope: tuple[bytes, bytes],
-    lines: list[bytes],
-    numbers: list[int],
-    parsed: Parsed,
-) -> bool:
-    kind, spelled = envelope
+def _read_together(catalog: Catalog, group: Group, parsed: Parsed) -> bool:
     try:
-        name = spelled.decode()
+        name = group.name.decode()
     except UnicodeDecodeError:
         return False
-    type_: Type | None = catalog.node(name) if kind == b"type" else catalog.edge_named(name)
+    type_: Type | None = catalog.node(name) if group.kind == b"type" else catalog.edge_named(name)
     if type_ is None:
         return False
-    read = read_columns(type_, name, [lines[each] for each in numbers])
+    read = read_columns(type_, name, group.text, len(group.numbers))
     if read is None:
         return False
     rows, given_ids = read
-    parsed.add(type_, rows, np.array(numbers, dtype=np.int64), given_ids)
+    parsed.add(type_, rows, group.numbers, given_ids)
     return True
 
 

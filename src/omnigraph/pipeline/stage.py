@@ -147,7 +147,14 @@ class KeyFile:
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
         keys = keys_of(self._type, rows, pa.chunked_array([ordinals]))
         if self._writer is None:
-            self._writer = pq.ParquetWriter(str(self._path), keys.schema, compression="lz4")
+            # Keys hardly repeat and are read whole, so neither a dictionary nor bounds would pay.
+            self._writer = pq.ParquetWriter(
+                str(self._path),
+                keys.schema,
+                compression="lz4",
+                use_dictionary=False,
+                write_statistics=False,
+            )
         self._writer.write_table(keys)
 
     def close(self) -> dict[str, Any]:

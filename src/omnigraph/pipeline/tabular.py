@@ -23,8 +23,9 @@ from omnigraph.engine.batch import find_faults
 from omnigraph.engine.bulk import fault_of
 from omnigraph.engine.columns import build_table, column_type, schema_of
 from omnigraph.engine.rows import Row, coerce_row
+from omnigraph.pipeline.envelopes import Numbers
 from omnigraph.pipeline.feeds import ENDS, IDENTITIES, Feed
-from omnigraph.pipeline.parse import Lines, Parsed
+from omnigraph.pipeline.parse import Parsed
 from omnigraph.pipeline.texts import parse_texts, read_text
 from omnigraph.pipeline.values import (
     Column,
@@ -45,7 +46,7 @@ def read_table(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
     return _read_one_by_one(feed, rows) if parsed is None else parsed
 
 
-def read_together(feed: Feed, rows: pa.Table | pa.RecordBatch, lines: Lines) -> Parsed | None:
+def read_together(feed: Feed, rows: pa.Table | pa.RecordBatch, lines: Numbers) -> Parsed | None:
     """All rows at once, and the line of each; None if something is in doubt."""
     try:
         table, given_ids = _read_columns(feed, rows)

@@ -54,6 +54,7 @@ def read(folder: Path, count: int, mode: LoadMode, placement: Placement) -> Mapp
         scratch=str(folder),
         errors_max=100,
         is_small=False,
+        bucket_count=2,
     )
     assert len(work.splits) == 1
     return work(0)

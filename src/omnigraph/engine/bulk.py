@@ -68,6 +68,7 @@ class Target:
     ref: TableRef
     version: int
     placement: Placement
+    row_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

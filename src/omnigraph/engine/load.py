@@ -144,7 +144,8 @@ def _target(pin: Pin, order: LoadOrder) -> Target:
     """Rows are in place where the branch has a place for them, and nothing to compare them with."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
     is_decided = pin.owner == order.branch and order.mode is not LoadMode.MERGE
-    return Target(ref, pin.version, Placement.IN_PLACE if is_decided else Placement.ASIDE)
+    placement = Placement.IN_PLACE if is_decided else Placement.ASIDE
+    return Target(ref, pin.version, placement, pin.row_count)
 
 
 @dataclass(frozen=True, slots=True)

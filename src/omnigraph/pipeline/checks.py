@@ -3,10 +3,11 @@
 The questions are those of `engine.validate`, and so are the answers: one violation for a value that
 several rows share, for an end that is missing, for a source with too few or too many edges.
 
-1. Every check is a frame of what is wrong, empty if nothing is. All of them are asked in one job
-   whether they are empty, because nearly always all of them are, and a job costs more than most
-   checks. What is wrong is told by asking those that are not empty once more. Only the keys of
-   faulty rows come back to the driver, and no more of them than will be told about.
+1. Every check is a frame of what is wrong, empty if nothing is. Nearly always all of them are, and
+   most can be cleared without Spark's joins (`sift`). All that are left are asked in one job
+   whether they are empty, because a job costs more than most checks. What is wrong is told by
+   asking those that are not empty once more. Only the keys of faulty rows come back to the driver,
+   and no more of them than will be told about.
 2. An id given twice is settled first. Where it is an error nothing else is told; where the last
    row counts, only that row takes part.
 3. A committed row whose id comes in is replaced, so it holds no value and counts for no source.
@@ -36,10 +37,12 @@ from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.jobs import failing_as
 from omnigraph.pipeline.keys import ORDINAL_KEY, cells_of, unique_name
 from omnigraph.pipeline.keysets import KeySets, Question, union
+from omnigraph.pipeline.sift import Apart, Counted, Distinct, Plain, Within, find_doubts
 
 HOLDERS_MAX: Final = 10_000
 """How many rows that share values are looked at; more than anybody will read about."""
 
+JOB: Final = "checking the rows"
 CHECKS_PER_JOB: Final = 32
 """Beyond this, planning a job takes longer than running two."""
 
@@ -58,8 +61,7 @@ def find_verdict(
     files = committed.find_files([pins[key] for key in sorted(asked)])
     counts = {key: pin.row_count for key, pin in pins.items()}
     checks = _Checks(question, KeySets(spark, question, files, counts), moved)
-    with failing_as("checking the rows"):
-        return replace(checks.verdict(), asked=asked)
+    return replace(checks.verdict(), asked=asked)
 
 
 def find_asked(question: Question) -> frozenset[TableKey]:
@@ -91,14 +93,17 @@ def _node_key(catalog: Catalog, name: str) -> TableKey:
     return node.table_key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """(1) What is wrong, as rows that Spark may find; and the telling of it."""
 
-    wrong: DataFrame
-    tell: Callable[[], Iterable[Fault]]
+    find: Callable[[], DataFrame]
+    """Planned only if need be: that alone makes Spark look at every file."""
+    tell: Callable[[DataFrame], Iterable[Fault]]
     asks: TableKey | None = None
     """The committed table that has a part in it; without one it is answered for good."""
+    plain: Plain | None = None
+    """Nothing is wrong if this is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,47 +125,51 @@ class _Checks:
             *filter(self._is_due, self.check_counts(edges)),
             *filter(self._is_due, self.check_orphans()),
         ]
-        taken = [
-            (type_, ids)
-            for type_, ids in self.find_taken(touched)
-            if self.moved is None or type_.table_key in self.moved
-        ]
-        frames = [*(each.wrong for each in (*repeated, *others)), *(ids for _, ids in taken)]
-        wrong = self._find_wrong(frames)
-        told = [*self._tell(repeated, wrong)]
-        if told:
-            return Verdict(self._gather(told))  # (2)
-        others_wrong = {number - len(repeated) for number in wrong}
-        told = [*self._tell(others, others_wrong)]
-        taken_wrong = {number - len(others) for number in others_wrong}
-        return Verdict(self._gather(told), self._tell_taken(taken, taken_wrong))
+        taken = [each for each in self.find_taken(touched) if self._is_due(each)]
+        doubtful = self._sift([*repeated, *others, *taken])
+        with failing_as(JOB):
+            wrong = self._find_wrong(doubtful)
+            told = [*self._tell(repeated, wrong)]
+            if told:
+                return Verdict(self._gather(told))  # (2)
+            told = [*self._tell(others, wrong)]
+            return Verdict(self._gather(told), self._tell_taken(taken, wrong))
 
-    def _find_wrong(self, frames: Sequence[DataFrame]) -> set[int]:
-        """(1) The numbers of those that are not empty."""
-        found: set[int] = set()
+    def _sift(self, checks: Sequence[Check]) -> list[Check]:
+        """(1) Those that are not plainly right."""
+        plain = {at: check.plain for at, check in enumerate(checks) if check.plain is not None}
+        doubts = find_doubts(self.keys.spark, plain, self.question.bucket_count, JOB)
+        return [check for at, check in enumerate(checks) if at in doubts or at not in plain]
+
+    def _find_wrong(self, checks: Sequence[Check]) -> dict[Check, DataFrame]:
+        """(1) Those that are not empty."""
+        frames = [check.find() for check in checks]
         numbered = [
             frame.select(f.lit(number).alias("check")) for number, frame in enumerate(frames)
         ]
+        found: set[int] = set()
         for begin in range(0, len(numbered), CHECKS_PER_JOB):
             some = union(numbered[begin : begin + CHECKS_PER_JOB])
             assert some is not None
             (row,) = some.agg(f.collect_set("check").alias("checks")).collect()
             found |= set(row["checks"])
-        return found
+        return {checks[number]: frames[number] for number in found}
 
-    def _tell(self, checks: Sequence[Check], wrong: Collection[int]) -> Iterator[Fault]:
-        for number, check in enumerate(checks):
-            if number in wrong:
-                yield from check.tell()
+    def _tell(self, checks: Sequence[Check], wrong: Mapping[Check, DataFrame]) -> Iterator[Fault]:
+        for check in checks:
+            if check in wrong:
+                yield from check.tell(wrong[check])
 
     def _tell_taken(
-        self, taken: Sequence[tuple[Type, DataFrame]], wrong: Collection[int]
+        self, taken: Sequence[Check], wrong: Mapping[Check, DataFrame]
     ) -> dict[str, tuple[str, ...]]:
         """Of the first type that has any."""
-        for number, (type_, ids) in enumerate(taken):
-            if number in wrong:
-                found = self._first(ids, "id")
-                return {type_.name: tuple(str(row["id"]) for row in found)}
+        for check in taken:
+            if check in wrong:
+                assert check.asks is not None, "what is taken is there"
+                found = self._first(wrong[check], "id")
+                name = type_of(self.question.catalog, check.asks).name
+                return {name: tuple(str(row["id"]) for row in found)}
         return {}
 
     def _gather(self, found: Sequence[Fault]) -> Faults:
@@ -173,28 +182,34 @@ class _Checks:
         for type_ in types:
             if self.keys.is_last_wins(type_) or not self.keys.has_given_ids(type_):
                 continue
-            at = f.col(ORDINAL_KEY)
-            counted = (
-                self.keys.incoming(type_)
-                .groupBy("id")
-                .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
-            )
-            wrong = counted.where("count > 1")
-            yield Check(wrong, partial(self._tell_repeated, type_, wrong))
+            plain = Distinct(self.keys.incoming_texts(type_, "id"))
+            find, tell = partial(self._find_repeated, type_), partial(self._tell_repeated, type_)
+            yield Check(find, tell, plain=plain)
+
+    def _find_repeated(self, type_: Type) -> DataFrame:
+        at = f.col(ORDINAL_KEY)
+        counted = (
+            self.keys.incoming(type_)
+            .groupBy("id")
+            .agg(f.count("*").alias("count"), f.min(at).alias("first"), f.max(at).alias("last"))
+        )
+        return counted.where("count > 1")
 
     def _tell_repeated(self, type_: Type, wrong: DataFrame) -> Iterator[Fault]:
         for row in self._first(wrong, "last"):
             places = [self.question.place_of(row[name]) for name in ("first", "last")]
             yield repeated(type_, row["id"], places)
 
-    def find_taken(self, types: Iterable[Type]) -> Iterator[tuple[Type, DataFrame]]:
-        """Ids that were to be new and are there."""
+    def find_taken(self, types: Iterable[Type]) -> Iterator[Check]:
+        """Ids that were to be new and are there. They are told in a way of their own."""
         if self.question.mode is not LoadMode.APPEND:
             return
         for type_ in types:
-            committed = self.keys.committed(type_)
-            if committed is not None and self.keys.has_given_ids(type_):
-                yield type_, self.keys.find_common(type_, committed)
+            theirs = self.keys.committed_texts(type_, "id")
+            if theirs and self.keys.has_given_ids(type_):
+                plain = Apart(self.keys.incoming_texts(type_, "id"), theirs)
+                find = partial(self.keys.find_common, type_)
+                yield Check(find, _tell_nothing, type_.table_key, plain)
 
     # unique values
 
@@ -203,13 +218,24 @@ class _Checks:
         for type_ in types:
             for number, group in enumerate(uniques_of(type_)):
                 name = unique_name(number)
-                holders = self._find_holders(type_, name)
-                counts = holders.groupBy(name).agg(
-                    f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last")
-                )
-                wrong = counts.where("count > 1")
-                tell = partial(self._tell_shared, type_, group, holders, wrong)
-                yield Check(wrong, tell, type_.table_key)
+                find = partial(self._find_shared, type_, name)
+                tell = partial(self._tell_shared, type_, group, name)
+                yield Check(find, tell, type_.table_key, self._plainly_unshared(type_, name))
+
+    def _find_shared(self, type_: Type, name: str) -> DataFrame:
+        counts = (
+            self._find_holders(type_, name)
+            .groupBy(name)
+            .agg(f.count("*").alias("count"), f.max(ORDINAL_KEY).alias("last"))
+        )
+        return counts.where("count > 1")
+
+    def _plainly_unshared(self, type_: Type, name: str) -> Plain | None:
+        committed = self.keys.committed_texts(type_, name)
+        if committed and self.keys.may_replace(type_):
+            # A row that comes in again holds what it held before, as a rule.
+            return None
+        return Distinct((*self.keys.incoming_texts(type_, name), *committed))
 
     def _find_holders(self, type_: Type, name: str) -> DataFrame:
         """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
@@ -222,9 +248,9 @@ class _Checks:
         return incoming.unionByName(rivals)
 
     def _tell_shared(
-        self, type_: Type, group: tuple[str, ...], holders: DataFrame, wrong: DataFrame
+        self, type_: Type, group: tuple[str, ...], name: str, wrong: DataFrame
     ) -> Iterator[Fault]:
-        name = wrong.columns[0]
+        holders = self._find_holders(type_, name)
         values = [str(row[name]) for row in self._first(wrong, "last")]
         rows = holders.where(f.col(name).isin(values)).limit(HOLDERS_MAX).collect()
         by_value: dict[str, list[Row]] = {value: [] for value in values}
@@ -248,16 +274,25 @@ class _Checks:
         ]
         for node in sorted({node.name: node for _, _, node in ends}.values(), key=_name):
             mine = [(edge, column) for edge, column, of in ends if of.name == node.name]
-            wanted = union(
-                self.keys.winners(edge).select(f.col(column).alias("id")) for edge, column in mine
-            )
-            assert wanted is not None, "a type that is asked about has edges"
-            wrong = self.keys.find_absent(wanted, node)
-            yield Check(wrong, partial(self._tell_missing, mine, node), node.table_key)
+            wanted = [
+                texts for edge, column in mine for texts in self.keys.incoming_texts(edge, column)
+            ]
+            find = partial(self._find_missing, mine, node)
+            tell = partial(self._tell_missing, mine, node)
+            plain = Within(tuple(wanted), self.keys.known_texts(node))
+            yield Check(find, tell, node.table_key, plain)
+
+    def _find_missing(self, ends: Sequence[tuple[EdgeType, str]], node: NodeType) -> DataFrame:
+        wanted = union(
+            self.keys.winners(edge).select(f.col(column).alias("id")) for edge, column in ends
+        )
+        assert wanted is not None, "a type that is asked about has edges"
+        return self.keys.find_absent(wanted, node)
 
     def _tell_missing(
-        self, ends: Sequence[tuple[EdgeType, str]], node: NodeType
+        self, ends: Sequence[tuple[EdgeType, str]], node: NodeType, wrong: DataFrame
     ) -> Iterator[Fault]:
+        del wrong  # which ids are missing; told is who wants them
         known = self.keys.known_ids(node)
         for edge, column in ends:
             yield from self._tell_lost(edge, column, self.keys.winners(edge), known)
@@ -277,27 +312,50 @@ class _Checks:
         if self.question.mode is not LoadMode.OVERWRITE:
             return
         for edge in self.question.catalog.edges:
-            rows = self.keys.committed(edge)
             for column, name in (("src", edge.source), ("dst", edge.target)):
                 node = self._node(name)
-                if rows is not None and self.keys.is_replaced(node):
-                    wrong = self.keys.find_absent(rows.select(f.col(column).alias("id")), node)
-                    known = self.keys.known_ids(node)
-                    tell = partial(self._tell_lost, edge, column, rows, known)
-                    yield Check(wrong, tell, edge.table_key)
+                wanted = self.keys.committed_texts(edge, column)
+                if wanted and self.keys.is_replaced(node):
+                    find = partial(self._find_orphans, edge, column, node)
+                    tell = partial(self._tell_orphans, edge, column, node)
+                    plain = Within(wanted, self.keys.known_texts(node))
+                    yield Check(find, tell, edge.table_key, plain)
+
+    def _find_orphans(self, edge: EdgeType, column: str, node: NodeType) -> DataFrame:
+        rows = self.keys.committed(edge)
+        assert rows is not None, "the edges are there"
+        return self.keys.find_absent(rows.select(f.col(column).alias("id")), node)
+
+    def _tell_orphans(
+        self, edge: EdgeType, column: str, node: NodeType, wrong: DataFrame
+    ) -> Iterator[Fault]:
+        del wrong  # which ids are missing; told is who loses them
+        rows = self.keys.committed(edge)
+        assert rows is not None, "the edges are there"
+        yield from self._tell_lost(edge, column, rows, self.keys.known_ids(node))
 
     # how many edges
 
     def check_counts(self, edges: Iterable[EdgeType]) -> Iterator[Check]:
         """Sources that the load touches and that end with too few edges or too many."""
         for edge in edges:
-            low, high = edge.cardinality.low, edge.cardinality.high
             if edge.cardinality == Cardinality():
                 continue
-            is_wrong = f.col("n") < low
-            is_wrong = is_wrong if high is None else is_wrong | (f.col("n") > high)
-            wrong = self._count_edges(edge).where(is_wrong & (f.col("touched") == 1))
-            yield Check(wrong, partial(self._tell_counts, edge, wrong), edge.table_key)
+            find, tell = partial(self._find_counts, edge), partial(self._tell_counts, edge)
+            yield Check(find, tell, edge.table_key, self._plainly_counted(edge))
+
+    def _plainly_counted(self, edge: EdgeType) -> Plain | None:
+        if self.keys.may_replace(edge):
+            # Rows that are replaced must not be counted.
+            return None
+        texts = (*self.keys.incoming_texts(edge, "src"), *self.keys.committed_texts(edge, "src"))
+        return Counted(texts, edge.cardinality.low, edge.cardinality.high)
+
+    def _find_counts(self, edge: EdgeType) -> DataFrame:
+        low, high = edge.cardinality.low, edge.cardinality.high
+        is_wrong = f.col("n") < low
+        is_wrong = is_wrong if high is None else is_wrong | (f.col("n") > high)
+        return self._count_edges(edge).where(is_wrong & (f.col("touched") == 1))
 
     def _tell_counts(self, edge: EdgeType, wrong: DataFrame) -> Iterator[Fault]:
         for row in self._first(wrong, "src"):
@@ -345,6 +403,11 @@ def _weighed(edges: DataFrame, *, n: int, touched: int) -> DataFrame:
     return edges.select(
         "src", f.lit(n).alias("n"), f.lit(touched).alias("touched"), f.col(ORDINAL_KEY)
     )
+
+
+def _tell_nothing(wrong: DataFrame) -> Iterable[Fault]:
+    del wrong
+    return ()
 
 
 def _name(node: NodeType) -> str:

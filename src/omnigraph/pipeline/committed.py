@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from omnigraph.catalog.model import Catalog
@@ -20,8 +19,8 @@ from omnigraph.engine.bulk import type_of
 from omnigraph.engine.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
 from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.keys import keys_of, places_of
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.keys import KeyFiles, keys_of, places_of
+from omnigraph.pipeline.stage import KeyFile, Storage
 from omnigraph.storage.tables import ScanRequest, TableRef
 
 ROWS_PER_TASK: Final = 1_000_000
@@ -48,6 +47,7 @@ class ReadKeys:
     storage: Storage
     scratch: str
     with_places: bool
+    bucket_count: int
 
     def __call__(self, number: int) -> dict[str, Any]:
         piece = self.pieces[number]
@@ -62,7 +62,7 @@ class ReadKeys:
             with_row_address=self.with_places,
             batch_rows_max=ROWS_PER_BATCH,
         )
-        writer: pq.ParquetWriter | None = None
+        writer = KeyFile(type_, path, self.bucket_count)
         with tables.scan(handle, request) as batches:
             for batch in batches:
                 rows = pa.Table.from_batches([batch])
@@ -70,13 +70,8 @@ class ReadKeys:
                 if self.with_places:
                     for column in (places := places_of(rows)).column_names:
                         keys = keys.append_column(column, places[column])
-                if writer is None:
-                    writer = pq.ParquetWriter(str(path), keys.schema, compression="lz4")
-                writer.write_table(keys)
-        if writer is None:
-            return {"keys": None}
-        writer.close()
-        return {"keys": str(path)}
+                writer.write(keys)
+        return writer.close()
 
 
 @dataclass
@@ -89,24 +84,31 @@ class CommittedKeys:
     scratch: Path
     with_places: bool
     """Are rows to be replaced? Then it matters where they are."""
-    _files: dict[Pin, tuple[str, ...]] = field(default_factory=dict)
+    bucket_count: int
+    _files: dict[Pin, KeyFiles] = field(default_factory=dict)
 
-    def find_files(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+    def find_files(self, pins: Collection[Pin]) -> Mapping[TableKey, KeyFiles]:
         """The files that hold the keys of these tables; none for a table without rows."""
         wanted = [pin for pin in pins if pin.row_count and pin not in self._files]
         pieces = [piece for pin in wanted for piece in self._cut(pin)]
         if pieces:
             work = ReadKeys(
-                tuple(pieces), self.catalog, self.storage, str(self.scratch), self.with_places
+                tuple(pieces),
+                self.catalog,
+                self.storage,
+                str(self.scratch),
+                self.with_places,
+                self.bucket_count,
             )
             answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
             for pin in wanted:
-                self._files[pin] = tuple(
-                    answer["keys"]
+                mine = [
+                    answer
                     for piece, answer in zip(pieces, answers, strict=True)
-                    if piece.key == pin.key and answer["keys"] is not None
-                )
-        return {pin.key: self._files.get(pin, ()) for pin in pins}
+                    if piece.key == pin.key
+                ]
+                self._files[pin] = KeyFiles.gather(mine)
+        return {pin.key: self._files.get(pin, KeyFiles()) for pin in pins}
 
     def _cut(self, pin: Pin) -> list[Piece]:
         ref = TableRef(pin.path, lance_branch(pin.owner))

@@ -52,6 +52,7 @@ class Ingest:
     errors_max: int
     is_small: bool
     """All rows are put aside and no keys are kept: the engine will ask for the rows themselves."""
+    bucket_count: int
 
     def __call__(self, number: int) -> dict[str, Any]:
         split = self.splits[number]
@@ -84,7 +85,11 @@ class Ingest:
                 if sink is None:
                     sink = sinks[type_.table_key] = self._sink(type_, split)
                 if not report.fault_count:
-                    sink.write(rows, pa.array(lines + ordinal_of(split, first)))
+                    sink.write(
+                        rows,
+                        pa.array(lines + ordinal_of(split, first)),
+                        with_ids=bool(parsed.given_ids[type_.table_key]),
+                    )
         for key, sink in sinks.items():
             report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
         return report.document()
@@ -99,8 +104,10 @@ class Ingest:
             rows = Aside(type_, folder / f"{stem}.arrow")
         else:
             rows = InPlace(self.storage, target, self.mode)
-        keys = None if self.is_small else KeyFile(type_, folder / f"{stem}.parquet")
-        return Sink(rows, keys)
+        keys = None
+        if not self.is_small:
+            keys = KeyFile(type_, folder / f"{stem}.keys.parquet", self.bucket_count)
+        return Sink(type_, rows, keys)
 
 
 @dataclass

@@ -3,11 +3,12 @@
 For each row its id, its ordinal, the ends of an edge, and for each unique constraint one text that
 two rows share exactly if they share the values. Keys of the input and keys of committed tables have
 the same columns, so that the checks can put them side by side. They are kept as Parquet, which
-Spark reads on its own.
+Spark reads on its own, and column by column in buckets (`buckets`).
 """
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +25,33 @@ ORDINAL_KEY: Final = "ordinal"
 ROW_ID_KEY: Final = "row_id"
 ADDRESS_KEY: Final = "address"
 
+
+@dataclass(frozen=True, slots=True)
+class KeyFiles:
+    """Where keys were put: as rows, and each column of texts in buckets."""
+
+    rows: tuple[str, ...] = ()
+    buckets: tuple[str, ...] = ()
+
+    @classmethod
+    def gather(cls, answers: Sequence[Mapping[str, Any]]) -> Self:
+        """From what tasks said; those that found no rows wrote no files."""
+        found = [each["keys"] for each in answers if each.get("keys") is not None]
+        return cls(tuple(each["rows"] for each in found), tuple(each["buckets"] for each in found))
+
+
 _STORED: Final[dict[Scalar, Any]] = {Scalar.DATE: pa.int32(), Scalar.DATETIME: pa.int64()}
 
 
 def unique_name(number: int) -> str:
     """The column that holds the text of one unique constraint."""
     return f"unique_{number}"
+
+
+def text_columns(type_: Type) -> tuple[str, ...]:
+    """The columns of keys that are compared, all of them texts."""
+    ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
+    return ("id", *ends, *(unique_name(number) for number in range(len(uniques_of(type_)))))
 
 
 def keys_of(type_: Type, rows: pa.Table, ordinals: "pa.ChunkedArray[Any] | None") -> pa.Table:

@@ -13,12 +13,13 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.model import Catalog, NodeType
 from omnigraph.engine.bulk import LoadMode, RecordPlace
-from omnigraph.engine.committed import Type, uniques_of
+from omnigraph.engine.committed import Type
 from omnigraph.engine.incoming import is_keyed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, unique_name
+from omnigraph.pipeline.buckets import Texts
+from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, KeyFiles, text_columns
 
 BROADCAST_ROWS: Final = 1_000_000
 """So many ids are sent to every task, where looking one up costs next to nothing."""
@@ -30,8 +31,9 @@ class Question:
 
     catalog: Catalog
     mode: LoadMode
-    key_files: Mapping[TableKey, Sequence[str]]
+    key_files: Mapping[TableKey, KeyFiles]
     """The keys of the input, for each table that has rows in it."""
+    bucket_count: int
     counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
     errors_max: int
@@ -42,7 +44,7 @@ class Question:
 class KeySets:
     spark: SparkSession
     question: Question
-    committed_files: Mapping[TableKey, Sequence[str]]
+    committed_files: Mapping[TableKey, KeyFiles]
     committed_counts: Mapping[TableKey, int]
     _frames: dict[tuple[str, str, int], DataFrame] = field(default_factory=dict)
     """Opening files costs Spark a look at each of them."""
@@ -59,14 +61,12 @@ class KeySets:
         return self._frames[place]
 
     def _open(self, type_: Type, files: Sequence[str], places: Sequence[str]) -> DataFrame:
-        ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
-        uniques = (unique_name(number) for number in range(len(uniques_of(type_))))
-        texts = ", ".join(f"{name} string" for name in ("id", *ends, *uniques))
+        texts = ", ".join(f"{name} string" for name in text_columns(type_))
         numbers = ", ".join(f"{name} bigint" for name in (ORDINAL_KEY, *places))
         return self.spark.read.schema(f"{texts}, {numbers}").parquet(*files)
 
     def incoming(self, type_: Type) -> DataFrame:
-        rows = self._read(type_, self.question.key_files[type_.table_key])
+        rows = self._read(type_, self.question.key_files[type_.table_key].rows)
         assert rows is not None, "a table that is touched has rows"
         return rows
 
@@ -83,12 +83,14 @@ class KeySets:
         """(3) What is there before the load, and stays unless it is replaced."""
         if self.is_replaced(type_):
             return None
-        return self._read(type_, self.committed_files.get(type_.table_key, ()))
+        return self._read(type_, self._files_of(type_).rows)
+
+    def _files_of(self, type_: Type) -> KeyFiles:
+        return self.committed_files.get(type_.table_key, KeyFiles())
 
     def places(self, type_: Type) -> DataFrame | None:
         """Where the rows are that are there before a merge."""
-        files = self.committed_files.get(type_.table_key, ())
-        return self._read(type_, files, (ROW_ID_KEY, ADDRESS_KEY))
+        return self._read(type_, self._files_of(type_).rows, (ROW_ID_KEY, ADDRESS_KEY))
 
     def kept(self, type_: Type) -> DataFrame | None:
         """(2) Committed rows that the load does not replace."""
@@ -112,8 +114,10 @@ class KeySets:
             return wanted.join(f.broadcast(known), "id", "left_anti")
         return _count_both(wanted, known).where("theirs = 0").select("id")
 
-    def find_common(self, type_: Type, committed: DataFrame) -> DataFrame:
+    def find_common(self, type_: Type) -> DataFrame:
         """The ids that come in and are there."""
+        committed = self.committed(type_)
+        assert committed is not None, "something is there"
         incoming, there = self.incoming(type_).select("id"), committed.select("id")
         if self.question.counts[type_.table_key] <= BROADCAST_ROWS:
             return there.join(f.broadcast(incoming), "id", "left_semi")
@@ -128,12 +132,38 @@ class KeySets:
         is_touched = type_.table_key in self.question.key_files
         return is_touched and self.question.mode is LoadMode.OVERWRITE
 
+    def may_replace(self, type_: Type) -> bool:
+        """May an incoming row take the place of a committed one, or of another incoming one?"""
+        return self.question.mode is LoadMode.MERGE and self.has_given_ids(type_)
+
     def is_last_wins(self, type_: Type) -> bool:
         return self.question.mode is LoadMode.MERGE and not is_keyed(type_)
 
     def has_given_ids(self, type_: Type) -> bool:
         """Ids that were made up are new, and all different."""
         return bool(self.question.given_ids.get(type_.table_key))
+
+    # the same as texts
+
+    def incoming_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
+        key = type_.table_key
+        files = self.question.key_files.get(key, KeyFiles())
+        return _as_texts(files, type_, name, self.question.counts.get(key, 0))
+
+    def committed_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
+        if self.is_replaced(type_):
+            return ()
+        count = self.committed_counts.get(type_.table_key, 0)
+        return _as_texts(self._files_of(type_), type_, name, count)
+
+    def known_texts(self, node: NodeType) -> tuple[Texts, ...]:
+        return (*self.incoming_texts(node, "id"), *self.committed_texts(node, "id"))
+
+
+def _as_texts(files: KeyFiles, type_: Type, name: str, row_count: int) -> tuple[Texts, ...]:
+    if not files.buckets:
+        return ()
+    return (Texts(files.buckets, text_columns(type_), name, row_count),)
 
 
 def _count_both(ours: DataFrame, theirs: DataFrame) -> DataFrame:

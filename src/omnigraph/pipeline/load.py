@@ -22,12 +22,14 @@ from omnigraph.engine.stages import count_rows
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.answers import Answers
+from omnigraph.pipeline.buckets import BUCKETS_MAX
 from omnigraph.pipeline.checks import find_verdict
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.ingest import Ingest
+from omnigraph.pipeline.keys import KeyFiles
 from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
-from omnigraph.pipeline.planning import Item, Survey, check_tables, cut
+from omnigraph.pipeline.planning import Item, Plan, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.scratch import check_shared, open_scratch
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
@@ -43,6 +45,13 @@ MEMORY_BYTES: Final = 256 * 2**20
 """Rows of one table that were put aside are staged by the driver up to this size, which is fast;
 beyond it by workers, which takes no memory here."""
 
+BUCKET_BYTES: Final = 64 * 2**20
+"""The keys of so much input are checked by one task."""
+BUCKET_ROWS: Final = 2**20
+"""And so many rows that are there already."""
+FRAME_BUCKETS: Final = 16
+"""How much is behind a data frame nobody knows."""
+
 MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
 
 
@@ -54,6 +63,7 @@ class SparkBulk:
     split_bytes: int = SPLIT_BYTES
     small_bytes: int = SMALL_BYTES
     memory_bytes: int = MEMORY_BYTES
+    bucket_bytes: int = BUCKET_BYTES
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
@@ -75,12 +85,20 @@ class SparkBulk:
                 scratch=str(scratch),
                 errors_max=job.errors_max,
                 is_small=is_small,
+                bucket_count=self._count_buckets(plan, job),
             )
             concurrency = 1 if is_small else self.settings.concurrency
             splits, answers = read_input(spark, work, plan.frames, concurrency)
             ingested = SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
             count_rows("reading the input", sum(ingested.counts.values()))
             yield ingested
+
+    def _count_buckets(self, plan: Plan, job: LoadJob) -> int:
+        """So many that a task can hold one of them, be it full of what is there already."""
+        by_size = plan.size_bytes // self.bucket_bytes
+        by_rows = max((each.row_count for each in job.targets.values()), default=0) // BUCKET_ROWS
+        by_frames = FRAME_BUCKETS if plan.frames else 0
+        return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
 
 
 def looks_small(items: Sequence[Item], small_bytes: int) -> bool:
@@ -115,6 +133,7 @@ class SparkIngested(Answers):
         self._concurrency = bulk.settings.concurrency
         self._storage = work.storage
         self._spark = spark
+        self._bucket_count = work.bucket_count
         self._found_right: Mapping[TableKey, Pin] | None = None
         """The tables as they were when nothing was wrong."""
         self._committed = CommittedKeys(
@@ -123,6 +142,7 @@ class SparkIngested(Answers):
             work.storage,
             Path(work.scratch),
             with_places=job.mode is LoadMode.MERGE,
+            bucket_count=work.bucket_count,
         )
 
     def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
@@ -160,9 +180,8 @@ class SparkIngested(Answers):
         return Question(
             catalog=self._job.catalog,
             mode=self._job.mode,
-            key_files={
-                key: [str(each["keys"]) for each in self.said_of(key)] for key in self.counts
-            },
+            key_files={key: KeyFiles.gather(self.said_of(key)) for key in self.counts},
+            bucket_count=self._bucket_count,
             counts=self.counts,
             given_ids=self.given_ids,
             errors_max=self._job.errors_max,

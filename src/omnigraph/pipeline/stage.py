@@ -6,7 +6,7 @@ commit names them on whatever version it finds, which has the same columns.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +14,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from omnigraph.catalog.model import EdgeType
 from omnigraph.effects import REAL
 from omnigraph.engine.bulk import ORDINAL, LoadMode, Target
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.committed import Type
-from omnigraph.pipeline.keys import keys_of
+from omnigraph.pipeline.buckets import BucketFile
+from omnigraph.pipeline.keys import keys_of, text_columns
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
@@ -139,13 +141,13 @@ def aside_schema(type_: Type) -> pa.Schema:
 class KeyFile:
     """The keys of rows, for the checks that span rows."""
 
-    def __init__(self, type_: Type, path: Path) -> None:
-        self._type = type_
+    def __init__(self, type_: Type, path: Path, bucket_count: int) -> None:
         self._path = path
         self._writer: pq.ParquetWriter | None = None
+        self._buckets = BucketFile(path.with_suffix(".arrow"), text_columns(type_), bucket_count)
 
-    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
-        keys = keys_of(self._type, rows, pa.chunked_array([ordinals]))
+    def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
+        """Add some; the buckets do without columns that nobody will ask about."""
         if self._writer is None:
             # Keys hardly repeat and are read whole, so neither a dictionary nor bounds would pay.
             self._writer = pq.ParquetWriter(
@@ -156,27 +158,33 @@ class KeyFile:
                 write_statistics=False,
             )
         self._writer.write_table(keys)
+        self._buckets.write(keys, without=without)
 
     def close(self) -> dict[str, Any]:
         if self._writer is None:
             return {}
         self._writer.close()
-        return {"keys": str(self._path)}
+        return {"keys": {"rows": str(self._path), "buckets": self._buckets.close()}}
 
 
 @dataclass(slots=True)
 class Sink:
     """Everything that is written for one table of one split."""
 
+    type: Type
     rows: Aside | InPlace
     keys: KeyFile | None
     row_count: int = 0
 
-    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, with_ids: bool) -> None:
+        """`with_ids`: some rows gave their own id, which may be anybody else's too."""
         self.row_count += rows.num_rows
         self.rows.write(rows, ordinals)
         if self.keys is not None:
-            self.keys.write(rows, ordinals)
+            keys = keys_of(self.type, rows, pa.chunked_array([ordinals]))
+            # No edge leads to an edge, so ids that were made up are asked about by nobody.
+            is_unasked = isinstance(self.type, EdgeType) and not with_ids
+            self.keys.write(keys, without=("id",) if is_unasked else ())
 
     def close(self) -> dict[str, Any]:
         answer = {"rows": self.row_count, **self.rows.close()}

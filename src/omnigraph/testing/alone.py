@@ -52,6 +52,7 @@ class Alone:
             scratch=str(folder),
             errors_max=job.errors_max,
             is_small=False,
+            bucket_count=1,
         )
         answers = [work(number) for number in range(len(plan.splits))]
         yield AloneIngested(job, work, answers, memory_bytes=self.memory_bytes)

@@ -30,7 +30,7 @@ SETTINGS: Final = SparkSettings(
     },
 )
 SMALL: Final = SparkBulk(SETTINGS)
-LARGE: Final = SparkBulk(SETTINGS, split_bytes=150, small_bytes=0)
+LARGE: Final = SparkBulk(SETTINGS, split_bytes=150, small_bytes=0, bucket_bytes=300)
 """Every input is cut to pieces, and everything that spans rows is asked as joins."""
 HUGE: Final = replace(LARGE, memory_bytes=0)
 """Rows that were put aside are too many for the driver, too."""

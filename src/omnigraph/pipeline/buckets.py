@@ -1,0 +1,107 @@
+"""Texts in buckets: equal ones are in the same one, so that each bucket can be judged on its own.
+
+A worker sorts the keys of its rows into buckets as it writes them, and whoever asks a question
+about one bucket reads that bucket of every file. Which bucket a text belongs to follows from some
+of its bytes. If those are alike in all texts, one bucket gets them all: that is slow, not wrong.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+BUCKETS_MAX: Final = 256
+"""More than this would be crumbs."""
+
+_WORD: Final = 8
+_MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
+_PLACES: Final = 4
+"""A word from the beginning, from the end, and from so many places between, less one."""
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_SCHEMA: Final = pa.schema([pa.field("text", pa.string())])
+
+
+def find_buckets(texts: "pa.Array[Any]", count: int) -> "np.ndarray[Any, np.dtype[np.int16]]":
+    """The bucket of each text, from 0 to before `count`. None may be null."""
+    _, bounds, data = texts.buffers()
+    if not len(texts) or bounds is None or data is None:
+        return np.zeros(len(texts), dtype=np.int16)
+    offsets = np.frombuffer(memoryview(bounds), dtype=np.int32)
+    offsets = offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    # A word may be read at any byte; those behind the last text belong to nobody.
+    padded = np.zeros(data.size + _WORD, dtype=np.uint8)
+    padded[: data.size] = np.frombuffer(memoryview(data), dtype=np.uint8)
+    words = np.ndarray((data.size + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
+    short = np.minimum(sizes, _WORD)
+    masks, room = _MASKS[short], sizes - short
+    mixed = sizes.astype(np.uint64)
+    for place in range(_PLACES + 1):
+        mixed ^= words[starts + room * place // _PLACES] & masks
+        mixed *= _FACTOR
+        mixed ^= mixed >> np.uint64(29)
+    return ((mixed >> np.uint64(40)) * np.uint64(count) >> np.uint64(24)).astype(np.int16)
+
+
+def sort_texts(texts: "pa.Array[Any]", count: int) -> Iterator["pa.Array[Any]"]:
+    """The texts of each bucket, in order."""
+    if count == 1:
+        yield texts
+        return
+    buckets = find_buckets(texts, count)
+    ordered = texts.take(np.argsort(buckets, kind="stable"))
+    begin = 0
+    for size in np.bincount(buckets, minlength=count).tolist():
+        yield ordered.slice(begin, size)
+        begin += size
+
+
+class BucketFile:
+    """Some columns of texts; of each, every write adds one batch to every bucket."""
+
+    def __init__(self, path: Path, columns: Sequence[str], count: int) -> None:
+        self._path = path
+        self._columns = tuple(columns)
+        self._count = count
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, rows: pa.Table, *, without: Collection[str] = ()) -> None:
+        """Nulls are left out, and so are columns that nobody will ask about."""
+        if self._writer is None:
+            self._writer = pa.ipc.new_file(str(self._path), _SCHEMA)
+        for name in self._columns:
+            texts = pa.concat_arrays(rows[name].drop_null().chunks or [pa.array([], pa.string())])
+            texts = texts.slice(0, 0) if name in without else texts
+            for some in sort_texts(texts, self._count):
+                self._writer.write_batch(pa.record_batch([some], schema=_SCHEMA))
+
+    def close(self) -> str | None:
+        """Where it is; None if nothing was written."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return str(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """One column of some files, as a task is told of it."""
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    """All columns of these files."""
+    name: str
+    row_count: int
+
+    def read(self, bucket: int, count: int) -> "list[pa.Array[Any]]":
+        """What one bucket holds, left in its files until somebody looks at it."""
+        first = self.columns.index(self.name) * count + bucket
+        found: list[pa.Array[Any]] = []
+        for path in self.files:
+            file = pa.ipc.open_file(pa.memory_map(path))
+            batches = range(first, file.num_record_batches, len(self.columns) * count)
+            found += [file.get_batch(number).column(0) for number in batches]
+        return found

@@ -91,7 +91,7 @@ def test_compacted_fragments_have_the_totals_a_count_would_give_them(
     noted = read_totals(after.config, "body")
     fragments = stores.tables.inspect(after).fragments
     assert noted == Texts(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
-    assert recorder.count("tables.read") == (1 if counted else 0)
+    assert recorder.count("tables.scan") == (1 if counted else 0)
     others = [group.after[:-1] for group in staged.gathered]
     sizes = {each.identity: each.row_count for each in fragments}
     assert sum(sizes[each] for group in others for each in group) == counted

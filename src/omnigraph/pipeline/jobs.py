@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it ships n
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
-from omnigraph.errors import FileUnreadable, JobFailed
+from omnigraph.errors import FileUnreadable, JobFailed, SparkUnusable
 from omnigraph.pipeline.progress import running
+from omnigraph.pipeline.settings import SCRATCH
 
 SPARK_ERRORS: Final[tuple[type[Exception], ...]] = (PySparkException, Py4JError)
 """What Spark raises when a job, or Spark itself, does not work."""
@@ -31,8 +33,12 @@ class Task:
     """Work as it is sent to the workers, which must not send our errors back as tracebacks."""
 
     work: Work
+    marker: str | None = None
+    """A file that a worker sees if it sees what the driver sees (D22)."""
 
     def __call__(self, number: int) -> str:
+        if self.marker is not None and not Path(self.marker).exists():
+            return json.dumps({"unshared": str(Path(self.marker).parent)})
         # Tasks share the machine already; threads of their own would only wait for each other.
         pa.set_cpu_count(1)
         try:
@@ -42,16 +48,30 @@ class Task:
 
 
 def run_tasks(
-    spark: SparkSession, work: Work, count: int, *, job: str, concurrency: int | None = None
+    spark: SparkSession,
+    work: Work,
+    count: int,
+    *,
+    job: str,
+    concurrency: int | None = None,
+    marker: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The answers of tasks 0 to `count`, in that order. Raises FileUnreadable, JobFailed."""
+    """The answers of tasks 0 to `count`, in that order.
+
+    Raises FileUnreadable, JobFailed, and SparkUnusable where a worker does not see the marker.
+    """
     slots = min(count, concurrency or count)
-    task = functions.udf(Task(work), "string", useArrow=False).asNondeterministic()
+    task = functions.udf(Task(work, marker), "string", useArrow=False).asNondeterministic()
     numbers = spark.range(0, count, 1, slots)
     with failing_as(job):
         rows = numbers.select("id", task("id").alias("answer")).collect()
     answers = [json.loads(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
     for answer in answers:
+        if "unshared" in answer:
+            raise SparkUnusable(
+                f"its workers do not see {answer['unshared']}; set {SCRATCH} to a folder that they "
+                "do see, and keep the graph and its input where they reach them"
+            )
         if "unreadable" in answer:
             raise FileUnreadable(answer["unreadable"], reason=answer["reason"])
     return answers

@@ -31,7 +31,7 @@ from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
 from omnigraph.pipeline.planning import Item, Plan, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
-from omnigraph.pipeline.scratch import check_shared, open_scratch
+from omnigraph.pipeline.scratch import leave_marker, open_scratch
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.sources import SPLIT_BYTES
 from omnigraph.pipeline.stage import Storage
@@ -73,7 +73,6 @@ class SparkBulk:
             check_tables(items, job.errors_max)
             hasty = looks_small(items, self.small_bytes)
             spark = session_of(items) or find_session(self.settings, is_small=hasty)
-            check_shared(spark, scratch)
             plan = cut(items, QuotesOnSpark(spark, job.storage_options), self.split_bytes)
             is_small = plan.is_small(self.small_bytes)
             work = Ingest(
@@ -88,7 +87,8 @@ class SparkBulk:
                 bucket_count=self._count_buckets(plan, job),
             )
             concurrency = 1 if is_small else self.settings.concurrency
-            splits, answers = read_input(spark, work, plan.frames, concurrency)
+            marker = leave_marker(spark, scratch)
+            splits, answers = read_input(spark, work, plan.frames, concurrency, marker)
             ingested = SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
             count_rows("reading the input", sum(ingested.counts.values()))
             yield ingested

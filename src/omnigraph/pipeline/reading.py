@@ -11,6 +11,7 @@ from omnigraph.pipeline.frames import Frame, read_frame
 from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.planning import Item
+from omnigraph.pipeline.scratch import REACHING, answer_nothing
 from omnigraph.pipeline.sources import Split
 
 
@@ -34,15 +35,29 @@ class QuotesOnSpark:
 
 
 def read_input(
-    spark: SparkSession, work: Ingest, frames: Sequence[Frame], concurrency: int | None
+    spark: SparkSession,
+    work: Ingest,
+    frames: Sequence[Frame],
+    concurrency: int | None,
+    marker: str | None,
 ) -> tuple[list[Split], list[dict[str, Any]]]:
-    """Every split there was, in order, and what became of it. Raises FileUnreadable, JobFailed."""
+    """Every split there was, in order, and what became of it.
+
+    Raises FileUnreadable, JobFailed, and SparkUnusable where a worker does not see the marker.
+    """
     found: list[tuple[Split, dict[str, Any]]] = []
     if work.splits:
         answers = run_tasks(
-            spark, work, len(work.splits), job="reading the input", concurrency=concurrency
+            spark,
+            work,
+            len(work.splits),
+            job="reading the input",
+            concurrency=concurrency,
+            marker=marker,
         )
         found += zip(work.splits, answers, strict=True)
+    elif marker is not None:
+        run_tasks(spark, answer_nothing, 1, job=REACHING, marker=marker)
     for frame in frames:
         found += zip(*read_frame(frame, work), strict=True)
     found.sort(key=lambda each: each[0].number)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from omnigraph.engine.rewriting import At
 from omnigraph.engine.settings import Settings
-from omnigraph.errors import BackfillInvalid, SparkUnusable
+from omnigraph.errors import BackfillInvalid
 from omnigraph.pipeline.jobs import Work, run_tasks
-from omnigraph.pipeline.scratch import Looking, runs_here
+from omnigraph.pipeline.scratch import runs_here
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.stage import UNNAMED, Storage
 from omnigraph.storage.layout import MANIFEST, Root
@@ -107,19 +106,16 @@ class SparkRewriter:
     def _run(self, work: Work, count: int, job: str) -> list[dict[str, Any]]:
         if not count:
             return []
-        spark = find_session(self.settings)
-        self._check_seen(spark)
-        return run_tasks(spark, work, count, job=job, concurrency=self.settings.concurrency)
-
-    def _check_seen(self, spark: SparkSession) -> None:
-        """Do the workers see the graph (D22)? Raises SparkUnusable."""
-        root = self.storage.root
-        if not root.is_local or runs_here(spark):
-            return
-        looking = Looking(str(Path(root.uri) / MANIFEST))
-        (answer,) = run_tasks(spark, looking, 1, job="reaching the workers")
-        if not answer["found"]:
-            raise SparkUnusable(f"its workers do not see {root.uri}")
+        spark, root = find_session(self.settings), self.storage.root
+        is_seen = not root.is_local or runs_here(spark)
+        return run_tasks(
+            spark,
+            work,
+            count,
+            job=job,
+            concurrency=self.settings.concurrency,
+            marker=None if is_seen else str(Path(root.uri) / MANIFEST),
+        )
 
 
 def _cut(fragment_ids: Sequence[int]) -> tuple[tuple[int, ...], ...]:

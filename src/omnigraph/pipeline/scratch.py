@@ -4,9 +4,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -16,6 +15,8 @@ from omnigraph.ids import OperationId
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings
 from omnigraph.storage.layout import STAGING, Root
+
+REACHING: Final = "reaching the workers"
 
 
 @contextmanager
@@ -39,15 +40,17 @@ def open_scratch(settings: SparkSettings, root: Root, operation_id: OperationId)
 
 def check_shared(spark: SparkSession, scratch: Path) -> None:
     """Ask a worker whether it sees what we see (D22). Raises SparkUnusable."""
+    marker = leave_marker(spark, scratch)
+    if marker is not None:
+        run_tasks(spark, answer_nothing, 1, job=REACHING, marker=marker)
+
+
+def leave_marker(spark: SparkSession, scratch: Path) -> str | None:
+    """What tasks must find there; None if there is no doubt that they would."""
     if runs_here(spark):
-        return
+        return None
     (scratch / "marker").touch()
-    (answer,) = run_tasks(spark, Looking(str(scratch / "marker")), 1, job="reaching the workers")
-    if not answer["found"]:
-        raise SparkUnusable(
-            f"its workers do not see {scratch}; set {SCRATCH} to a folder that they do see, and "
-            "keep the graph and its input where they reach them"
-        )
+    return str(scratch / "marker")
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -55,12 +58,6 @@ def runs_here(spark: SparkSession) -> bool:
     return not is_remote() and (spark.conf.get("spark.master", None) or "").startswith("local")
 
 
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """Work that looks for a file."""
-
-    path: str
-
-    def __call__(self, number: int) -> dict[str, Any]:
-        del number
-        return {"found": Path(self.path).exists()}
+def answer_nothing(number: int) -> dict[str, Any]:
+    del number
+    return {}

@@ -1045,6 +1045,54 @@ def test_staged_indices_are_attached_extended_and_rebuilt(tables: Tables) -> Non
     assert tables.read(handle, ScanRequest(where="id = 'c'")).num_rows == 1
 
 
+NAMES = [each.name for each in SPECS]
+
+
+def nearest_to(tables: Tables, handle: Handle, place: float) -> str:
+    near = ScanRequest(columns=("id",), nearest=Nearest("vector", (place, 0.0), limit=1))
+    return str(tables.read(handle, near)["id"][0])
+
+
+def test_indices_that_were_built_on_an_earlier_version_fit_a_later_one(tables: Tables) -> None:
+    rows = documents(a="red fox", b="blue whale", d="a red whale")
+    first = commit(tables, tables.stage_create(PERSON, DOCUMENT, mark(), rows))
+    built = tables.stage_indices(first, SPECS, IndexScope.UNCOVERED, mark())
+    assert built is not None
+    later = commit(tables, tables.stage_append(first, documents(c="green fox"), mark()))
+    later = commit(
+        tables, tables.stage_upsert(later, documents(a="one grey wolf"), mark(), key="id")
+    )
+    later = commit(tables, tables.stage_delete(later, "id = 'd'", mark()))
+    handle = commit(tables, tables.restage_indices(built, later, NAMES, mark()))
+    expected = {"fox": {"c"}, "wolf": {"a"}, "whale": {"b"}, "red": set[str]()}
+    covered = [len(index.covered) for index in tables.inspect(handle).indices]
+    assert covered == [1, 1, 1], "what came later is not known to them"
+    extended = commit(tables, tables.stage_indices(handle, SPECS, IndexScope.UNCOVERED, mark()))
+    for each in (handle, extended):
+        assert {word: search(tables, each, word) for word in expected} == expected
+        assert [nearest_to(tables, each, place) for place in (13.0, 9.0, 7.0)] == ["a", "c", "c"]
+        assert [tables.count(each, f"id = '{key}'") for key in "abcd"] == [1, 1, 1, 0]
+
+
+def test_indices_that_no_longer_fit_are_not_attached(local: Stores) -> None:
+    tables = local.tables
+    first = commit(tables, tables.stage_create(PERSON, DOCUMENT, mark(), documents(a="red fox")))
+    first = commit(tables, tables.stage_append(first, documents(b="blue whale"), mark()))
+    built = tables.stage_indices(first, SPECS, IndexScope.UNCOVERED, mark())
+    other = tables.stage_indices(first, SPECS[:1], IndexScope.UNCOVERED, mark())
+    assert built is not None
+    indexed = commit(tables, other)
+    assert tables.restage_indices(built, indexed, NAMES, mark()) is None, "somebody was faster"
+    rest = tables.restage_indices(built, indexed, NAMES[1:], mark())
+    assert rest is not None, "but not with these"
+    compaction = tables.stage_compaction(indexed)
+    assert compaction is not None
+    compacted = landed(tables.residual.commit_compaction(compaction))
+    assert tables.restage_indices(built, compacted, NAMES[1:], mark()) is None
+    emptied = commit(tables, tables.stage_overwrite(compacted, DOCUMENT, mark()))
+    assert tables.restage_indices(built, emptied, NAMES, mark()) is None
+
+
 def test_searches_rank_and_filter_before_they_cut_off(local: Stores) -> None:
     tables = local.tables
     rows = documents(a="one fox", b="one fox two foxes", c="a whale", d="fox one")

@@ -5,9 +5,14 @@
 2. Small tables are done together, as one commit. A large one is done alone and index by index, so
    that its writers get a turn in between; its texts are counted before it is held.
 3. What cannot be built yet is reported and is never an error.
+4. Unless a table is very small, its indexes are built before it is held, over the rows it has then,
+   and only attached under the lease. What is written meanwhile they do not cover; the next upkeep
+   or build does. If they no longer fit, because somebody compacted the table or was faster, they
+   are built once more while the table is held, so that it comes to an end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -20,6 +25,7 @@ from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import check_unlocked
+from omnigraph.commit.staging import staging
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.filters import quote
 from omnigraph.engine.query.texts import SCAN_ROWS_MAX
@@ -27,7 +33,7 @@ from omnigraph.engine.query.vectors import partition_count
 from omnigraph.engine.totals import Ledger, find_uncounted
 from omnigraph.engine.upkeep import SEGMENTS_MAX
 from omnigraph.engine.wanted_indexes import Property, wanted_indexes
-from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage import tables as storage
 from omnigraph.storage.tables import (
     Anatomy,
@@ -37,13 +43,18 @@ from omnigraph.storage.tables import (
     Mark,
     ScanRequest,
     Staged,
+    TableRef,
     Tables,
 )
 
 ROWS_TOGETHER_MAX: Final = 200_000
+ROWS_HELD_MAX: Final = 10_000
 
 TOTALS: Final = ""
 """Not the name of an index: the totals of texts."""
+
+AHEAD: Final = Mark("ahead")
+"""Of what is staged on a version that it will not be committed to."""
 
 TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
 """Columns of the index itself: Lance panics if a vector is called like one."""
@@ -59,6 +70,8 @@ class IndexOrder:
     """Larger tables have the totals of their texts written down; see `query.texts`."""
     rows_together_max: int = ROWS_TOGETHER_MAX
     """Tables of so many rows, together, are indexed in one commit."""
+    rows_held_max: int = ROWS_HELD_MAX
+    """Tables of so many rows are built while they are held: it takes no time, and covers all."""
 
 
 class IndexState(StrEnum):
@@ -122,9 +135,9 @@ class _Builder:
     commits: list[Commit] = field(default_factory=list)
 
     def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
-        """Hold these tables and build what they miss, or only the index of that name."""
+        """Give these tables what they miss, or only the index of that name."""
         order = self.surveyor.order
-        with hold(self.surveyor.bench, order.branch, keys) as held:
+        with self._ahead(keys, only), hold(self.surveyor.bench, order.branch, keys) as held:
             shown = held.base.manifest.pins
             seen = {
                 key: self.surveyor.survey(shown[key], held.base) for key in keys if key in shown
@@ -136,6 +149,25 @@ class _Builder:
             if writes:
                 change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
                 self.commits.append(run(held, change).commits[-1])
+
+    @contextmanager
+    def _ahead(self, keys: Sequence[TableKey], only: str | None) -> Iterator[None]:
+        """(4) While this lasts, what was built for these tables is nobody's leftovers (D8)."""
+        bench, order = self.surveyor.bench, self.surveyor.order
+        base = bench.bases.current(order.branch)
+        pins = [base.manifest.pins[key] for key in keys if key in base.manifest.pins]
+        large = [pin for pin in pins if pin.row_count > order.rows_held_max]
+        if only == TOTALS or not large:
+            yield
+            return
+        versions = {pin.key: pin.version for pin in large}
+        operation_id = OperationId(bench.stores.effects.new_id())
+        with staging(
+            bench.stores.objects, operation_id, order.branch, versions, bench.leases.timing
+        ):
+            for pin in large:
+                self.surveyor.survey(pin, base).build(only)
+            yield
 
 
 def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
@@ -169,6 +201,8 @@ class Survey:
     """The columns whose totals are written down, or will be."""
     write: Callable[[str | None, tuple[str, ...]], TableWrite]
     """All of that, or only the index of a name, or only `TOTALS`; and the columns for these."""
+    build: Callable[[str | None], None]
+    """Write the files of the indexes, or of only one, so that they need only be attached."""
 
     @property
     def has_work(self) -> bool:
@@ -200,6 +234,8 @@ class Surveyor:
     catalog: Catalog
     order: IndexOrder
     ledger: Ledger
+    built: dict[TableRef, Staged] = field(default_factory=dict)
+    """(4) Indexes that wait to be attached."""
 
     @property
     def tables(self) -> Tables:
@@ -223,6 +259,7 @@ class Surveyor:
             uncounted=uncounted,
             totalled=totalled,
             write=partial(self._write, pin, anatomy, tuple(missing)),
+            build=partial(self._build, handle, anatomy, tuple(missing)),
         )
 
     def count_texts(self, pin: Pin, base: Base) -> None:
@@ -287,9 +324,7 @@ class Surveyor:
         stages: list[Stage] = []
         specs = tuple(each for each in missing if only in (None, each.name))
         if specs:
-            pieces = max((each.segment_count for each in anatomy.indices), default=0)
-            scope = IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
-            stages.append(partial(self._stage_indices, specs, scope))
+            stages.append(partial(self._stage_indices, specs, _scope(anatomy)))
         if totals and only in (None, TOTALS):
             stages.append(partial(self.ledger.stage, totals))
         return TableWrite(pin.key, pin.version, tuple(stages))
@@ -297,9 +332,29 @@ class Surveyor:
     def _stage_indices(
         self, specs: tuple[IndexSpec, ...], scope: IndexScope, handle: Handle, mark: Mark
     ) -> Staged | None:
+        built = self.built.pop(handle.ref, None)
+        if built is not None:
+            names = [each.name for each in specs]
+            staged = self.tables.restage_indices(built, handle, names, mark)
+            if staged is not None:
+                return staged
         anatomy = self.tables.inspect(handle)
         sized = [_sized(spec, anatomy, scope) for spec in specs]
         return self.tables.stage_indices(handle, sized, scope, mark)
+
+    def _build(
+        self, handle: Handle, anatomy: Anatomy, missing: tuple[IndexSpec, ...], only: str | None
+    ) -> None:
+        scope = _scope(anatomy)
+        sized = [_sized(spec, anatomy, scope) for spec in missing if only in (None, spec.name)]
+        built = self.tables.stage_indices(handle, sized, scope, AHEAD) if sized else None
+        if built is not None:
+            self.built[handle.ref] = built
+
+
+def _scope(anatomy: Anatomy) -> IndexScope:
+    pieces = max((each.segment_count for each in anatomy.indices), default=0)
+    return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 
 
 def _sized(spec: IndexSpec, anatomy: Anatomy, scope: IndexScope) -> IndexSpec:

@@ -8,7 +8,7 @@ a missing file. A column may have several indexes, of different kinds and names.
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from lance import LanceDataset, LanceOperation
@@ -106,6 +106,53 @@ def stage_indices(
             tuple(lance_files.written_indices(built)),
         ),
     )
+
+
+def restage_indices(
+    built: Staged, handle: LanceHandle, names: Collection[str], mark: Mark
+) -> Staged | None:
+    payload = built.payload
+    assert isinstance(payload, LancePayload), "staged by another store"
+    assert payload.base is not None, "an index is built on a table"
+    operation = payload.operation
+    assert isinstance(operation, LanceOperation.CreateIndex), operation
+    fresh = [each for each in operation.new_indices if each.name in names]
+    replaced = [each for each in operation.removed_indices if each.name in names]
+    covered = {number for each in fresh for number in each.fragment_ids}
+    with translating(handle.ref, "index"):
+        then, now = (_footing(each.dataset, covered, names) for each in (payload.base, handle))
+    if not fresh or then != now:
+        return None
+    return Staged(
+        ref=handle.ref,
+        read_version=handle.version,
+        mark=mark,
+        payload=LancePayload(
+            handle,
+            LanceOperation.CreateIndex(fresh, replaced),
+            tuple(lance_files.written_indices(fresh)),
+        ),
+    )
+
+
+def _footing(dataset: LanceDataset, fragment_ids: set[int], names: Collection[str]) -> object:
+    """What must not change between the building of indices and their commit.
+
+    Rows of a fragment may be deleted, or move to another when they are updated: an index says where
+    its rows were, and Lance knows better.
+    """
+    columns = [(each.id(), each.name()) for each in dataset.lance_schema.fields()]
+    files = {
+        each.fragment_id: [file.path for file in each.metadata.files]
+        for each in dataset.get_fragments()
+        if each.fragment_id in fragment_ids
+    }
+    segments = {
+        each.name: sorted(str(segment.uuid) for segment in each.segments)
+        for each in dataset.describe_indices()
+        if each.name in names
+    }
+    return columns, files, segments
 
 
 def _plan(

@@ -652,6 +652,17 @@ class Tables(Protocol):
         """Build what is missing; None if nothing is."""
         ...
 
+    def restage_indices(
+        self, built: Staged, handle: Handle, names: Collection[str], mark: Mark
+    ) -> Staged | None:
+        """Attach indices that were staged on an earlier version to a later one.
+
+        Only those of these names. They know the rows that were there then; what came since they do
+        not cover. None if they no longer fit: a fragment they cover is gone or its columns were
+        rewritten, the schema is another, or somebody else has built one of them.
+        """
+        ...
+
     def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged: ...
 
     def stage_compaction(

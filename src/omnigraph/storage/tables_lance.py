@@ -196,6 +196,11 @@ class LanceTables:
     ) -> Staged | None:
         return lance_index.stage_indices(_own(handle), specs, scope, mark)
 
+    def restage_indices(
+        self, built: Staged, handle: Handle, names: Collection[str], mark: Mark
+    ) -> Staged | None:
+        return lance_index.restage_indices(built, _own(handle), names, mark)
+
     def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged:
         return lance_stage.stage_settings(_own(handle), settings, mark)
 

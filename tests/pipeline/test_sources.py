@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.pipeline.load import choose_split
 from omnigraph.pipeline.planning import RecordFile, Survey
 from omnigraph.pipeline.sources import (
     SPLIT_BYTES,
@@ -95,6 +96,18 @@ def test_a_compressed_file_is_one_split_with_the_same_lines(tmp_path: Path, suff
             stream.write(text)
     (split,) = splits_of(path, split_bytes=10)
     assert b"".join(read_blocks(split, {}, 64)) == text
+
+
+@pytest.mark.parametrize(
+    ("size_mb", "slots", "split_mb"),
+    [(1, 2, 16), (600, 2, 37.5), (600, 32, 16), (100_000, 2, 64)],
+)
+def test_large_input_is_cut_into_large_splits_but_enough_of_them(
+    size_mb: int, slots: int, split_mb: float
+) -> None:
+    halves = [InputFile("a", "a", size_mb * 2**19), InputFile("b", "b", size_mb * 2**19)]
+    items = [RecordFile(Input(each.path), each) for each in halves]
+    assert choose_split(items, slots) == split_mb * 2**20
 
 
 def test_a_damaged_compressed_file_is_unreadable(tmp_path: Path) -> None:

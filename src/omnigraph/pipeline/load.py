@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.engine.bulk import (
@@ -33,7 +34,7 @@ from omnigraph.pipeline.planning import Item, Plan, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.scratch import leave_marker, open_scratch
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
-from omnigraph.pipeline.sources import SPLIT_BYTES
+from omnigraph.pipeline.sources import SPLIT_BYTES, SPLIT_BYTES_MAX
 from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.tables import Pieces, TableRef
 
@@ -52,6 +53,9 @@ BUCKET_ROWS: Final = 2**20
 FRAME_BUCKETS: Final = 16
 """How much is behind a data frame nobody knows."""
 
+SPLITS_PER_SLOT: Final = 8
+SLOTS_UNKNOWN: Final = 16
+
 MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
 
 
@@ -60,7 +64,8 @@ class SparkBulk:
     """`engine.bulk.Bulk` on Spark."""
 
     settings: SparkSettings
-    split_bytes: int = SPLIT_BYTES
+    split_bytes: int | None = None
+    """As the input is large, unless it is said."""
     small_bytes: int = SMALL_BYTES
     memory_bytes: int = MEMORY_BYTES
     bucket_bytes: int = BUCKET_BYTES
@@ -73,7 +78,8 @@ class SparkBulk:
             check_tables(items, job.errors_max)
             hasty = looks_small(items, self.small_bytes)
             spark = session_of(items) or find_session(self.settings, is_small=hasty)
-            plan = cut(items, QuotesOnSpark(spark, job.storage_options), self.split_bytes)
+            split_bytes = self.split_bytes or choose_split(items, count_slots(spark))
+            plan = cut(items, QuotesOnSpark(spark, job.storage_options), split_bytes)
             is_small = plan.is_small(self.small_bytes)
             work = Ingest(
                 splits=tuple(plan.splits),
@@ -99,6 +105,17 @@ class SparkBulk:
         by_rows = max((each.row_count for each in job.targets.values()), default=0) // BUCKET_ROWS
         by_frames = FRAME_BUCKETS if plan.frames else 0
         return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
+
+
+def count_slots(spark: SparkSession) -> int:
+    """How many tasks run at once; a server does not say."""
+    return SLOTS_UNKNOWN if is_remote() else spark.sparkContext.defaultParallelism
+
+
+def choose_split(items: Sequence[Item], slots: int) -> int:
+    """Large splits make whole fragments; many of them keep every slot busy to the end."""
+    size_bytes = sum(item.file.size_bytes for item in items if item.file is not None)
+    return min(SPLIT_BYTES_MAX, max(SPLIT_BYTES, size_bytes // (SPLITS_PER_SLOT * slots)))
 
 
 def looks_small(items: Sequence[Item], small_bytes: int) -> bool:

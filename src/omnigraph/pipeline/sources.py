@@ -27,7 +27,8 @@ from omnigraph.pipeline.feeds import Feed
 from omnigraph.storage.inputs import InputFile, open_input, reading
 
 SPLIT_BYTES: Final = 16 * 2**20
-"""What a task reads: enough to be worth a task, little enough to hold several times over."""
+SPLIT_BYTES_MAX: Final = 64 * 2**20
+"""What a task reads: enough to be worth a task and to fill fragments, little enough to do again."""
 
 BLOCK_BYTES: Final = 8 * 2**20
 """What is parsed at once."""

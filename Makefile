@@ -38,7 +38,7 @@ bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
 
 soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
 	OMNIGRAPH_KILLS=$(or $(KILLS),200) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
-	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt}_sweep.py tests/faults/test_{upkeep,index}_faults.py
+	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt}_sweep.py tests/faults/test_tidying_faults.py
 	OMNIGRAPH_SOAK=1 $(BIN)/pytest tests/properties/test_search_laws.py
 	OMNIGRAPH_SWEEP_STRIDE=1 OMNIGRAPH_SCHEMA_EXAMPLES=100 OMNIGRAPH_SCHEMA_STEPS=40 OMNIGRAPH_COMMITS=10000 \
 	  $(BIN)/pytest tests/faults/test_schema_sweep.py tests/faults/test_maintenance_soak.py tests/properties/test_schema_machine.py

@@ -110,11 +110,29 @@ CATALOGUE = frozenset(
         "branch.recreated_same_name",
         "audit.create_race",
         "relocate.after_crash",
+        "schema_apply.before_staging_write",
+        "schema_apply.after_staging_write",
+        "schema_apply.after_manifest_commit",
+        "schema.after_lock",
+        "schema.after_added_table",
+        "schema.after_pg_staging",
+        "schema.after_ir_staging",
+        "schema.after_rename_k",
+        "schema.metadata_only_after_staging",
+        "schema.after_rename_pre_delete",
+        "schema.before_hard_gc",
+        "schema.before_lock_release",
+        "optimize.after_strip",
+        "optimize.inject_reindex_conflict",
+        "cleanup.table_gc",
+        "cleanup.reconcile_fork",
+        "cleanup.resolve_branch_snapshot",
+        "cleanup.inherited_branch_pin",
     }
 )
-"""The failpoints of mutations, forks, publishing, recovery and upkeep. Those of making graphs and
-of migrations are driven where those are tested; schema changes, merges, cleanup and repair come
-with their own."""
+"""The failpoints of writes, forks, publishing, recovery, schemas and maintenance. Those of making
+graphs, of migrations and of merges are driven where those are tested, and those that are a story of
+their own (`cleanup.with_pending_rollback`, `repair.before_publish`) in `test_maintenance_sweep`."""
 
 DONE = frozenset(
     {
@@ -137,12 +155,20 @@ DONE = frozenset(
         "branch_create.after_manifest_branch_create",
         "branch_delete.before_commit_graph_reclaim",
         "branch_delete.before_table_cleanup",
+        "schema.after_added_table",
+        "schema_apply.after_staging_write",
+        "schema_apply.after_manifest_commit",
+        "schema.after_rename_1",
+        "schema.after_rename_2",
+        "schema.after_rename_pre_delete",
+        "schema.before_lock_release",
+        "schema.before_hard_gc",
     }
 )
 """Where everything had moved, so that dying must not undo it."""
 
-GONE_FOR_GOOD = frozenset({Scene.DELETE_BRANCH})
-"""Nobody writes to the branch again, so its forks are left for cleanup."""
+GONE_FOR_GOOD = frozenset({Scene.DELETE_BRANCH, Scene.CLEANUP})
+"""Nobody writes to the branch again, so its forks are left for the next cleanup."""
 
 
 @pytest.fixture(scope="module")
@@ -172,11 +198,12 @@ def arrive(point: Failpoint, root: Path, how: Act, times: int = 1) -> Trigger:
 
 def check_after_death(point: Failpoint, stage: Stage) -> None:
     """The next writer heals; then everything is as before, or as if nothing had happened."""
-    heal(open_mortal(stage.root).bench)
-    found = check_whole(stage.root, stage.allowed)
+    open_mortal(stage.root).refresh()
+    is_cleaned = point.scene is Scene.CLEANUP
+    found = check_whole(stage.root, stage.allowed, is_cleaned=is_cleaned)
     if stage.before != stage.after:
         assert bool(found) is (point.name in DONE)
-    check_lasting(stage.root)
+    check_lasting(stage.root, is_cleaned=is_cleaned)
     if point.scene not in GONE_FOR_GOOD:
         assert list(find_orphans(stores_at(stage.root))) == []
 
@@ -230,11 +257,12 @@ def test_a_store_that_fails_at_a_failpoint_leaves_all_or_nothing_and_a_graph_tha
             assert is_recovery or find_sidecars(stores_at(stage.root).objects) == ()
     assert trigger.fired == 1
     recovered = graph.refresh()
-    check_whole(stage.root, stage.allowed)
+    is_cleaned = point.scene is Scene.CLEANUP
+    check_whole(stage.root, stage.allowed, is_cleaned=is_cleaned)
     if RecoveryKind.ROLLED_FORWARD in {each.kind for each in recovered}:
         assert read_content(stage.root) == stage.after
     graph.ask(EVERY)
-    check_lasting(stage.root)
+    check_lasting(stage.root, is_cleaned=is_cleaned)
     if point.scene not in GONE_FOR_GOOD:
         assert list(find_orphans(stores_at(stage.root))) == []
 

@@ -1,6 +1,8 @@
-"""Die at every single write of optimize and of cleanup. Neither may ever change what is shown."""
+"""Die at every single write of cleanup, and at one of repair: what is shown never changes.
 
-from collections.abc import Callable
+Optimize is swept with the other ways to tidy up, in `test_tidying_faults`.
+"""
+
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from omnigraph.commit.retention import Policy
 from omnigraph.engine.cleanup import CleanupOrder
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.repair import RepairOrder
+from omnigraph.storage.tables import Mark, Settings, TableRef
 from omnigraph.testing.breaking import (
     PERSON,
     SIDE,
@@ -18,7 +22,7 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import COMPACT, At, Trigger, crash, fail
+from omnigraph.testing.failpoints import COMPACT, SWAP, At, Trigger, crash, fail
 from omnigraph.testing.faults import Crash, CrashAt, CrashOn, When, sweep
 from omnigraph.testing.folders import put_back, read_folder
 
@@ -36,25 +40,18 @@ def prepare(root: Path) -> None:
     graph.bench.stores.tables.fork(handle, "nobody")
 
 
-def optimize(graph: BreakableGraph) -> None:
-    graph.optimize()
-
-
 def clean(graph: BreakableGraph) -> None:
     graph.cleanup(CLEAN)
 
 
-@pytest.mark.parametrize("work", [optimize, clean])
-def test_a_crash_anywhere_changes_nothing_that_is_shown(
-    tmp_path: Path, work: Callable[[BreakableGraph], None]
-) -> None:
+def test_a_crash_anywhere_changes_nothing_that_is_shown(tmp_path: Path) -> None:
     root = tmp_path / "g"
     prepare(root)
     files, content = read_folder(root), read_content(root)
 
     def attempt(fault: CrashAt) -> None:
         put_back(root, files)
-        work(open_mortal(root, fault))
+        clean(open_mortal(root, fault))
 
     for fault in sweep(When.BEFORE, attempt):
         graph = open_mortal(root)
@@ -63,7 +60,7 @@ def test_a_crash_anywhere_changes_nothing_that_is_shown(
         findings = [each for each in graph.examine(is_deep=True) if "fork" not in each.problem]
         assert findings == []
         if fault.step % 3 == 0 or not fault.dead:
-            work(graph)
+            clean(graph)
             graph.ask(Ask("put", {"name": "later", "age": 1}))
             graph.ask(Ask("put", {"name": "later", "age": 1}), SIDE)
             clean(graph)
@@ -157,3 +154,27 @@ def test_rivals_between_planning_and_compaction_are_kept(tmp_path: Path) -> None
     graph.optimize()
     assert stores_at(root).objects.list("__recovery") == []
     assert "rival" in str(read_content(root))
+
+
+@pytest.mark.parametrize("at", [At(SWAP), At(SWAP, when=When.AFTER)])
+def test_a_repair_that_dies_as_it_publishes_is_done_or_can_be_done_again(
+    tmp_path: Path, at: At
+) -> None:
+    """repair.before_publish."""
+    root = tmp_path / "g"
+    graph = populate(root)
+    content = read_content(root)
+    tables = graph.bench.stores.tables
+    head = tables.open_at(TableRef(graph.snapshot().pins[PERSON].path))
+    odd = Settings(config={"somebody": "was here"})
+    tables.commit_exact(tables.stage_settings(head, odd, Mark("odd")))
+    assert [each.subject for each in graph.examine()] == [PERSON]
+    trigger = Trigger(at, crash)
+    with pytest.raises(Crash):
+        open_mortal(root, trigger).repair(RepairOrder(is_confirmed=True))
+    open_mortal(root).refresh()
+    assert read_content(root) == content
+    open_mortal(root).repair(RepairOrder(is_confirmed=True))
+    assert open_mortal(root).examine(is_deep=True) == []
+    assert read_content(root) == content
+    open_mortal(root).ask(Ask("put", {"name": "later", "age": 1}))

@@ -14,7 +14,6 @@ import pytest
 
 from omnigraph.commit.retention import Policy
 from omnigraph.engine.cleanup import CleanupOrder
-from omnigraph.engine.opening import open_graph
 from omnigraph.engine.schema import SchemaOrder
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
@@ -29,10 +28,8 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import At, Trigger, kill
 from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
 from omnigraph.testing.folders import put_back, read_folder
-from omnigraph.testing.processes import Died, launch
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "6"))
 
@@ -142,44 +139,6 @@ def test_recovering_a_schema_change_may_die_anywhere_too(tmp_path: Path, name: s
             stage.check()
             if not again.dead:
                 break
-
-
-KILLS = {
-    "schema.after_lock": At("tables.fork", when=When.AFTER),
-    "sidecar.after_put_pre_first_commit": At("objects.put_over", 1, When.AFTER, since="step arm"),
-    "schema.after_added_table": At("tables.commit_exact", 2, When.AFTER),
-    "commit.after_table_1": At("tables.commit_exact", 1, When.AFTER),
-    "schema_apply.after_staging_write": At("step publish"),
-    "schema_apply.after_manifest_commit": At("tables.residual.swap_rows", when=When.AFTER),
-    "schema.after_rename_1": At("objects.put_over", 1, When.AFTER, since="step settle"),
-    "schema.after_rename_2": At("objects.put_over", 2, When.AFTER, since="step settle"),
-    "schema.after_rename_pre_delete": At("step disarm"),
-    "schema.before_lock_release": At("tables.clear_branch", 1, since="step disarm"),
-}
-"""The named places of a schema change, and where they are."""
-
-
-def die_there(root: Path, name: str) -> None:
-    """For a process of its own."""
-    trigger = Trigger(KILLS[name], kill)
-    graph = open_living(root, trigger, observe=trigger.observe)
-    graph.apply_schema(CHANGES["everything at once"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KILLS)
-def test_a_killed_process_leaves_no_lock_and_no_torn_schema(tmp_path: Path, name: str) -> None:
-    stage = Stage(tmp_path / "g", CHANGES["everything at once"])
-    put_back(stage.root, stage.files)
-    victim = launch(die_there, stage.root, name)
-    victim.await_ready()
-    victim.begin()
-    assert isinstance(victim.finish(60), Died)
-    open_graph(str(stage.root))
-    outcome = stage.check()
-    if outcome == 0:
-        assert open_mortal(stage.root).apply_schema(stage.order).applied
-        assert stage.check() == 1
 
 
 def test_a_hard_drop_that_died_before_its_purge_stands_and_cleanup_reclaims_it(

@@ -144,6 +144,11 @@ class Scene(StrEnum):
     BACK = "a write that moved two of its three tables is undone"
     DISCARD = "the note of a branch that was deleted and made again is discarded"
     RECLAIM = "a branch that was made again meets the forks of the old one"
+    SCHEMA = "a type and properties are added, one of them filled"
+    SCHEMA_WORDS = "only a description of the schema changes"
+    HARD_DROP = "a property is dropped for good"
+    OPTIMIZE = "tables are compacted, stripped of a setting and indexed"
+    CLEANUP = "old versions go, and a fork that nobody shows"
     CREATE_BRANCH = "a branch is made"
     DELETE_BRANCH = "a branch with tables of its own is deleted"
 
@@ -168,6 +173,9 @@ CLEAR: Final = "tables.clear_branch"
 CREATE: Final = "tables.stage_create"
 APPLY: Final = f"{STEP} apply"
 PUBLISH: Final = f"{STEP} publish"
+SETTLE: Final = f"{STEP} settle"
+DISARM: Final = f"{STEP} disarm"
+PURGE: Final = "tables.residual.delete_versions"
 
 _WRITES: Final = (
     Failpoint("recovery.sidecar_list", Scene.WRITE, At(LIST), "looking for notes"),
@@ -361,7 +369,110 @@ _UPKEEP: Final = (
     ),
 )
 
+_SCHEMA: Final = (
+    Failpoint("schema.after_lock", Scene.SCHEMA, At(FORK, when=When.AFTER), "the lock is made"),
+    Failpoint(
+        "schema_apply.before_staging_write",
+        Scene.SCHEMA,
+        At(PUT, since=FORK),
+        "locked, and neither schema is written down",
+    ),
+    Failpoint(
+        "schema.after_pg_staging",
+        Scene.SCHEMA,
+        At(PUT, 1, When.AFTER, since=FORK),
+        "the schema in force is written down for good",
+    ),
+    Failpoint(
+        "schema.after_ir_staging",
+        Scene.SCHEMA,
+        At(PUT, 2, When.AFTER, since=FORK),
+        "both are, and there is no note yet",
+    ),
+    Failpoint(
+        "schema.after_added_table",
+        Scene.SCHEMA,
+        At(COMMIT, 3, When.AFTER),
+        "the table of a new type is made, nothing shows it",
+    ),
+    Failpoint(
+        "schema_apply.after_staging_write", Scene.SCHEMA, At(PUBLISH), "all tables are as they will"
+    ),
+    Failpoint(
+        "schema_apply.after_manifest_commit",
+        Scene.SCHEMA,
+        At(SWAP, when=When.AFTER),
+        "visible, and the files say the old schema",
+    ),
+    Failpoint(
+        "schema.after_rename_1",
+        Scene.SCHEMA,
+        At(PUT, 1, When.AFTER, since=SETTLE),
+        "one of the three files is new",
+    ),
+    Failpoint(
+        "schema.after_rename_2",
+        Scene.SCHEMA,
+        At(PUT, 2, When.AFTER, since=SETTLE),
+        "two of the three files are new",
+    ),
+    Failpoint(
+        "schema.after_rename_pre_delete",
+        Scene.SCHEMA,
+        At(DELETE, since=DISARM),
+        "all done but for the note",
+    ),
+    Failpoint(
+        "schema.before_lock_release", Scene.SCHEMA, At(CLEAR, since=DISARM), "only the lock is left"
+    ),
+    Failpoint(
+        "schema.metadata_only_after_staging",
+        Scene.SCHEMA_WORDS,
+        At(PUBLISH),
+        "no table has anything to do with it",
+    ),
+    Failpoint("schema.before_hard_gc", Scene.HARD_DROP, At(PURGE), "dropped, and not yet purged"),
+)
+
+_MAINTENANCE: Final = (
+    Failpoint(
+        "optimize.after_strip",
+        Scene.OPTIMIZE,
+        At(COMMIT, 1, When.AFTER, since=COMPACT),
+        "compacted and stripped, not indexed",
+    ),
+    Failpoint(
+        "optimize.inject_reindex_conflict",
+        Scene.OPTIMIZE,
+        At(COMMIT, 2, since=COMPACT),
+        "the index commit does not go through",
+    ),
+    Failpoint("cleanup.table_gc", Scene.CLEANUP, At(PURGE), "old versions of a table are to go"),
+    Failpoint(
+        "cleanup.inherited_branch_pin",
+        Scene.CLEANUP,
+        At(PURGE, when=When.AFTER),
+        "some are gone, and a branch shows another one",
+    ),
+    Failpoint("cleanup.reconcile_fork", Scene.CLEANUP, At(CLEAR), "an orphan is about to go"),
+    Failpoint(
+        "cleanup.resolve_branch_snapshot",
+        Scene.CLEANUP,
+        At("tables.find_branches"),
+        "what is shown cannot be found out",
+    ),
+)
+
 FAILPOINTS: Final[Mapping[str, Failpoint]] = {
-    each.name: each for each in (*_WRITES, *_PUBLISHES, *_FORKS, *_RECOVERIES, *_UPKEEP)
+    each.name: each
+    for each in (
+        *_WRITES,
+        *_PUBLISHES,
+        *_FORKS,
+        *_RECOVERIES,
+        *_UPKEEP,
+        *_SCHEMA,
+        *_MAINTENANCE,
+    )
 }
-"""Every failpoint of mutations, forks, publishing, recovery and upkeep, by name."""
+"""Every failpoint of writes, forks, publishing, recovery, schemas and maintenance, by name."""

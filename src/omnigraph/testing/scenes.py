@@ -8,16 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from omnigraph.commit.attempt import hold, run
+from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.recovery import heal
+from omnigraph.commit.retention import Policy
+from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.schema import SchemaOrder
 from omnigraph.engine.upkeep import FRAGMENTS_MAX
-from omnigraph.ids import BranchName
+from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.tables import Handle, Mark, Settings, Staged
 from omnigraph.testing.breaking import (
     CASCADE,
     LONER,
     PAIR,
     PERSON,
+    SCHEMA,
     SIDE,
     Ask,
     BreakableGraph,
@@ -43,6 +51,18 @@ from omnigraph.testing.folders import put_back, read_folder
 
 Work = Callable[[BreakableGraph], object]
 
+GROWN: Final = (
+    SCHEMA.replace("age: I64?", "age: I64?  mail: String?").replace(
+        "node Company { name: String @key }",
+        "node Company { name: String @key  n: I32? @default(3) }",
+    )
+    + "node Pet { name: String @key }\n"
+)
+REWORDED: Final = SCHEMA.replace("node Company", 'node Company @description("who pays")')
+SHRUNK: Final = SCHEMA.replace(" { since: I64? }", "")
+CLEAN: Final = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
+"""What died a moment ago counts as old."""
+
 
 def act(scene: Scene, graph: BreakableGraph) -> object:
     """Do what a scene is about."""
@@ -61,6 +81,16 @@ def act(scene: Scene, graph: BreakableGraph) -> object:
             return graph.ensure_indices()
         case Scene.FORWARD | Scene.BACK | Scene.DISCARD:
             return heal(graph.bench)
+        case Scene.SCHEMA:
+            return graph.apply_schema(SchemaOrder(GROWN))
+        case Scene.SCHEMA_WORDS:
+            return graph.apply_schema(SchemaOrder(REWORDED))
+        case Scene.HARD_DROP:
+            return graph.apply_schema(SchemaOrder(SHRUNK, allow_data_loss=True))
+        case Scene.OPTIMIZE:
+            return graph.optimize()
+        case Scene.CLEANUP:
+            return graph.cleanup(CLEAN)
         case Scene.CREATE_BRANCH:
             return graph.create_branch(SIDE)
         case Scene.DELETE_BRANCH:
@@ -69,12 +99,26 @@ def act(scene: Scene, graph: BreakableGraph) -> object:
 
 def _prepare(scene: Scene, root: Path) -> None:
     graph = populate(root)
-    if scene in (Scene.FIRST_WRITE, Scene.DISCARD, Scene.RECLAIM, Scene.DELETE_BRANCH):
+    if scene in (
+        Scene.FIRST_WRITE,
+        Scene.DISCARD,
+        Scene.RECLAIM,
+        Scene.DELETE_BRANCH,
+        Scene.CLEANUP,
+    ):
         graph.create_branch(SIDE)
     match scene:
         case Scene.UPKEEP:
             for number in range(FRAGMENTS_MAX):
                 graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
+        case Scene.OPTIMIZE:
+            for number in range(3):
+                graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
+            set_purging(graph)
+        case Scene.CLEANUP:
+            for number in range(3):
+                graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
+            graph.bench.stores.tables.fork(graph.open_table(graph.snapshot(), PERSON), "nobody")
         case Scene.FORWARD:
             die(root, At(SWAP), lambda each: each.ask(PAIR))
         case Scene.BACK:
@@ -92,6 +136,19 @@ def _prepare(scene: Scene, root: Path) -> None:
             graph.ask(PAIR, SIDE)
         case _:
             pass
+
+
+def set_purging(graph: BreakableGraph) -> None:
+    """As another program may have left a table: it would purge what commits show."""
+    tables = graph.bench.stores.tables
+    purging = Settings(config={"lance.auto_cleanup.interval": "1000"})
+
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        return tables.stage_settings(handle, purging, mark)
+
+    with hold(graph.bench, MAIN, [PERSON]) as held:
+        version = held.base.manifest.pins[PERSON].version
+        run(held, Change(WriterKind.MUTATION, MAIN, (TableWrite(PERSON, version, (stage,)),)))
 
 
 def die(root: Path, at: At, work: Work) -> None:

@@ -23,11 +23,13 @@ class Heard:
     def __init__(self) -> None:
         self.advances: list[tuple[str, int, int]] = []
         self.ended: list[str] = []
+        self.rows: list[int] = []
 
     def begin(self, stage: str) -> None: ...
 
-    def advance(self, stage: str, *, done: int, total: int) -> None:
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
         self.advances.append((stage, done, total))
+        self.rows.append(rows or 0)
 
     def count(self, stage: str, rows: int) -> None: ...
 
@@ -42,6 +44,8 @@ def test_a_watcher_sees_tasks_being_done(spark: SparkSession) -> None:
         run_tasks(spark, Dawdling(500), 10, job="dawdling")
     assert {(stage, total) for stage, _, total in heard.advances} == {("dawdling", 10)}
     assert any(0 < done < 10 for _, done, _ in heard.advances)
+    assert any(0 < rows < 70 for rows in heard.rows)
+    assert heard.rows == sorted(heard.rows)
     assert heard.ended == ["dawdling"]
     assert record.timings_ms["dawdling"] >= 500
 

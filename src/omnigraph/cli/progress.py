@@ -10,6 +10,7 @@ import typer
 
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.render import print_note
+from omnigraph.effects import REAL
 from omnigraph.engine.stages import Watcher, watching
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Lines:
     def begin(self, stage: str) -> None:
         print_note(f"{stage} …")
 
-    def advance(self, stage: str, *, done: int, total: int) -> None:
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
         """A log is not a place to watch."""
 
     def count(self, stage: str, rows: int) -> None:
@@ -101,23 +102,26 @@ class Bars:
     def __init__(self, progress: "Progress") -> None:
         self._progress = progress
         self._bars: dict[str, TaskID] = {}
+        self._began_ms: dict[str, int] = {}
         self._elapsed_ms: dict[str, int] = {}
 
     def begin(self, stage: str) -> None:
+        self._began_ms[stage] = REAL.monotonic_ms()
         if stage not in self._bars:
             self._bars[stage] = self._progress.add_task(stage, total=None, facts="")
         else:
             self._progress.reset(self._bars[stage], total=None, facts="")
 
-    def advance(self, stage: str, *, done: int, total: int) -> None:
-        self._progress.update(
-            self._bars[stage], completed=done, total=total, facts=f"{done}/{total} tasks"
-        )
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
+        facts = f"{done}/{total} tasks"
+        if rows is not None:
+            elapsed_ms = REAL.monotonic_ms() - self._began_ms[stage]
+            facts = f"{facts}, {_spell_rows(rows, elapsed_ms)}"
+        self._progress.update(self._bars[stage], completed=done, total=total, facts=facts)
 
     def count(self, stage: str, rows: int) -> None:
         if stage in self._bars:
-            rate = rows * 1_000 // max(1, self._elapsed_ms.get(stage, 0))
-            facts = f"{rows:,} rows, {rate:,}/s" if rate else f"{rows:,} rows"
+            facts = _spell_rows(rows, self._elapsed_ms.get(stage, 0))
             self._progress.update(self._bars[stage], facts=facts)
 
     def end(self, stage: str, *, elapsed_ms: int) -> None:
@@ -125,3 +129,8 @@ class Bars:
         bar = self._bars[stage]
         self._progress.update(bar, total=1, completed=1)
         self._progress.stop_task(bar)
+
+
+def _spell_rows(rows: int, elapsed_ms: int) -> str:
+    rate = rows * 1_000 // max(1, elapsed_ms)
+    return f"{rows:,} rows, {rate:,}/s" if rate else f"{rows:,} rows"

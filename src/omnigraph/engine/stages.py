@@ -19,8 +19,8 @@ class Watcher(Protocol):
 
     def begin(self, stage: str) -> None: ...
 
-    def advance(self, stage: str, *, done: int, total: int) -> None:
-        """So many of so many parts of a stage are done."""
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
+        """So many of so many parts of a stage are done, and so many rows with them, if known."""
         ...
 
     def count(self, stage: str, rows: int) -> None:
@@ -39,9 +39,9 @@ class Record:
     stages: list[str] = field(default_factory=list)
     """Those that are under way, innermost last."""
 
-    def advance(self, *, done: int, total: int) -> None:
+    def advance(self, *, done: int, total: int, rows: int | None = None) -> None:
         if self.watcher is not None and self.stages:
-            self.watcher.advance(self.stages[-1], done=done, total=total)
+            self.watcher.advance(self.stages[-1], done=done, total=total, rows=rows)
 
 
 _current: Final[ContextVar[Record | None]] = ContextVar("omnigraph_stages", default=None)

@@ -132,6 +132,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         return {
             "lines": self.line_count,
+            "rows": sum(each["rows"] for each in self.tables.values()),
             "fault_count": self.fault_count,
             "faults": [[line, asdict(_brief(each))] for line, each in self.faults],
             "tables": self.tables,

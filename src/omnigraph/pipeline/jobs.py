@@ -18,14 +18,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
 from omnigraph.errors import FileUnreadable, JobFailed, SparkUnusable
-from omnigraph.pipeline.progress import running
+from omnigraph.pipeline.progress import Rows, running
 from omnigraph.pipeline.settings import SCRATCH
 
 SPARK_ERRORS: Final[tuple[type[Exception], ...]] = (PySparkException, Py4JError)
 """What Spark raises when a job, or Spark itself, does not work."""
 
 Work = Callable[[int], dict[str, Any]]
-"""What one task does; its answer must be a JSON document."""
+"""What one task does; its answer must be a JSON document. `rows` in it is shown to who watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Task:
     work: Work
     marker: str | None = None
     """A file that a worker sees if it sees what the driver sees (D22)."""
+    rows: Rows | None = None
 
     def __call__(self, number: int) -> str:
         if self.marker is not None and not Path(self.marker).exists():
@@ -42,9 +43,12 @@ class Task:
         # Tasks share the machine already; threads of their own would only wait for each other.
         pa.set_cpu_count(1)
         try:
-            return json.dumps(self.work(number))
+            answer = self.work(number)
         except FileUnreadable as error:
             return json.dumps({"unreadable": error.path, "reason": error.reason})
+        if self.rows is not None:
+            self.rows.add(answer.get("rows", 0))
+        return json.dumps(answer)
 
 
 def run_tasks(
@@ -61,9 +65,10 @@ def run_tasks(
     Raises FileUnreadable, JobFailed, and SparkUnusable where a worker does not see the marker.
     """
     slots = min(count, concurrency or count)
-    task = functions.udf(Task(work, marker), "string", useArrow=False).asNondeterministic()
     numbers = spark.range(0, count, 1, slots)
-    with failing_as(job):
+    with failing_as(job) as seen:
+        task = functions.udf(Task(work, marker, seen), "string", useArrow=False)
+        task = task.asNondeterministic()
         rows = numbers.select("id", task("id").alias("answer")).collect()
     answers = [json.loads(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
     for answer in answers:
@@ -78,11 +83,11 @@ def run_tasks(
 
 
 @contextmanager
-def failing_as(job: str) -> Iterator[None]:
+def failing_as(job: str) -> Iterator[Rows | None]:
     """One job: somebody may watch it, and Spark's errors become ours. Raises JobFailed."""
     try:
-        with running(SparkSession.getActiveSession(), job):
-            yield
+        with running(SparkSession.getActiveSession(), job) as rows:
+            yield rows
     except SPARK_ERRORS as error:
         raise JobFailed(job, reason=reason_of(error)) from error
 

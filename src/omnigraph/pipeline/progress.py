@@ -1,8 +1,9 @@
 """A job of Spark while it runs: how far it is, and how it is cancelled.
 
 Every job is a stage of the work (`engine.stages`). On classic Spark it has a group of its own:
-the status tracker says how many tasks of it are done, and an interrupted wait cancels it. On
-Spark Connect the server reports by itself, and a tag takes the place of the group.
+the status tracker says how many tasks of it are done, tasks add up the rows they went through, and
+an interrupted wait cancels it. On Spark Connect the server reports by itself, but not of rows, and
+a tag takes the place of the group.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any, Final
 
-from pyspark import SparkContext
+from pyspark import Accumulator, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -21,30 +22,36 @@ _POLL_SECONDS: Final = 0.25
 _GROUP: Final = ("spark.jobGroup.id", "spark.job.description")
 
 
+Rows = Accumulator[int]
+"""To this a task adds the rows it went through, where somebody watches."""
+
+
 @contextmanager
-def running(spark: SparkSession | None, job: str) -> Iterator[None]:
+def running(spark: SparkSession | None, job: str) -> Iterator[Rows | None]:
     """Whatever is asked of Spark inside is this job. It ends with the wait for it."""
     with stage(job) as record:
         if spark is None:
-            yield
+            yield None
         elif is_remote():
             with _on_connect(spark, record):
-                yield
+                yield None
         else:
-            with _on_classic(spark.sparkContext, job, record):
-                yield
+            with _on_classic(spark.sparkContext, job, record) as rows:
+                yield rows
 
 
 @contextmanager
-def _on_classic(context: SparkContext, job: str, record: Record | None) -> Iterator[None]:
+def _on_classic(context: SparkContext, job: str, record: Record | None) -> Iterator[Rows | None]:
     group = f"omnigraph-{REAL.new_id()}"
     before = {name: context.getLocalProperty(name) for name in _GROUP}
     context.setJobGroup(group, job)
     over = Event()
+    rows: Rows | None = None
     if record is not None and record.watcher is not None:
-        Thread(target=_poll, args=(context, group, record, over), daemon=True).start()
+        rows = context.accumulator(0)
+        Thread(target=_poll, args=(context, group, record, rows, over), daemon=True).start()
     try:
-        yield
+        yield rows
     except BaseException:
         # A job that failed has ended; one whose wait was interrupted would go on.
         context.cancelJobGroup(group)
@@ -55,7 +62,7 @@ def _on_classic(context: SparkContext, job: str, record: Record | None) -> Itera
             context.setLocalProperty(name, value)  # type: ignore[arg-type] # None takes it away
 
 
-def _poll(context: SparkContext, group: str, record: Record, over: Event) -> None:
+def _poll(context: SparkContext, group: str, record: Record, rows: Rows, over: Event) -> None:
     tracker = context.statusTracker()
     while not over.wait(_POLL_SECONDS):
         done = total = 0
@@ -67,7 +74,7 @@ def _poll(context: SparkContext, group: str, record: Record, over: Event) -> Non
                     done += found.numCompletedTasks
                     total += found.numTasks
         if total and not over.is_set():
-            record.advance(done=done, total=total)
+            record.advance(done=done, total=total, rows=rows.value or None)
 
 
 @contextmanager

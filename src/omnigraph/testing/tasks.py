@@ -100,13 +100,13 @@ class CrampedPart(WritePart):
 
 @dataclass(frozen=True)
 class Dawdling:
-    """Takes its time."""
+    """Takes its time, and says that it went through seven rows."""
 
     duration_ms: int
 
     def __call__(self, number: int) -> dict[str, Any]:
         REAL.sleep_ms(self.duration_ms)
-        return {"number": number}
+        return {"number": number, "rows": 7}
 
 
 def fill_the_disk(number: int) -> dict[str, Any]:

@@ -14,8 +14,8 @@ class Heard:
     def begin(self, stage: str) -> None:
         self.said.append(("begin", stage))
 
-    def advance(self, stage: str, *, done: int, total: int) -> None:
-        self.said.append(("advance", stage, done, total))
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
+        self.said.append(("advance", stage, done, total, rows))
 
     def count(self, stage: str, rows: int) -> None:
         self.said.append(("count", stage, rows))
@@ -36,15 +36,15 @@ def test_a_watcher_around_a_call_is_told_of_stages_deep_inside() -> None:
     with watching(heard), watching() as inner, stage("reading") as record:
         assert record is inner
         with stage("checking"):
-            inner.advance(done=1, total=4)
+            inner.advance(done=1, total=4, rows=7)
         inner.advance(done=2, total=4)
         count_rows("reading", 3)
     assert heard.said == [
         ("begin", "reading"),
         ("begin", "checking"),
-        ("advance", "checking", 1, 4),
+        ("advance", "checking", 1, 4, 7),
         ("end", "checking"),
-        ("advance", "reading", 2, 4),
+        ("advance", "reading", 2, 4, None),
         ("count", "reading", 3),
         ("end", "reading"),
     ]

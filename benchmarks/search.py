@@ -2,7 +2,7 @@
 
 Texts are of words as frequent as those of a language. Vectors lie in clusters; or low, that is
 without clusters yet close to a space of few dimensions, as those of models do; or anywhere at all,
-which no index over partitions is good at and no model makes: that figure has no target. The
+which no index over partitions is good at and no model makes: what finds those finds any. The
 baseline of a text search is the full-text index of the table format asked for ten rows; that of a
 vector search is looking at every vector.
 """
@@ -225,10 +225,15 @@ def _with(searched: Searched, data: Data, before: dict[str, Figure]) -> list[Fig
         figures.append(Figure(name, seconds, of, seconds / base))
     for kind in KINDS:
         share = recall(searched, kind, data.vectors[kind], data.asked[kind])
-        target = None if kind == "anywhere" else f">= {RECALL_MIN}"
-        met = None if target is None else share >= RECALL_MIN
         figures.append(
-            Figure(f"recall@10, vectors {kind}", 0.0, "every vector", share, target, met)
+            Figure(
+                f"recall@10, vectors {kind}",
+                0.0,
+                "every vector",
+                share,
+                f">= {RECALL_MIN}",
+                share >= RECALL_MIN,
+            )
         )
     return figures
 

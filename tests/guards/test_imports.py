@@ -1,9 +1,16 @@
 """Importing the package is cheap: nothing heavy comes along."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import omnigraph
+from omnigraph.cli.app import COMMANDS, LEAN
+from omnigraph.cli.lazy import load_command
+from omnigraph.storage import lean
 
 HEAVY = ("pyspark", "lance", "pyarrow", "numpy", "obstore", "fastapi", "typer", "rich", "lark")
 
@@ -19,6 +26,51 @@ def test_importing_omnigraph_does_not_import(library: str) -> None:
     assert library not in loaded_after("import omnigraph")
 
 
-@pytest.mark.parametrize("library", ["pyspark", "lance"])
-def test_the_command_line_does_not_import(library: str) -> None:
-    assert library not in loaded_after("import omnigraph.cli.app")
+COMMAND = """
+import atexit, sys
+from omnigraph.cli.app import main
+atexit.register(lambda: print("\\n".join(sys.modules), file=sys.stderr))
+main()
+"""
+QUERY = "query q() { match { $p: P } return { $p.name } }"
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a command has loaded by the time it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={name: value for name, value in os.environ.items() if name != LEAN},
+    )
+    return set(done.stderr.split())
+
+
+def test_a_command_that_needs_no_graph_imports_hardly_anything() -> None:
+    loaded = loaded_by("--version")
+    assert not loaded & {*HEAVY, "pandas", "pydantic"} - {"typer"}
+    assert not {each for each in loaded if each.startswith("omnigraph.cli.commands.")}
+    assert len(loaded) < 300
+
+
+def test_a_query_imports_what_reads_a_graph_and_no_other_command(tmp_path: Path) -> None:
+    omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
+    loaded = loaded_by("query", "--store", str(tmp_path / "g"), "-e", QUERY)
+    assert "lance" in loaded
+    unwanted = {"pandas", "pyspark", "fastapi", "starlette", "uvicorn", "cedarpy", "httpx", "rich"}
+    assert not loaded & unwanted
+    commands = {each for each in loaded if each.startswith("omnigraph.cli.commands.")}
+    assert commands <= {f"omnigraph.cli.commands.{each}" for each in ("query", "mutate")}
+
+
+def test_commands_say_that_they_start_lean_in_the_word_that_storage_listens_to() -> None:
+    assert LEAN == lean.LEAN
+    assert "omnigraph.storage" not in loaded_by("--version"), "it listens when it is imported"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_where_it_is_said_to_be(name: str) -> None:
+    command = load_command(name, COMMANDS[name])
+    assert command.name == name
+    assert command.help, "help has a line for it"

@@ -2,48 +2,64 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 
 import omnigraph
-from omnigraph.cli.commands import (
-    branch,
-    changes,
-    cleanup,
-    commit,
-    diff,
-    doctor,
-    embed,
-    entity,
-    explain,
-    export,
-    index,
-    init,
-    lint,
-    load,
-    login,
-    mutate,
-    optimize,
-    pipeline,
-    policy,
-    query,
-    recovery,
-    repair,
-    schema,
-    serve,
-    snapshot,
-    spark,
-)
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
+from omnigraph.cli.lazy import Entry, LazyCommands
 from omnigraph.cli.render import print_error, print_line, print_note
 from omnigraph.errors import OmnigraphError
-from omnigraph.storage.lean import LEAN
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "init": Entry("init", "init"),
+    "load": Entry("load", "load"),
+    "ingest": Entry("load", "ingest", is_hidden=True),
+    "pipeline": Entry("pipeline", "app"),
+    "export": Entry("export", "export"),
+    "query": Entry("query", "query"),
+    "entity": Entry("entity", "entity"),
+    "mutate": Entry("mutate", "mutate"),
+    "snapshot": Entry("snapshot", "snapshot"),
+    "index": Entry("index", "index"),
+    "embed": Entry("embed", "embed"),
+    "branch": Entry("branch", "app"),
+    "commit": Entry("commit", "app"),
+    "diff": Entry("diff", "diff"),
+    "changes": Entry("changes", "app"),
+    "recovery": Entry("recovery", "app"),
+    "spark": Entry("spark", "app"),
+    "lint": Entry("lint", "lint"),
+    "explain": Entry("explain", "explain"),
+    "schema": Entry("schema", "app"),
+    "optimize": Entry("optimize", "optimize"),
+    "cleanup": Entry("cleanup", "cleanup"),
+    "repair": Entry("repair", "repair"),
+    "doctor": Entry("doctor", "doctor"),
+    "serve": Entry("serve", "serve"),
+    "alias": Entry("query", "alias"),
+    "login": Entry("login", "login"),
+    "logout": Entry("login", "logout"),
+    "profile": Entry("login", "profiles"),
+    "graphs": Entry("login", "graphs"),
+    "policy": Entry("policy", "app"),
+}
+"""In the order in which help lists them."""
+
+LEAN: Final = "OMNIGRAPH_LEAN"
+"""See `storage.lean`, which must not be imported before this is set."""
+
+
+class _Commands(LazyCommands):
+    entries = COMMANDS
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="omnigraph",
     help="A typed property graph on Lance, with Git-style branches and a Spark pipeline.",
     epilog=HELP,
@@ -51,37 +67,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("init")(init.init)
-app.command("load")(load.load)
-app.command("ingest", hidden=True)(load.ingest)
-app.add_typer(pipeline.app, name="pipeline")
-app.command("export")(export.export)
-app.command("query")(query.query)
-app.command("entity")(entity.entity)
-app.command("mutate")(mutate.mutate)
-app.command("snapshot")(snapshot.snapshot)
-app.command("index")(index.index)
-app.command("embed")(embed.embed)
-app.add_typer(branch.app, name="branch")
-app.add_typer(commit.app, name="commit")
-app.command("diff")(diff.diff)
-app.add_typer(changes.app, name="changes")
-app.add_typer(recovery.app, name="recovery")
-app.add_typer(spark.app, name="spark")
-app.command("lint")(lint.lint)
-app.command("explain")(explain.explain)
-app.add_typer(schema.app, name="schema")
-app.command("optimize")(optimize.optimize)
-app.command("cleanup")(cleanup.cleanup)
-app.command("repair")(repair.repair)
-app.command("doctor")(doctor.doctor)
-app.command("serve")(serve.serve)
-app.command("alias")(query.alias)
-app.command("login")(login.login)
-app.command("logout")(login.logout)
-app.add_typer(login.profiles, name="profile")
-app.add_typer(login.graphs, name="graphs")
-app.add_typer(policy.app, name="policy")
 
 DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("query", "lint"), ("lint",)),

@@ -45,7 +45,7 @@ ROUNDING: Final = 1e-4
 ROWS_PER_PARTITION: Final = 4_096
 """How many vectors share a partition of an index."""
 
-PROBED_SHARE: Final = 0.4
+PROBED_SHARE: Final = 0.7
 """The share of partitions that is looked into; benchmarks/search.py measures what that finds."""
 
 PROBES_MIN: Final = 20

@@ -1,0 +1,48 @@
+"""Commands that are imported when they are asked for.
+
+A command lives for one piece of work, and importing all the others takes longer than most of it.
+Only a list of all commands, as `--help` prints it, needs all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command is: a function, or a group of commands, in a module of `cli.commands`."""
+
+    module: str
+    attribute: str
+    is_hidden: bool = False
+
+
+class LazyCommands(TyperGroup):
+    """A group that knows the names of its commands before it knows the commands."""
+
+    entries: ClassVar[Mapping[str, Entry]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.entries, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self.entries and cmd_name not in self.commands:
+            self.commands[cmd_name] = load_command(cmd_name, self.entries[cmd_name])
+        return super().get_command(ctx, cmd_name)
+
+
+def load_command(name: str, entry: Entry) -> Any:
+    """The command as Typer would have made it, had it been there from the beginning."""
+    found: Any = getattr(import_module(f"omnigraph.cli.commands.{entry.module}"), entry.attribute)
+    shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        shell.add_typer(found, name=name, hidden=entry.is_hidden)
+    else:
+        shell.command(name, hidden=entry.is_hidden)(found)
+    return get_group(shell).commands[name]

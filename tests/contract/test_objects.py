@@ -1,5 +1,7 @@
 """What `Objects` promises, on every store that implements it."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -22,8 +24,9 @@ from omnigraph.errors import (
     StoreKeyInvalid,
     StoreUriInvalid,
 )
-from omnigraph.storage.durability import Durability
+from omnigraph.storage.durability import Durability, RelaxedDisk
 from omnigraph.storage.objects import Objects, Tag
+from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_objects
 
 BUCKET = "objects-contract"
@@ -258,7 +261,8 @@ OPENING = """
 import sys
 from omnigraph.effects import REAL
 from omnigraph.errors import ObjectChanged, ObjectExists
-from omnigraph.storage.durability import Durability
+from omnigraph.storage.durability import Durability, RelaxedDisk
+from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_objects
 objects = open_objects(sys.argv[1], REAL, durability=Durability.RELAXED)
 print("ready", flush=True)
@@ -355,6 +359,24 @@ def test_the_remains_of_a_dead_put_are_invisible(tmp_path: Path) -> None:
     assert keys(objects, "__recovery") == ["__recovery/a.json"]
     objects.delete_prefix("__recovery")
     assert not (tmp_path / "__recovery").exists()
+
+
+def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    objects = LocalObjects(tmp_path, RelaxedDisk(), lock_wait_ms=30)
+    tag = objects.put_new("a", b"1")
+    stopped = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        for call in (
+            lambda: objects.read("a"),
+            lambda: objects.put_over("a", b"2"),
+            lambda: objects.put_if_match("a", b"2", tag=tag),
+        ):
+            with pytest.raises(StorageFailure, match="a stopped process may hold it"):
+                call()
+    finally:
+        os.close(stopped)
+    assert objects.read("a").data == b"1"
 
 
 def test_finished_puts_leave_no_temporary_files(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ which fails if the target exists, or by rename(2), which replaces it. Both are a
 rename(2) cannot ask "is this still the object I read?". Whoever replaces or removes an object
 therefore holds an exclusive flock(2) on its folder; the kernel drops the lock of a dead process,
 and a folder needs no lock file that would outlive its purpose. `put_new` needs no lock: it can
-only succeed where there is nothing to replace.
+only succeed where there is nothing to replace. A process that was stopped keeps its lock, so the
+wait for one ends with an error in the end.
 
 Where nothing is flushed, a small object is compared and swapped in its file, by one write under
 that lock; readers share the lock, so they never see half of it. A new file and a rename for each of
@@ -22,15 +23,20 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from omnigraph.effects import REAL
 from omnigraph.errors import ObjectChanged, ObjectExists
 from omnigraph.storage.durability import Disk, RelaxedDisk
 from omnigraph.storage.objects import TEMPORARY_NAME, Listed, Stored, Tag, check_key
 from omnigraph.storage.translate import translating_objects
+
+LOCK_WAIT_MS: Final = 30_000
+"""Nobody who is running holds a lock for as long as that."""
+_EAGER_TRIES: Final = 50
 
 _FOLDER_RACES_MAX: Final = 16
 """How often a put may find its folder removed by `delete_prefix` before it gives up."""
@@ -42,21 +48,31 @@ _WRITTEN_AT_ONCE_BYTES_MAX: Final = 4096
 class LocalObjects:
     """Objects below one folder."""
 
-    def __init__(self, root: Path, disk: Disk) -> None:
+    def __init__(self, root: Path, disk: Disk, *, lock_wait_ms: int = LOCK_WAIT_MS) -> None:
         self._root = root
         self._disk = disk
+        self._lock_wait_ms = lock_wait_ms
         self._numbers = itertools.count()
+
+    @contextmanager
+    def _locked(self, folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(descriptor, kind, self._lock_wait_ms)
+            yield
+        finally:
+            os.close(descriptor)
 
     def read(self, key: str) -> Stored:
         path = self._path(key)
-        with translating_objects("read", key), _locked(path.parent, fcntl.LOCK_SH):
+        with translating_objects("read", key), self._locked(path.parent, fcntl.LOCK_SH):
             return _read(path)
 
     def put_over(self, key: str, data: bytes) -> Tag:
         target = self._path(key)
 
         def move(temporary: Path) -> None:
-            with _locked(target.parent):
+            with self._locked(target.parent):
                 temporary.replace(target)
 
         with translating_objects("write", key):
@@ -81,7 +97,7 @@ class LocalObjects:
         target = self._path(key)
 
         def move(temporary: Path) -> None:
-            with _locked(target.parent):
+            with self._locked(target.parent):
                 try:
                     current = _read(target).tag
                 except FileNotFoundError:
@@ -99,7 +115,7 @@ class LocalObjects:
         path = self._path(key)
         with translating_objects("delete", key):
             try:
-                with _locked(path.parent):
+                with self._locked(path.parent):
                     path.unlink()
             except FileNotFoundError:
                 return
@@ -197,7 +213,7 @@ class LocalObjects:
         if not isinstance(self._disk, RelaxedDisk) or len(data) > _WRITTEN_AT_ONCE_BYTES_MAX:
             return False
         try:
-            with _locked(target.parent), target.open("rb+", buffering=0) as file:
+            with self._locked(target.parent), target.open("rb+", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size != len(data):
                     return False
                 if _tag(file.read()) != tag:
@@ -228,14 +244,22 @@ def _tag(data: bytes) -> Tag:
     return Tag(hashlib.sha256(data).hexdigest())
 
 
-@contextmanager
-def _locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, kind)
-        yield
-    finally:
-        os.close(descriptor)
+def _lock(descriptor: int, kind: int, wait_ms_max: int) -> None:
+    """Wait for a lock, but not for ever: a process that was stopped keeps what it holds."""
+    give_up_ms = REAL.monotonic_ms() + wait_ms_max
+    for tries in itertools.count():
+        with suppress(BlockingIOError):
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        if REAL.monotonic_ms() > give_up_ms:
+            raise TimeoutError(
+                f"its folder was locked for {wait_ms_max} ms; a stopped process may hold it"
+            )
+        # Mostly the other one is done in less time than a sleep takes.
+        if tries < _EAGER_TRIES:
+            os.sched_yield()
+        else:
+            REAL.sleep_ms(1)
+    raise AssertionError("there are always more tries")
 
 
 def _walk(folder: Path, *, unfinished: bool = False) -> Iterator[tuple[Path, os.stat_result]]:

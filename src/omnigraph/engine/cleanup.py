@@ -25,8 +25,9 @@ from omnigraph.commit.retention import Policy, Retained, find_retained
 from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.staging import find_notes
 from omnigraph.commit.workbench import Workbench
-from omnigraph.errors import BranchesExist, NotFoundError, OmnigraphError
-from omnigraph.ids import BranchName, TableKey, graph_branch
+from omnigraph.engine.staged_schema import STAGED
+from omnigraph.errors import BranchesExist, NotFoundError, ObjectNotFound, OmnigraphError
+from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
 from omnigraph.storage.layout import LEGACY_COMMITS, LEGACY_RUNS, MANIFEST, STAGING
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import TableRef
@@ -223,6 +224,17 @@ class _Cleaner:
 
     # everything else
 
+    def _find_staged(self, key: str) -> list[Listed]:
+        """What another program left of a change of the schema, unless it is at work."""
+        stores = self.bench.stores
+        if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
+            return []
+        try:
+            found = stores.objects.read(key)
+        except ObjectNotFound:
+            return []
+        return [Listed(key, len(found.data), found.modified_ms)]
+
     def residue(self) -> int:
         """Bytes of what no table of a retained commit consists of."""
         objects = self.bench.stores.objects
@@ -239,6 +251,8 @@ class _Cleaner:
                     doomed[table].append(listed)
         for folder in LEGACY_RUNS:
             doomed[folder] = list(objects.list(folder))
+        for key in STAGED:
+            doomed[key] = self._find_staged(key)
         total = 0
         for prefix, files in doomed.items():
             operation_id = prefix.removeprefix(f"{STAGING}/").partition(".")[0]

@@ -39,6 +39,7 @@ from omnigraph.commit.staging import find_notes
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, read_contract
+from omnigraph.engine.staged_schema import STAGED
 from omnigraph.errors import CorruptionError, NotFoundError, OmnigraphError, ProgramInvalid
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, lance_branch
 from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, SCHEMA_SOURCE
@@ -272,6 +273,10 @@ def check_leftovers(bench: Workbench) -> Iterator[Finding]:
             yield Finding(sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE)
     if bench.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
         yield from _judge_lock(bench)
+    for key in STAGED:
+        if objects.exists(key):
+            problem = "is what another program left of a change of the schema"
+            yield Finding(MAIN, key, problem, CLEANUP)
     for note in find_notes(objects):
         if not note.is_alive:
             problem = "staged files and is gone"

@@ -15,10 +15,11 @@ from omnigraph.commit.create import (
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.refs import find_branches
 from omnigraph.commit.schema_files import SchemaFiles, write_rest
-from omnigraph.engine.contract import compile_contract, read_contract
+from omnigraph.engine.contract import Contract, compile_contract, read_contract
 from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.settings import DEFAULTS, Settings
+from omnigraph.engine.staged_schema import settle_staged
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
 from omnigraph.storage.layout import SCHEMA_STATE, table_path
@@ -99,7 +100,7 @@ def open_in(
     bases = Bases(stores)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
     base = _read_main(stores, bases)
-    contract = read_contract(stores.objects, base.manifest.log.schema_hash)
+    contract = _read_contract(stores, base, mode)
     if mode is Mode.READ_WRITE:
         bases.remember(migrate(stores, base))
         if not contract.is_recorded:
@@ -108,6 +109,15 @@ def open_in(
     if mode is Mode.READ_WRITE:
         graph.refresh()
     return graph
+
+
+def _read_contract(stores: Stores, base: Base, mode: Mode) -> Contract:
+    """Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt."""
+    wanted = base.manifest.log.schema_hash
+    # Only a commit of another program does not say which schema it was made under.
+    if mode is Mode.READ_WRITE and wanted is None:
+        settle_staged(stores)
+    return read_contract(stores.objects, wanted)
 
 
 def _read_main(stores: Stores, bases: Bases) -> Base:

@@ -33,6 +33,9 @@ from omnigraph.storage.tables import (
     Tables,
 )
 
+COMPARED_BYTES: Final = 8 * 1024 * 1024
+"""How much of each side is compared at a time. Spelling rows out takes several times as much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -43,8 +46,6 @@ class Share:
 
     def mask(self, ids: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Which of the ids are in the share; in every process the same."""
-        if self.of == 1:
-            return np.ones(len(ids), np.bool_)
         sums = (zlib.crc32(str(each).encode()) % self.of for each in ids.to_pylist())
         return np.fromiter((each == self.number for each in sums), np.bool_, len(ids))
 
@@ -81,6 +82,8 @@ def find_difference(
     """None stands for a table that is not there. Only ids of the share are looked at."""
     lost, gained = _find_unshared(tables, before, after)
     old, new = _with_ids(tables, before, lost, share), _with_ids(tables, after, gained, share)
+    if not len(old):
+        return Difference(before, after, new, old, no_seats(), old)
     at = pc.index_in(new.ids, value_set=old.ids)
     is_known = pc.is_valid(at).to_numpy(zero_copy_only=False)
     places = at.drop_null().to_numpy()
@@ -115,23 +118,28 @@ def exceeds(tables: Tables, before: Handle | None, after: Handle | None, rows_ma
 
     Mostly known without a read: only where many rows may just have been moved are they looked at.
     """
+    if count_at_most(tables, before, after) <= rows_max:
+        return False
+    lost, gained = _find_unshared(tables, before, after)
+    return len(lost.row_ids) + len(gained.row_ids) > rows_max
+
+
+def count_at_most(tables: Tables, before: Handle | None, after: Handle | None) -> int:
+    """So many rows, on both sides together, may differ. Known without a read."""
     old, new = _parts(tables, before), _parts(tables, after)
     shared = old.keys() & new.keys()
-    count = sum(
+    unshared = (
         each.row_count
         for parts in (old, new)
         for files, each in parts.items()
         if files not in shared
     )
-    count += sum(
+    thinned = (
         old[files].row_count + new[files].row_count
         for files in shared
         if old[files].deletions != new[files].deletions
     )
-    if count <= rows_max:
-        return False
-    lost, gained = _find_unshared(tables, before, after)
-    return len(lost.row_ids) + len(gained.row_ids) > rows_max
+    return sum(unshared) + sum(thinned)
 
 
 def _find_unshared(
@@ -174,26 +182,33 @@ def _offsets(marks: _Marks) -> Addresses:
 
 
 def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[Part]) -> _Marks:
-    none = np.empty(0, np.uint64)
-    found = [_Marks(none, none, none)]
-    if handle is not None and parts:
-        request = ScanRequest(
-            columns=(ROW_UPDATED,),
-            fragment_ids=tuple(each.fragment_id for each in parts),
-            with_row_id=True,
-            with_row_address=True,
-        )
-        with tables.scan(handle, request) as batches:
-            found += [
-                _Marks(
-                    _numbers(each, ROW_ID), _numbers(each, ROW_ADDRESS), _numbers(each, ROW_UPDATED)
-                )
-                for each in batches
-            ]
-    return _join_marks(found)
+    # Filled as batches come: there may be millions, and joining batches would hold them twice.
+    count = sum(each.row_count for each in parts)
+    marks = _Marks(*(np.empty(count, np.uint64) for _ in range(3)))
+    if handle is None or not parts:
+        return marks
+    request = ScanRequest(
+        columns=(ROW_UPDATED,),
+        fragment_ids=tuple(each.fragment_id for each in parts),
+        with_row_id=True,
+        with_row_address=True,
+    )
+    at = 0
+    with tables.scan(handle, request) as batches:
+        for batch in batches:
+            some = slice(at, at + batch.num_rows)
+            marks.row_ids[some] = _numbers(batch, ROW_ID)
+            marks.addresses[some] = _numbers(batch, ROW_ADDRESS)
+            marks.updated[some] = _numbers(batch, ROW_UPDATED)
+            at += batch.num_rows
+    assert at == count, "a fragment has as many rows as it says"
+    return marks
 
 
 def _join_marks(parts: Sequence[_Marks]) -> _Marks:
+    parts = [each for each in parts if len(each.row_ids)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
     return _Marks(
         np.concatenate([each.row_ids for each in parts]),
         np.concatenate([each.addresses for each in parts]),
@@ -249,10 +264,15 @@ def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share
     ids, masks = [], []
     with tables.scan_at(handle, addresses, ScanRequest(columns=("id",))) as batches:
         for batch in batches:
-            masks.append(share.mask(batch["id"]))
-            ids.append(batch["id"].filter(pa.array(masks[-1])))
-    mask = np.concatenate(masks)
+            if share == EVERY_ID:
+                ids.append(batch["id"])
+            else:
+                masks.append(share.mask(batch["id"]))
+                ids.append(batch["id"].filter(pa.array(masks[-1])))
     found = pa.chunked_array(ids, pa.string()).combine_chunks()
+    if not masks:
+        return Seats(found, row_ids, addresses, updated)
+    mask = np.concatenate(masks)
     return Seats(found, row_ids[mask], addresses[mask], updated[mask])
 
 
@@ -264,7 +284,7 @@ def _compare(
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Which of the rows, taken in pairs, say something else."""
     differs = np.zeros(len(left[1]), np.bool_)
-    for start, stop in portions(tables, type_, right[0], right[1].addresses):
+    for start, stop in portions(tables, type_, right[0], right[1].addresses, COMPARED_BYTES):
         ours = digest_seats(tables, type_, left[0], left[1].addresses[start:stop])
         theirs = digest_seats(tables, type_, right[0], right[1].addresses[start:stop])
         differs[start:stop] = [a != b for a, b in zip(ours, theirs, strict=True)]

@@ -34,6 +34,11 @@ ROWS_MAX: Final = 8_192
 BYTES_MAX: Final = 32 * 1024 * 1024
 """How much they may weigh together. A single row may weigh more."""
 
+BATCH_BYTES: Final = 1024 * 1024
+AHEAD_BYTES: Final = 8 * BATCH_BYTES
+"""Of rows that pass through: what is handed on at a time, and read before it is asked for. The
+table format holds several of each, and larger ones are no faster."""
+
 KEYS_SPELLED_MAX: Final = 4_000
 """More ids than this are found by reading all ids of the table."""
 
@@ -150,18 +155,22 @@ def _seats(batch: pa.RecordBatch) -> Seats:
 
 
 def portions(
-    tables: Tables, type_: Type, handle: Handle, addresses: Addresses
+    tables: Tables,
+    type_: Type,
+    handle: Handle,
+    addresses: Addresses,
+    bytes_max: int = BYTES_MAX,
 ) -> list[tuple[int, int]]:
     """Cuts through rows such that each portion can be held in memory: from, and up to."""
     weight = _weight(type_)
     blobs = [each.name for each in type_.properties if each.type.is_blob]
     if not blobs:
-        rows = max(1, min(ROWS_MAX, BYTES_MAX // weight))
+        rows = max(1, min(ROWS_MAX, bytes_max // weight))
         return [(at, min(at + rows, len(addresses))) for at in range(0, len(addresses), rows)]
     sizes = _blob_sizes(tables, handle, addresses, blobs) + weight
     cuts, start, held = [], 0, 0
     for at, size in enumerate(sizes.tolist()):
-        if at > start and (held + size > BYTES_MAX or at - start >= ROWS_MAX):
+        if at > start and (held + size > bytes_max or at - start >= ROWS_MAX):
             cuts.append((start, at))
             start, held = at, 0
         held += size
@@ -278,9 +287,11 @@ def _stream(
         for start, stop in portions(tables, type_, handle, addresses):
             yield from fetch(tables, type_, handle, addresses[start:stop]).to_batches()
         return
-    rows = max(1, min(ROWS_MAX, BYTES_MAX // 8 // _weight(type_)))
+    weight = _weight(type_)
     request = ScanRequest(
-        columns=tuple(schema.names), batch_rows_max=rows, ahead_bytes_max=BYTES_MAX
+        columns=tuple(schema.names),
+        batch_rows_max=max(1, min(ROWS_MAX, BATCH_BYTES // weight)),
+        ahead_bytes_max=AHEAD_BYTES,
     )
     with tables.scan_at(handle, addresses, request) as batches:
         for batch in batches:

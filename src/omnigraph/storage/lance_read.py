@@ -59,7 +59,7 @@ def _batches_at(
     store: LanceStore, dataset: LanceDataset, row_addresses: Addresses, request: ScanRequest
 ) -> Iterator[pa.RecordBatch]:
     """Fragments that are wanted whole are read together; of others, few rows are picked by a
-    filter, and many by reading all of them.
+    filter, and many by reading all from the first of them to the last.
     """
     if not len(row_addresses):
         return
@@ -83,7 +83,11 @@ def _batches_at(
                 picked = replace(request, where=f"{ROW_ADDRESS} IN ({listed})")
                 yield from _batches_of(store, dataset, [number], picked)
         else:
-            for batch in _batches_of(store, dataset, [number], request):
+            ranged = replace(
+                request,
+                where=f"{ROW_ADDRESS} >= {addresses[0]} AND {ROW_ADDRESS} <= {addresses[-1]}",
+            )
+            for batch in _batches_of(store, dataset, [number], ranged):
                 yield batch.filter(_is_among(batch[ROW_ADDRESS].to_numpy(), addresses))
     yield from _batches_of(store, dataset, whole, request)
 

@@ -87,10 +87,14 @@ def _apply_uncontested(
         _, found = find_seats(tables, target, "id", changed)
     shared = 0 if base is None else find_shared_version(tables, base, target)
 
-    at = _places(inserted.ids, found.ids)
-    is_free = (at < 0) & ~_among(inserted.ids, ruled)
-    draft.inserts.append(inserted.take(is_free))
-    rest = [_left_out(inserted, is_free)]
+    rest = []
+    if len(found) or ruled:
+        at = _places(inserted.ids, found.ids)
+        is_free = (at < 0) & ~_among(inserted.ids, ruled)
+        draft.inserts.append(inserted.take(is_free))
+        rest.append(_left_out(inserted, is_free))
+    else:
+        draft.inserts.append(inserted)
 
     at = _places(replaced.ids, found.ids)
     is_free = _is_untouched(replaced, found, at, shared) & ~_among(replaced.ids, ruled)

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +27,7 @@ from omnigraph.commit.updates import SetVersion, Update
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.bulk import type_of
 from omnigraph.engine.contract import Contract
+from omnigraph.engine.difference import count_at_most
 from omnigraph.engine.merge.bases import Ancestry, find_ancestry
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
@@ -39,7 +41,11 @@ from omnigraph.engine.once import Done, Once, find_done
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.storage.allocator import frugal
 from omnigraph.storage.tables import Handle
+
+HEAVY_ROWS: Final = 20_000
+"""Beyond so many rows of a merge, memory that was used for some of them is given back at once."""
 
 ROUNDS_MAX: Final = 5
 """How often a merge is planned anew because the target moved."""
@@ -180,10 +186,16 @@ def _merge(planner: "_Planner") -> MergeResult:
             if _head_of(held.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(held.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
-                commit = run(held, planner.change(plan)).commits[-1]
+                rows = sum(each.row_count for each in plan.plans.values())
+                with _sparing(rows):
+                    commit = run(held, planner.change(plan)).commits[-1]
                 return _result(order, plan, commit)
             keys |= plan.reads.keys()
     raise Contention(order.into, attempts=ROUNDS_MAX)
+
+
+def _sparing(rows: int) -> AbstractContextManager[None]:
+    return frugal() if rows > HEAVY_ROWS else nullcontext()
 
 
 def _remember(bench: Workbench, order: MergeOrder, plan: MergePlan) -> Commit | None:
@@ -312,7 +324,9 @@ class _Planner:
         tables, rulings = self.bench.stores.tables, self.order.rulings
         workers = self.crew.find_for_planning(sides)
         if workers is None:
-            return plan_table(tables, sides, rulings)
+            rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
+            with _sparing(rows):
+                return plan_table(tables, sides, rulings)
         draft = Draft()
         for each in workers.draft(sides):
             draft.add(each)

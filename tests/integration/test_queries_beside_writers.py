@@ -2,12 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
+from omnigraph.engine.query import search
+from omnigraph.engine.query.search import Means
+from omnigraph.engine.query.searching import Searching
+from omnigraph.engine.query.texts import KeptTexts
 from omnigraph.engine.settings import Access, Settings
 from omnigraph.engine.upkeep import FRAGMENTS_MAX
 from omnigraph.sdk.local import LocalGraph
@@ -99,3 +104,81 @@ def test_threads_that_share_a_graph_build_what_they_need_once(root: Path) -> Non
     with ThreadPoolExecutor(8) as threads:
         found = [threads.submit(tear_in, graph) for _ in range(16)]
         assert [each.result() for each in found] == [None] * 16
+
+
+# ── searches ─────────────────────────────────────────────────────────────────────────────────────
+
+DOCUMENTS = """
+node Doc { slug: String @key  body: String @index  n: I64 @index  vec: Vector(2) @index }
+"""
+PUT = """query put($slug: String, $body: String, $n: I64, $vec: Vector(2)) {
+  insert Doc { slug: $slug, body: $body, n: $n, vec: $vec }
+}"""
+COUNT = "query q() { match { $d: Doc } return { count($d) as n, max($d.n) as top } }"
+FOUND = 'query q() { match { $d: Doc search($d.body, "moon") } return { count($d) as n } }'
+BEST = """query q($word: String) {
+  match { $d: Doc $d.n >= 0 } return { $d.n } order { bm25($d.body, $word) } limit 1
+}"""
+NEAR = """query q($v: Vector(2)) {
+  match { $d: Doc $d.n >= 0 } return { $d.n } order { nearest($d.vec, $v) } limit 1
+}"""
+ROUNDS = 6
+
+
+def fill(root: Path) -> int:
+    """A document more in each commit, the first one changed in each; indexes and compaction too."""
+    graph = LocalGraph(open_graph(str(root), settings=replace(RELAXED, maintenance=False)))
+    for at in range(1, ROUNDS + 1):
+        for slug, n in (("d0", 0), (f"d{at}", at)):
+            values = {"slug": slug, "body": f"moon word{n}", "n": n, "vec": [float(n), float(at)]}
+            graph.mutate(PUT, params=values)
+        if at % 2 == 0:
+            graph.ensure_indices()
+        if at % 3 == 0:
+            graph.optimize()
+    return ROUNDS
+
+
+def tear_in_searches(graph: LocalGraph) -> str | None:
+    snapshot = graph.snapshot()
+
+    def ask(source: str, **params: object) -> list[object]:
+        rows = graph.query(source, params=params, snapshot=snapshot).rows()
+        return [value for row in rows for value in row.values()]
+
+    count, top = ask(COUNT)
+    assert isinstance(top, int)
+    found = ask(FOUND)
+    best, near = ask(BEST, word=f"word{top}"), ask(NEAR, v=[float(top), float(top)])
+    if found == [count] and best == near == [top]:
+        return None
+    return f"{count} documents, {found} found, {top} on top, best {best}, nearest {near}"
+
+
+def search_until(root: Path, stop: Path, scan_rows_max: int) -> list[str]:
+    """With an index where there is one, or reading every text."""
+    graph = open_graph(str(root), mode=Mode.READ_ONLY, settings=RELAXED)
+    means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
+    searching = Searching(partial(search.match, means=means), partial(search.rank, means=means))
+    graph._reader = replace(graph._reader, searching=searching)
+    client = LocalGraph(graph)
+    torn: list[str] = []
+    while True:
+        is_last = stop.exists()
+        tear = tear_in_searches(client)
+        torn += [] if tear is None else [tear]
+        if is_last:
+            return torn
+
+
+def test_threads_search_whole_snapshots_while_indexes_are_built(tmp_path: Path) -> None:
+    root, stop = tmp_path / "g", tmp_path / "stop"
+    graph = LocalGraph(create(str(root), DOCUMENTS, settings=RELAXED))
+    graph.insert("Doc", [{"slug": "d0", "body": "moon word0", "n": 0, "vec": [0.0, 0.0]}])
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(search_until, root, stop, rows) for rows in (0, 1_000)]
+        try:
+            assert threads.submit(fill, root).result() == ROUNDS
+        finally:
+            stop.touch()
+        assert [each.result() for each in readers] == [[], []]

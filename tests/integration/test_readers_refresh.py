@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -180,3 +181,31 @@ def test_reading_on_tells_the_same_as_reading_all(
                     act(writer)
             read_on, read_all = reader.current(branch), read_base(stores, branch)
             assert everything_in(read_on) == everything_in(read_all)
+
+
+@dataclass
+class Slow:
+    """Opening takes a while, so that all who want to open are there."""
+
+    opened: int = 0
+
+    def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        if call == "tables.open_at":
+            self.opened += 1
+            REAL.sleep_ms(100)
+
+    def after(self, call: str, *, is_write: bool) -> None:
+        pass
+
+
+def test_of_many_who_see_a_branch_move_one_reads_what_is_new(place: Place) -> None:
+    stores = place.open()
+    slow = Slow()
+    reader = Bases(watch_stores(stores, slow))
+    reader.current(MAIN)
+    slow.opened = 0
+    publish(stores, Bases(stores), Publication(MAIN, (new_intent(),), ()))
+    with ThreadPoolExecutor(8) as threads:
+        seen = set(threads.map(lambda _: reader.current(MAIN).handle.version, range(8)))
+    assert seen == {read_base(stores, MAIN).handle.version}
+    assert slow.opened == 1

@@ -1,6 +1,9 @@
 """Tables stay tidy by themselves, however many writers there are and however short they live."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 import omnigraph
 from omnigraph.catalog.build import compile_schema
@@ -73,4 +76,26 @@ def test_upkeep_waits_for_nobody(tmp_path: Path) -> None:
     with mine.queues.hold([Place(PERSON, MAIN)]):
         assert not upkeep.tidy(MAIN, PERSON)
     assert upkeep.tidy(MAIN, PERSON)
+    assert fragments_in(root) <= 4
+
+
+def test_a_table_that_is_always_written_is_tidied_up_at_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "g"
+    omnigraph.init(root, SCHEMA, durability=Durability.RELAXED)
+    graph = omnigraph.open(root, durability=Durability.RELAXED, maintenance=False)
+    for number in range(FRAGMENTS_MAX + 3):
+        graph.insert("Person", [{"name": f"p{number}"}])
+    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    mine = Workbench(stores, Bases(stores))
+    mine.bases.current(MAIN)
+    upkeep = Upkeep(mine, compile_schema(Source("s", SCHEMA)))
+    monkeypatch.setattr("omnigraph.engine.upkeep.OVERDUE", 1)
+    with ThreadPoolExecutor(1) as other:
+        with mine.queues.hold([Place(PERSON, MAIN)]):
+            tidied = other.submit(upkeep.after, MAIN, [PERSON])
+            REAL.sleep_ms(300)
+            assert not tidied.done(), "it stands in line"
+        tidied.result()
     assert fragments_in(root) <= 4

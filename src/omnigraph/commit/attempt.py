@@ -22,6 +22,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, assert_never
 
 from omnigraph.commit.base import Base
@@ -114,13 +115,20 @@ def hold(
         try:
             with (
                 bench.queues.hold(places),
-                bench.leases.hold(places, operation_id, wait_ms_max=wait_ms_max) as held,
+                bench.leases.hold(
+                    places,
+                    operation_id,
+                    wait_ms_max=wait_ms_max,
+                    has_successor=partial(bench.queues.has_successor, places),
+                ) as held,
             ):
                 base = heal_drift(bench, held, bench.bases.current(branch), keys)
                 yield Hold(bench, held, base)
                 return
         except Abandoned as abandoned:
             late = abandoned
+        finally:
+            bench.leases.give_back(filter(bench.queues.is_free, places))
         clear_abandoned(bench, late)
 
 

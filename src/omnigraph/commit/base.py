@@ -64,27 +64,27 @@ def read_base(stores: Stores, branch: BranchName) -> Base:
     return Base(handle, scan_manifest(stores, handle, branch), identifier)
 
 
-def refresh_base(stores: Stores, known: Base) -> Base:
-    """The branch as it is now: `known` itself if it did not move, else what is new read on top.
+def find_newest(stores: Stores, known: Base) -> Version | None:
+    """The version a branch is at now; None if it is not the branch it was. Raises BranchNotFound.
 
     Later versions are looked for one by one from the known one, because a listing costs more with
-    every version there ever was. Raises BranchNotFound, FormatTooNew, FormatTooOld.
+    every version there ever was.
+    """
+    if find_incarnation(stores, known.manifest.branch) != known.identifier:
+        return None
+    return Version(stores.tables.probe(known.handle))
+
+
+def advance(stores: Stores, known: Base, newest: Version) -> Base:
+    """The branch at a later version: what is new since `known`, read on top of it.
+
+    Raises BranchNotFound, FormatTooNew, FormatTooOld.
     """
     branch = known.manifest.branch
-    if find_incarnation(stores, branch) != known.identifier:
-        return read_base(stores, branch)
-    newest = stores.tables.probe(known.handle)
-    if newest == known.handle.version:
-        return known
     try:
         handle = stores.tables.open_at(manifest_ref(branch), newest)
     except NotFoundError:  # cleaned up just now, or gone with its branch
         return read_base(stores, branch)
-    return _advance(stores, known, handle)
-
-
-def _advance(stores: Stores, known: Base, handle: Handle) -> Base:
-    branch = known.manifest.branch
     check_stamp(handle, branch)
     manifest = _read_on(stores, known, handle) or scan_manifest(stores, handle, branch)
     return Base(handle, manifest, known.identifier, known.durable)
@@ -141,6 +141,8 @@ class Bases:
         self._stores = stores
         self._known: dict[BranchName, Base] = {}
         self._lock = Lock()
+        self._reading: dict[BranchName, Lock] = {}
+        """Of all threads that see a branch move, one reads what is new; the others wait for it."""
 
     def current(self, branch: BranchName) -> Base:
         """The branch as it is now; read only if it moved since it was last seen."""
@@ -148,10 +150,24 @@ class Bases:
         if known is None:
             return self.reread(branch)
         try:
-            return self._kept(refresh_base(self._stores, known))
+            newest = find_newest(self._stores, known)
+            if newest == known.handle.version:
+                return self._kept(known)
+            return self._advance(branch, newest)
         except BranchNotFound:
             self.forget(branch)
             raise
+
+    def _advance(self, branch: BranchName, newest: Version | None) -> Base:
+        with self._lock:
+            turn = self._reading.setdefault(branch, Lock())
+        with turn:
+            known = self.known(branch)
+            if known is None or newest is None:
+                return self.reread(branch)
+            if known.handle.version >= newest:
+                return known
+            return self._kept(advance(self._stores, known, newest))
 
     def after(self, lost: Base) -> Base:
         """The branch as it is now, for somebody who lost a race that started at `lost`.

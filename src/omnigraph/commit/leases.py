@@ -12,12 +12,15 @@ its epoch only counts up.
    publish, which finds the recovery commit of its operation (D2).
 4. Waiting is in line (`lines`).
 5. Renewing never touches sidecars.
-6. Leases are not flushed. A power cut may leave one empty or torn, and then its holder is gone:
+6. Where another writer of this process waits for the same place, the lease is passed on to it, for
+   a while: it is taken by one swap instead of two and a line, and what one process just wrote need
+   not be read and flushed by another. Those of other processes get their turn after `streak_ms`.
+7. Leases are not flushed. A power cut may leave one empty or torn, and then its holder is gone:
    such a lease is free once it is older than any lease gets without being renewed.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -50,6 +53,8 @@ class Timing:
     heartbeat_ms: int = 3_000
     wait_ms_max: int = 30_000
     poll_ms: int = 2
+    streak_ms: int = 250
+    """How long one process may keep a place to itself while others wait."""
 
 
 DEFAULT_TIMING: Final = Timing()
@@ -134,6 +139,8 @@ class Taken:
 
     lease: Lease
     tag: Tag
+    since_ms: int = 0
+    """When this process took the place; not when this writer did."""
 
 
 class Held:
@@ -173,12 +180,18 @@ class Held:
                     return
                 except StorageFailure:
                     return
-                self._taken[place] = Taken(beat, renewed)
+                self._taken[place] = replace(self._taken[place], lease=beat, tag=renewed)
             self._renewed_ms = started_ms
 
     def add(self, place: Place, taken: Taken) -> None:
         self._taken[place] = taken
         self._renewed_ms = min(self._renewed_ms, self._effects.monotonic_ms())
+
+    def hand_over(self) -> dict[Place, Taken]:
+        """Stop holding anything, and give nothing back."""
+        with self._lock:
+            handed, self._taken = dict(self._taken), {}
+            return {} if self._is_lost else handed
 
     def release(self) -> None:
         """Give everything back. What cannot be given back expires."""
@@ -188,6 +201,10 @@ class Held:
                 with suppress(ObjectChanged, StorageFailure):
                     self._objects.put_if_match(_key(place), free.encode(), tag=tag)
             self._taken.clear()
+
+    def is_older_than(self, moment_ms: int) -> bool:
+        """Did this process take any of it before then?"""
+        return any(each.since_ms < moment_ms for each in self._taken.values())
 
     def _as_pairs(self) -> Iterator[tuple[Place, tuple[Lease, Tag]]]:
         return ((place, (taken.lease, taken.tag)) for place, taken in self._taken.items())
@@ -238,6 +255,9 @@ class Leases:
         self._owner = owner
         self._clock = StoreClock(objects, effects)
         self._heart = Heart(timing.heartbeat_ms)
+        self._kept: dict[Place, Taken] = {}
+        """(6) Ours, and between two writers of this process."""
+        self._lock = Lock()
 
     @contextmanager
     def hold(
@@ -247,9 +267,11 @@ class Leases:
         mode: Taking = Taking.FREE,
         *,
         wait_ms_max: int | None = None,
+        has_successor: Callable[[], bool] = lambda: False,
     ) -> Iterator[Held]:
         """Take every place, in order; wait in line where somebody alive is there already.
 
+        (6) If somebody is next in this process, who will want to hold the same, it is kept for him.
         Raises LeaseHeld when the wait gets too long, and Abandoned where the holder is gone, unless
         taking over is what we came for.
         """
@@ -260,9 +282,30 @@ class Leases:
                 held.add(place, self._take(place, operation_id, mode, wait_ms))
             self._heart.attend(held)
             yield held
+            self._heart.leave(held)
+            if has_successor():
+                self._keep(held)
         finally:
             self._heart.leave(held)
             held.release()
+
+    def _keep(self, held: Held) -> None:
+        """(6) Unless it was ours for long enough."""
+        now_ms = self._effects.monotonic_ms()
+        if held.is_older_than(now_ms - self.timing.streak_ms):
+            return
+        with self._lock:
+            self._kept.update(held.hand_over())
+
+    def give_back(self, places: Iterable[Place]) -> None:
+        """(6) Give back what was kept for somebody who never came."""
+        for place in places:
+            with self._lock:
+                taken = self._kept.pop(place, None)
+            if taken is not None:
+                late = Held(self._objects, self._effects, taken.lease.operation_id)
+                late.add(place, taken)
+                late.release()
 
     def find_holder(self, place: Place) -> OperationId | None:
         """The operation that holds this place, if somebody alive does."""
@@ -284,11 +327,27 @@ class Leases:
         )
 
     def _take(self, place: Place, operation_id: OperationId, mode: Taking, wait_ms: int) -> Taken:
+        passed_on = self._take_kept(place, operation_id)
+        if passed_on is not None:
+            return passed_on
         if self.line(place).is_empty():
             taken = self._try(place, operation_id, mode)
             if taken is not None:
                 return taken
         return self._wait(place, operation_id, mode, wait_ms)
+
+    def _take_kept(self, place: Place, operation_id: OperationId) -> Taken | None:
+        """(6) What the one before us left us, unless we came too late for it."""
+        with self._lock:
+            kept = self._kept.pop(place, None)
+        if kept is None:
+            return None
+        was = kept.lease
+        lease = replace(was, operation_id=operation_id, epoch=was.epoch + 1, beats=0)
+        with suppress(ObjectChanged):
+            tag = self._objects.put_if_match(_key(place), lease.encode(), tag=kept.tag)
+            return Taken(lease, tag, kept.since_ms)
+        return None
 
     def _try(self, place: Place, operation_id: OperationId, mode: Taking) -> Taken | None:
         found = self._read(place)
@@ -296,7 +355,8 @@ class Leases:
         if found is None:
             lease = Lease(owner, operation_id, 1, self.timing.ttl_ms)
             with suppress(ObjectExists):
-                return Taken(lease, self._objects.put_new(_key(place), lease.encode()))
+                tag = self._objects.put_new(_key(place), lease.encode())
+                return Taken(lease, tag, self._effects.monotonic_ms())
             return None
         current, stored = found
         if not current.is_free:
@@ -307,7 +367,7 @@ class Leases:
         lease = Lease(owner, operation_id, current.epoch + 1, self.timing.ttl_ms)
         with suppress(ObjectChanged):
             tag = self._objects.put_if_match(_key(place), lease.encode(), tag=stored.tag)
-            return Taken(lease, tag)
+            return Taken(lease, tag, self._effects.monotonic_ms())
         return None
 
     def _read(self, place: Place) -> tuple[Lease, Stored] | None:
@@ -321,7 +381,7 @@ class Leases:
             age_ms = self._clock.now_ms() - stored.modified_ms
             if stored.data.strip(b"\0") and age_ms <= self.timing.ttl_ms:
                 raise
-            # (6) Nobody renewed it either.
+            # (7) Nobody renewed it either.
             return self._nobody(), stored
 
     def _nobody(self) -> Lease:

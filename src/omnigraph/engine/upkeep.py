@@ -2,8 +2,9 @@
 
 Every write adds a fragment to its table, and a fragment no index covers has to be scanned by the
 checks of the next write. So the writer that finds too many of them tidies up: after its own commit,
-as an operation of its own, with its own note and its own commit. It never waits for anybody; a
-table somebody else writes at that moment is left for another time (D10).
+as an operation of its own, with its own note and its own commit. It waits for nobody: a table
+somebody else writes at that moment is left for another time (D10). Where somebody always does,
+another time never comes; so with far too many fragments it stands in line like every writer.
 """
 
 import logging
@@ -32,6 +33,12 @@ from omnigraph.storage.tables import (
 
 FRAGMENTS_MAX: Final = 32
 """How many small or uncovered fragments a table may have before it is tidied up."""
+
+OVERDUE: Final = 4
+"""With so many times more, tidying up is worth waiting for."""
+
+WAIT_MS_MAX: Final = 2_000
+"""How long other processes may then keep us from it."""
 
 SMALL_ROWS: Final = 10_000
 """A fragment of fewer rows is worth putting together with others."""
@@ -68,33 +75,39 @@ class Upkeep:
         """Told of every commit, once it is visible. Never raises for trouble of its own."""
         for key in sorted(keys):
             try:
-                if self._is_due(branch, key):
-                    self.tidy(branch, key)
+                untidy = self._look(branch, key)
+                if untidy >= FRAGMENTS_MAX:
+                    self.tidy(branch, key, is_overdue=untidy >= OVERDUE * FRAGMENTS_MAX)
             except OmnigraphError as trouble:
                 # The write is acknowledged; tidying up is made up for by a later one.
                 logger.info("left %s on %s untidied: %s", key, branch, trouble)
 
-    def _is_due(self, branch: BranchName, key: TableKey) -> bool:
-        """Looking costs a little. A version adds a fragment, so it is known when to look next."""
+    def _look(self, branch: BranchName, key: TableKey) -> int:
+        """How many fragments are untidy; 0 if it is not time to look.
+
+        Looking costs a little. A version adds a fragment, so it is known when to look next.
+        """
         base = self.bench.bases.known(branch)
         pin = None if base is None else base.manifest.pins.get(key)
         if base is None or pin is None or pin.owner != branch:
-            return False
+            return 0
         place = (branch, base.identifier, key)
         with self._lock:
             if pin.version < self._due.get(place, 0):
-                return False
+                return 0
         anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
-        missing = FRAGMENTS_MAX - count_untidy(anatomy, write_indexes(self.catalog, key))
+        untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
+        missing = FRAGMENTS_MAX - untidy
         with self._lock:
             self._due[place] = pin.version + (missing if missing > 0 else FRAGMENTS_MAX)
-        return missing <= 0
+        return untidy
 
-    def tidy(self, branch: BranchName, key: TableKey) -> bool:
+    def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:
         """Put fragments together and extend the indexes, if there is enough to do."""
-        if not self.bench.queues.is_free(Place(key, branch)):
+        if not is_overdue and not self.bench.queues.is_free(Place(key, branch)):
             return False
-        with hold(self.bench, branch, [key], wait_ms_max=0) as held:
+        wait_ms_max = WAIT_MS_MAX if is_overdue else 0
+        with hold(self.bench, branch, [key], wait_ms_max=wait_ms_max) as held:
             return self.tidy_held(held, key)
 
     def tidy_held(self, held: Hold, key: TableKey) -> bool:

@@ -15,6 +15,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
+from omnigraph.lang.query.parser import grammar
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cedar import Policy, Question
@@ -100,6 +101,8 @@ class Host:
         self._environment = environment
         self._open: dict[tuple[str, frozenset[tuple[str, str]]], tuple[LocalGraph, Guard]] = {}
         self._lock = Lock()
+        # It takes a while to make, and all requests that came first would make it at once.
+        grammar()
         self.current = self._build(generation=1)
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)

@@ -233,3 +233,81 @@ def test_a_lease_torn_by_a_power_cut_is_free_once_its_time_is_over(
     world.now += TIMING.ttl_ms + 1
     with leases(objects, world).hold([PLACE], ONE):
         assert leases(objects, world).is_alive(PLACE, ONE)
+
+
+# ── passing on ───────────────────────────────────────────────────────────────────────────────────
+
+
+def somebody_waits() -> bool:
+    return True
+
+
+def holder_of(objects: Objects) -> tuple[str, int, bool]:
+    lease = decode_lease(objects.read(lease_key(PLACE.table, PLACE.branch)).data, key="k")
+    return lease.operation_id, lease.epoch, lease.is_free
+
+
+def test_a_lease_is_passed_on_to_the_next_of_the_process(objects: Objects, world: World) -> None:
+    mine, theirs = leases(objects, world), leases(objects, world)
+    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        pass
+    assert holder_of(objects) == (ONE, 1, False)
+    with pytest.raises(LeaseHeld), theirs.hold([PLACE], TWO, wait_ms_max=0):
+        pass
+    with mine.hold([PLACE], TWO) as held:
+        assert holder_of(objects) == (TWO, 2, False)
+        held.check()
+    assert holder_of(objects) == (TWO, 2, True)
+
+
+def test_others_get_their_turn_however_many_wait_here(objects: Objects, world: World) -> None:
+    mine, theirs = leases(objects, world), leases(objects, world)
+    turns = 0
+    while True:
+        with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+            world.now += 40
+        turns += 1
+        if holder_of(objects)[2]:
+            break
+    assert turns == 1 + TIMING.streak_ms // 40
+    with theirs.hold([PLACE], TWO):
+        pass
+    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        pass
+    assert not holder_of(objects)[2], "and a new streak begins"
+
+
+def test_what_nobody_came_for_is_given_back(objects: Objects, world: World) -> None:
+    mine = leases(objects, world)
+    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        pass
+    mine.give_back([PLACE, OTHER])
+    assert holder_of(objects) == (ONE, 1, True)
+    mine.give_back([PLACE])
+
+
+def test_whoever_fails_or_was_overtaken_passes_nothing_on(objects: Objects, world: World) -> None:
+    mine, theirs = leases(objects, world), leases(objects, world)
+    with pytest.raises(ZeroDivisionError), mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        raise ZeroDivisionError
+    assert holder_of(objects) == (ONE, 1, True)
+    with mine.hold([PLACE], ONE, has_successor=somebody_waits) as held:
+        world.now += TIMING.ttl_ms + 1
+        with theirs.hold([PLACE], TWO, Taking.OVER), pytest.raises(LeaseLost):
+            held.check()
+    assert holder_of(objects)[0] == TWO
+    with mine.hold([PLACE], ONE):
+        assert holder_of(objects)[0] == ONE
+
+
+def test_what_was_kept_too_long_is_another_ones(objects: Objects, world: World) -> None:
+    mine, theirs = leases(objects, world), leases(objects, world)
+    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        pass
+    world.now += TIMING.ttl_ms + 1
+    with pytest.raises(Abandoned), theirs.hold([PLACE], TWO):
+        pass
+    with theirs.hold([PLACE], TWO, Taking.OVER):
+        with pytest.raises(LeaseHeld), mine.hold([PLACE], ONE, wait_ms_max=0):
+            pass
+        assert holder_of(objects)[0] == TWO

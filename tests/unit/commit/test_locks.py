@@ -1,6 +1,7 @@
 """Queues inside a process: first come, first served, and never two at once."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Thread
 
 import pytest
@@ -90,3 +91,25 @@ def test_a_waiter_that_gives_up_does_not_stop_the_line(monkeypatch: pytest.Monke
 def _pass_through(queues: Queues, passed: Event) -> None:
     with queues.hold([A]):
         passed.set()
+
+
+def test_a_successor_is_somebody_who_wants_the_same_place_and_no_other() -> None:
+    queues = Queues()
+    found = []
+    wishes: list[list[Place]] = [[], [A], [A, B], [B]]
+    for wanted in wishes:
+        with ThreadPoolExecutor(1) as other:
+            with queues.hold([A]):
+                waiting = other.submit(pass_through, queues, wanted)
+                while A in wanted and len(queues._waiting[A]) < 2:
+                    time.sleep(0.001)  # noqa: TID251 - the test waits for a thread, not for time
+                found.append(queues.has_successor([A]))
+            waiting.result()
+    assert found == [False, True, False, False]
+    with queues.hold([A, B]):
+        assert not queues.has_successor([A, B])
+
+
+def pass_through(queues: Queues, places: list[Place]) -> None:
+    with queues.hold(places):
+        pass

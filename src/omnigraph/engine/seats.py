@@ -34,8 +34,8 @@ ROWS_MAX: Final = 8_192
 BYTES_MAX: Final = 32 * 1024 * 1024
 """How much they may weigh together. A single row may weigh more."""
 
-BATCH_BYTES: Final = 1024 * 1024
-AHEAD_BYTES: Final = 8 * BATCH_BYTES
+BATCH_BYTES: Final = 2 * 1024 * 1024
+AHEAD_BYTES: Final = 4 * BATCH_BYTES
 """Of rows that pass through: what is handed on at a time, and read before it is asked for. The
 table format holds several of each, and larger ones are no faster."""
 
@@ -44,6 +44,9 @@ KEYS_SPELLED_MAX: Final = 4_000
 
 _CELL_BYTES: Final = 48
 """What a cell is taken to weigh if its type does not say."""
+
+_BLOB_BYTES: Final = 4_096
+"""What a blob is taken to weigh before anybody looked."""
 
 _KIND_EXTERNAL: Final = 3
 """How the table format marks a blob of which it keeps only the address."""
@@ -175,6 +178,16 @@ def portions(
             start, held = at, 0
         held += size
     return [*cuts, (start, len(addresses))] if len(addresses) else []
+
+
+def heft(type_: Type) -> int:
+    """What the vectors and blobs of a row weigh, roughly. A row without them is light."""
+    blobs = sum(each.type.is_blob for each in type_.properties)
+    return blobs * _BLOB_BYTES + sum(
+        4 * each.type.base.dimension
+        for each in type_.properties
+        if isinstance(each.type.base, Vector)
+    )
 
 
 def _weight(type_: Type) -> int:

@@ -17,6 +17,8 @@ import pyarrow as pa
 from lance import LanceDataset
 from lance.fragment import FragmentMetadata, LanceFragment
 
+from omnigraph.storage.lance_files import name_of
+
 FILES_KEPT_MAX: Final = 4_096
 ROWS_MAX: Final = 32
 """Fragments of more rows are few, and not worth the memory."""
@@ -44,7 +46,7 @@ class Contents:
             if pa.types.is_string(field.type)
         }
         with self._lock:
-            self._files[fragments[0].files[0].path] = held
+            self._files[name_of(fragments[0].files[0])] = held
             if len(self._files) > FILES_KEPT_MAX:
                 self._files.popitem(last=False)
 
@@ -60,7 +62,7 @@ class Contents:
 
     def _may_hold(self, fragment: FragmentMetadata, wanted: Mapping[int, Hashes]) -> bool:
         # A second file may say otherwise of a column than the first one did.
-        known = self._files.get(fragment.files[0].path) if len(fragment.files) == 1 else None
+        known = self._files.get(name_of(fragment.files[0])) if len(fragment.files) == 1 else None
         if known is None:
             return True
         return any(

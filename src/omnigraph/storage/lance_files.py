@@ -10,15 +10,22 @@ from pathlib import Path
 
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Index
-from lance.fragment import FragmentMetadata
+from lance.fragment import DataFile, FragmentMetadata
 
 from omnigraph.storage import layout
+
+
+def name_of(file: DataFile) -> str:
+    """The name of a data file. The property for it makes a class each time it is asked, which takes
+    longer than everything else that is done with the description of a fragment.
+    """
+    return file._path  # noqa: SLF001 - see above
 
 
 def written_data(fragments: Iterable[FragmentMetadata]) -> list[str]:
     """The data files of new fragments. Files with a base of their own belong to another branch."""
     return [
-        layout.data_file(file.path)
+        layout.data_file(name_of(file))
         for fragment in fragments
         for file in fragment.files
         if file.base_id is None
@@ -79,7 +86,9 @@ def reachable(dataset: LanceDataset) -> list[Path]:
         fragment = each.metadata
         for file in fragment.files:
             folder = home(file.base_id)
-            files += [folder / name for name in with_blobs(folder, [layout.data_file(file.path)])]
+            files += [
+                folder / name for name in with_blobs(folder, [layout.data_file(name_of(file))])
+            ]
         if fragment.deletion_file is not None:
             name = fragment.deletion_file.path(fragment.id)
             files.append(home(fragment.deletion_file.base_id) / name)

@@ -17,6 +17,7 @@ from lance.dataset import Index as LanceIndex
 from lance.fragment import FragmentMetadata
 
 from omnigraph.storage import lance_files
+from omnigraph.storage.lance_files import name_of
 from omnigraph.storage.lance_stage import LancePayload
 from omnigraph.storage.lance_store import LanceHandle, translating
 from omnigraph.storage.tables import (
@@ -61,7 +62,7 @@ def columns_of(dataset: LanceDataset) -> str:
 def identity_of(fragment: FragmentMetadata, columns: str) -> str:
     """Files never change and their names are never used again; columns may change their names."""
     gone = fragment.deletion_file
-    files = [each.path for each in fragment.files]
+    files = [name_of(each) for each in fragment.files]
     told = (files, None if gone is None else gone.path(fragment.id), columns)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 

@@ -14,6 +14,7 @@ from lance.fragment import FragmentMetadata, LanceFragment
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
 from omnigraph.storage import layout
+from omnigraph.storage.lance_files import name_of
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -108,8 +109,11 @@ def _batches_of(
 
 
 def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
-    with translating(handle.ref, "inspect"):
-        return tuple(_part(each.metadata) for each in handle.dataset.get_fragments())
+    if not handle.parts:
+        with translating(handle.ref, "inspect"):
+            found = tuple(_part(each.metadata) for each in handle.dataset.get_fragments())
+        handle.parts.append(found)
+    return handle.parts[0]
 
 
 def _part(fragment: FragmentMetadata) -> Part:
@@ -118,7 +122,7 @@ def _part(fragment: FragmentMetadata) -> Part:
     return Part(
         fragment_id=fragment.id,
         row_count=fragment.num_rows,
-        files=tuple(each.path for each in fragment.files),
+        files=tuple(name_of(each) for each in fragment.files),
         deletions=name,
     )
 

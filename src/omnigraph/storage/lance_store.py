@@ -22,7 +22,7 @@ from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance_contents import Contents
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import Io, TableRef
+from omnigraph.storage.tables import Io, Part, TableRef
 from omnigraph.storage.translate import translating_tables
 
 
@@ -33,6 +33,8 @@ class LanceHandle:
     ref: TableRef
     version: int
     dataset: LanceDataset
+    parts: list[tuple[Part, ...]] = field(default_factory=list, repr=False, compare=False)
+    """What it is made of, once somebody asked; it never changes."""
 
     @property
     def schema(self) -> pa.Schema:

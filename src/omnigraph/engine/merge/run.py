@@ -38,14 +38,16 @@ from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.workers import Bulk, Crew, MergeJob
 from omnigraph.engine.merge.writes import stages_by, stages_of
 from omnigraph.engine.once import Done, Once, find_done
+from omnigraph.engine.seats import heft
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.allocator import frugal
 from omnigraph.storage.tables import Handle
 
-HEAVY_ROWS: Final = 20_000
-"""Beyond so many rows of a merge, memory that was used for some of them is given back at once."""
+HEAVY_BYTES: Final = 64 * 1024 * 1024
+"""Of vectors and blobs: where a merge has more of them, memory that was used for some is given back
+at once. Without them rows are small, and it is not worth its time."""
 
 ROUNDS_MAX: Final = 5
 """How often a merge is planned anew because the target moved."""
@@ -186,16 +188,17 @@ def _merge(planner: "_Planner") -> MergeResult:
             if _head_of(held.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(held.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
-                rows = sum(each.row_count for each in plan.plans.values())
-                with _sparing(rows):
+                with _sparing(*((each.row_count, each.sides) for each in plan.plans.values())):
                     commit = run(held, planner.change(plan)).commits[-1]
                 return _result(order, plan, commit)
             keys |= plan.reads.keys()
     raise Contention(order.into, attempts=ROUNDS_MAX)
 
 
-def _sparing(rows: int) -> AbstractContextManager[None]:
-    return frugal() if rows > HEAVY_ROWS else nullcontext()
+def _sparing(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
+    """For so many rows of each table."""
+    is_heavy = sum(rows * heft(sides.type) for rows, sides in parts) > HEAVY_BYTES
+    return frugal() if is_heavy else nullcontext()
 
 
 def _remember(bench: Workbench, order: MergeOrder, plan: MergePlan) -> Commit | None:
@@ -325,7 +328,7 @@ class _Planner:
         workers = self.crew.find_for_planning(sides)
         if workers is None:
             rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
-            with _sparing(rows):
+            with _sparing((rows, sides)):
                 return plan_table(tables, sides, rulings)
         draft = Draft()
         for each in workers.draft(sides):

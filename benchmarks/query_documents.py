@@ -46,6 +46,7 @@ class Documents:
     vectors: Sequence[Sequence[float]]
     """To be asked for; not among the documents."""
     queries: Sequence[str]
+    """As many again as are compared, so that each can be timed when it is first asked."""
 
     @property
     def mean(self) -> float:
@@ -59,7 +60,7 @@ def make_documents(count: int) -> Documents:
     spelled = np.array([f"w{rank:x}q" for rank in range(VOCABULARY + 1)])
     ranks = np.minimum(dice.zipf(1.3, int(lengths.sum())), VOCABULARY)
     parts = np.split(spelled[ranks], np.cumsum(lengths)[:-1])
-    made = dice.normal(size=(count + ASKED, FEW)) @ dice.normal(size=(FEW, DIMENSION))
+    made = dice.normal(size=(count + 2 * ASKED, FEW)) @ dice.normal(size=(FEW, DIMENSION))
     vectors = (made + 0.3 * dice.normal(size=made.shape)).astype(np.float32)
     slugs = pa.array([f"d{number:07}" for number in range(count)])
     rows = pa.table(
@@ -72,7 +73,7 @@ def make_documents(count: int) -> Documents:
         }
     )
     words, postings = _count_words(ranks, lengths, spelled, slugs)
-    queries = [f"{spelled[40 + at]} {spelled[400 + at]}" for at in range(ASKED)]
+    queries = [f"{spelled[40 + at]} {spelled[400 + at]}" for at in range(2 * ASKED)]
     asked = [[float(each) for each in vector] for vector in vectors[count:]]
     return Documents(rows, words, postings, asked, queries)
 

@@ -4,6 +4,8 @@ nullable add   a schema change that adds a nullable property, to tables of growi
                baseline is the smallest of them
 optimize       many fragments of few rows put together, against Lance's own compaction of a
                copy of the same table
+on Spark       with `--spark-rows`: a table of so many rows is compacted and filled by tasks,
+               against this process doing the same to a copy; Spark is started before
 """
 
 import argparse
@@ -25,6 +27,7 @@ from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create, open_graph
+from omnigraph.engine.rewriting import Hire, Rewriter, nobody
 from omnigraph.engine.schema import SchemaOrder
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
@@ -37,6 +40,7 @@ SETTINGS = Settings(durability=Durability.RELAXED, maintenance=False)
 ADD_RATIO_MAX = 2.0
 OPTIMIZE_RATIO_MAX = 1.3
 BATCH_ROWS = 100_000
+SPARK_FRAGMENT_ROWS = 10_000
 
 
 def schema(columns: int, key: str = "String") -> str:
@@ -134,6 +138,38 @@ def measure_optimize(
     ]
 
 
+def measure_spark(folder: Path, size: int) -> list[Figure]:
+    from omnigraph.pipeline.rewrite import open_rewriter  # noqa: PLC0415 - brings Spark along
+    from omnigraph.pipeline.session import find_session, read_settings  # noqa: PLC0415
+
+    first = folder / "spark"
+    graph = create(str(first), schema(0, "I64"), settings=SETTINGS)
+    append(graph, [SPARK_FRAGMENT_ROWS] * (size // SPARK_FRAGMENT_ROWS))
+    find_session(read_settings())
+    wanted = schema(0, "I64").replace("age: I64?", 'age: I64?  kind: String? @default("a")')
+    seconds: dict[str, list[float]] = {}
+    for name in ("warm-up", "here", "there"):
+        shutil.copytree(first, folder / name)
+        opened = open_graph(str(folder / name), settings=SETTINGS)
+        hire: Hire = nobody
+        if name != "here":
+            rewriter = open_rewriter(opened.root, opened.settings, None)
+            hire = partial(_always, rewriter)
+        filling = timed(partial(opened.apply_schema, SchemaOrder(wanted), hire))
+        seconds[name] = [filling, timed(partial(opened.optimize, hire=hire))]
+    return [
+        Figure(f"{what} {size:,} rows on Spark", there, "this process", there / here)
+        for what, here, there in zip(
+            ("fill", "optimize"), seconds["here"], seconds["there"], strict=True
+        )
+    ]
+
+
+def _always(rewriter: Rewriter, row_count: int) -> Rewriter:
+    del row_count
+    return rewriter
+
+
 def compact(dataset: lance.LanceDataset) -> None:
     plan = Compaction.plan(dataset, {"target_rows_per_fragment": ROWS_PER_FILE})
     Compaction.commit(dataset, [task.execute(dataset) for task in plan.tasks])
@@ -145,12 +181,15 @@ def main() -> None:
     parser.add_argument("--fragments", type=int, default=1_000)
     parser.add_argument("--rows-each", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--spark-rows", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         figures = measure_add(folder, given.rows, given.runs)
         for key in ("I64", "String"):
             figures += measure_optimize(folder, key, given.fragments, given.rows_each, given.runs)
+        if given.spark_rows:
+            figures += measure_spark(folder, given.spark_rows)
     report("maintain", figures)
 
 

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.rewriting import At, Hire, Rewriter, nobody
 from omnigraph.engine.schema import SchemaOrder
 from omnigraph.engine.settings import Settings
-from omnigraph.errors import BackfillInvalid, JobFailed, UsageError
+from omnigraph.errors import BackfillInvalid, JobFailed, SparkUnusable, UsageError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline import rewrite
 from omnigraph.pipeline.rewrite import SparkRewriter, open_rewriter
@@ -170,6 +171,28 @@ def test_a_job_that_fails_leaves_nothing_but_files_that_cleanup_finds(
     graph.cleanup(CleanupOrder(Policy(keep=99), is_confirmed=True, debris_age_ms=-60_000))
     assert len(list((root / path / "data").iterdir())) < before
     work(graph, nobody)
+
+
+class Absent:
+    """A `Rewriter` that is not there."""
+
+    def gather(self, *_: object) -> tuple[str, ...]:
+        raise SparkUnusable("the test said so")
+
+    fill = copy = gather
+
+
+@pytest.mark.parametrize("work", [optimize, fill, drop])
+def test_without_a_spark_that_works_this_process_does_it(
+    made: Path, tmp_path: Path, work: Callable[[Graph, Hire], None]
+) -> None:
+    found = []
+    for name, hire in (("here", nobody), ("nowhere", lambda _: Absent())):
+        root = tmp_path / name
+        shutil.copytree(made, root)
+        work(open_graph(str(root), settings=SETTINGS), cast("Hire", hire))
+        found.append(look(root))
+    assert found[0] == found[1]
 
 
 def test_a_setting_says_which_tables_are_large(

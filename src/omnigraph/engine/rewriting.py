@@ -8,6 +8,7 @@ As long as others write, a staging note speaks for their files (D8): on a branch
 table does not keep its files from being cleaned up.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from omnigraph.commit.attempt import Hold
 from omnigraph.commit.staging import staging
+from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.storage.tables import (
     Fill,
     Handle,
@@ -29,6 +31,8 @@ from omnigraph.storage.tables import (
     Tables,
 )
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class At:
@@ -39,8 +43,8 @@ class At:
 
 
 class Rewriter(Protocol):
-    """Writes parts of a table elsewhere. Every method may raise JobFailed, SparkUnusable and
-    JavaMissing; then nothing refers to what was written.
+    """Writes parts of a table elsewhere. Every method may raise JobFailed, and before it has begun
+    SparkUnusable and JavaMissing; then nothing refers to what was written.
     """
 
     def gather(self, at: At, tasks: Sequence[str]) -> tuple[str, ...]:
@@ -74,30 +78,32 @@ class Rewriting:
 
     def compact(self, handle: Handle) -> StagedCompaction | None:
         rewriter = self.hire(handle.row_count)
-        if rewriter is None:
-            return self.tables.stage_compaction(handle)
-        tasks = self.tables.plan_compaction(handle)
-        if not tasks:
-            return None
-        return self.tables.stage_gathered(handle, rewriter.gather(_at(handle), tasks))
+        tasks = () if rewriter is None else self.tables.plan_compaction(handle)
+        if rewriter is not None and tasks:
+            with _absence_excused():
+                return self.tables.stage_gathered(handle, rewriter.gather(_at(handle), tasks))
+        return self.tables.stage_compaction(handle)
 
     def reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
         """Raises BackfillInvalid."""
         rewriter = self.hire(handle.row_count) if reshape.fills else None
-        if rewriter is None:
-            return self.tables.stage_reshape(handle, reshape, mark)
-        # The first is filled here: what does not fit is mostly found before anybody is bothered.
-        first, *others = _fragments_of(self.tables, handle)
-        described = self.tables.fill(handle, reshape.fills, first)
-        filled = [described, *rewriter.fill(_at(handle), reshape.fills, others)]
-        return self.tables.stage_reshape(handle, reshape, mark, filled=filled)
+        if rewriter is not None:
+            # The first is filled here: what does not fit is mostly found before anybody is
+            # bothered.
+            first, *others = _fragments_of(self.tables, handle)
+            described = self.tables.fill(handle, reshape.fills, first)
+            with _absence_excused():
+                filled = [described, *rewriter.fill(_at(handle), reshape.fills, others)]
+                return self.tables.stage_reshape(handle, reshape, mark, filled=filled)
+        return self.tables.stage_reshape(handle, reshape, mark)
 
     def copy(self, handle: Handle, mark: Mark) -> Staged:
         """The same rows in new files, which hold nothing else."""
         rewriter = self.hire(handle.row_count)
         if rewriter is not None:
-            copied = rewriter.copy(_at(handle), _fragments_of(self.tables, handle))
-            return self.tables.stage_overwrite(handle, handle.schema, mark, receipts=copied)
+            with _absence_excused():
+                copied = rewriter.copy(_at(handle), _fragments_of(self.tables, handle))
+                return self.tables.stage_overwrite(handle, handle.schema, mark, receipts=copied)
         with self.tables.scan(handle) as batches:
             rows = pa.RecordBatchReader.from_batches(handle.schema, batches)
             return self.tables.stage_overwrite(handle, handle.schema, mark, rows)
@@ -117,6 +123,15 @@ class Rewriting:
         timing = bench.leases.timing
         with staging(bench.stores.objects, held.operation_id, manifest.branch, large, timing):
             yield
+
+
+@contextmanager
+def _absence_excused() -> Iterator[None]:
+    """Without Java, or without a Spark that works, this process does it: slower, and the same."""
+    try:
+        yield
+    except (JavaMissing, SparkUnusable) as absence:
+        logger.warning("a large table is written by this process: %s", absence)
 
 
 def _at(handle: Handle) -> At:

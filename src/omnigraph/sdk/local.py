@@ -644,7 +644,7 @@ class LocalGraph:
 
         Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
         other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly;
-        JavaMissing, SparkUnusable, JobFailed.
+        JobFailed.
         """
         order = _schema_order(
             schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
@@ -667,8 +667,7 @@ class LocalGraph:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
         Large tables are compacted on Spark; where, `spark` says, or the environment. Raises
-        BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly; JavaMissing, SparkUnusable,
-        JobFailed.
+        BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
         """
         key = once(idempotency_key, "optimize", branch)
         hire = hiring(self._graph, spark)

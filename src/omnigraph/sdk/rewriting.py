@@ -12,7 +12,7 @@ from omnigraph.pipeline.settings import SparkSettings
 
 SPARK_ROWS: Final = "OMNIGRAPH_REWRITE_SPARK_ROWS"
 SPARK_ROWS_DEFAULT: Final = 10_000_000
-"""Up to here one process keeps up with Spark on the same machine."""
+"""Up to here one process is done soon enough, with no session to start."""
 
 
 def read_threshold(environment: Mapping[str, str] = os.environ) -> int:

@@ -29,6 +29,7 @@ from omnigraph.testing.breaking import (
     stores_at,
     with_rival,
 )
+from omnigraph.testing.crews import Neighbours
 from omnigraph.testing.failpoints import COMMIT, PUBLISH, At
 from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
 from omnigraph.testing.merging import (
@@ -101,6 +102,31 @@ def test_a_merge_that_dies_anywhere_is_there_as_a_whole_or_not_at_all(
             check_again(made)
     assert outcomes == sorted(outcomes), "once it is decided it is not undone"
     assert set(outcomes) == {0, 1}
+    assert check_whole(stage.root, stage.allowed) == 1, "the run that survived"
+
+
+@pytest.mark.parametrize("scene", [MergeScene.THREE_WAY, MergeScene.FIRST_TOUCH])
+def test_a_merge_by_workers_that_dies_anywhere_is_there_as_a_whole_or_not_at_all(
+    tmp_path: Path, scene: MergeScene
+) -> None:
+    """Their files are named by one commit of the attempt, or by nobody."""
+    made = set_merge(scene, tmp_path / "g")
+    stage, outcomes, asked = made.stage, [], 0
+    for step in count(1, max(1, STRIDE // 2)):
+        stage.reset()
+        fault, neighbours = CrashAt(step, When.BEFORE), Neighbours()
+        with suppress(Crash):
+            made.pair.merge(open_mortal(stage.root, fault), neighbours)
+        asked += len(neighbours.asked)
+        if not fault.dead:
+            break
+        heal(open_mortal(stage.root).bench)
+        outcomes.append(check_whole(stage.root, stage.allowed))
+        assert is_recorded(made) is bool(outcomes[-1])
+        assert list(find_orphans(stores_at(stage.root))) == []
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {0, 1}
+    assert asked
     assert check_whole(stage.root, stage.allowed) == 1, "the run that survived"
 
 

@@ -6,7 +6,6 @@ After every step every branch shows what the model says; a merge is refused exac
 is, and for the same reasons.
 """
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -32,11 +31,11 @@ from omnigraph.engine import seats
 from omnigraph.engine.merge import check, plan
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
-from omnigraph.pipeline import branch_merge
-from omnigraph.pipeline.jobs import Work
 from omnigraph.pipeline.settings import MERGE_ROWS
+from omnigraph.sdk import merging
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
+from omnigraph.testing.crews import Neighbours
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
@@ -298,21 +297,11 @@ class Merges(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def run_here(
-    spark: object, work: Work, count: int, *, job: str, concurrency: int | None = None
-) -> list[dict[str, Any]]:
-    """`run_tasks` without Spark: tasks run in this process, one after the other."""
-    del spark, job, concurrency
-    return [json.loads(json.dumps(work(number))) for number in range(count)]
-
-
 def share_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every merge done by the tasks of workers, however small it is."""
+    neighbours = Neighbours()
     monkeypatch.setenv(MERGE_ROWS, "0")
-    monkeypatch.setattr(branch_merge, "run_tasks", run_here)
-    monkeypatch.setattr(branch_merge, "find_session", lambda _: None)
-    monkeypatch.setattr(branch_merge, "check_shared", lambda *_: None)
-    monkeypatch.setattr(branch_merge, "USUAL", branch_merge.Cut(shares=3, rows_per_task=1))
+    monkeypatch.setattr(merging.OnSpark, "open", lambda _, job: neighbours.open(job))
 
 
 @pytest.mark.parametrize("size", ["usual", "tiny", "shared out"])

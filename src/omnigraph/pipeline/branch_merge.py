@@ -11,7 +11,7 @@
 
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.effects import REAL
@@ -33,7 +32,7 @@ from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.seats import Seats, fetch, no_seats, portions, stream
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.jobs import run_tasks
+from omnigraph.pipeline.jobs import Work, run_tasks
 from omnigraph.pipeline.merge import Destination, PieceWriter
 from omnigraph.pipeline.scratch import check_shared, open_scratch
 from omnigraph.pipeline.session import SparkSettings, find_session
@@ -54,6 +53,8 @@ class Cut:
 USUAL: Final = Cut()
 
 Pinned = tuple[TableRef, int]
+Run = Callable[[Work, int, str], list[dict[str, Any]]]
+"""Runs so many tasks of some work, which has a name, and gives their answers in order."""
 
 
 @contextmanager
@@ -64,7 +65,11 @@ def open_workers(
     with open_scratch(settings, job.root, job.operation_id) as scratch:
         spark = find_session(settings)
         check_shared(spark, scratch)
-        yield SparkWorkers(spark, job, scratch, settings.concurrency, cut or USUAL)
+
+        def run(work: Work, count: int, what: str) -> list[dict[str, Any]]:
+            return run_tasks(spark, work, count, job=what, concurrency=settings.concurrency)
+
+        yield TaskWorkers(job, scratch, run, cut or USUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +94,18 @@ class MergedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkWorkers:
-    """`engine.merge.workers.Workers` on Spark."""
+class TaskWorkers:
+    """`engine.merge.workers.Workers`, by tasks."""
 
-    spark: SparkSession
     job: MergeJob
     scratch: Path
-    concurrency: int | None
+    run: Run
     cut: Cut
 
     def draft(self, sides: Sides) -> Iterator[Draft]:
         shares = self.cut.shares
         work = DraftShare(self._table(sides), self.job.rulings, str(self.scratch), shares)
-        answers = run_tasks(
-            self.spark, work, shares, job="comparing branches", concurrency=self.concurrency
-        )
-        for answer in answers:
+        for answer in self.run(work, shares, "comparing branches"):
             draft = _take(Path(answer["draft"]))
             assert isinstance(draft, Draft)
             yield draft
@@ -116,9 +117,7 @@ class SparkWorkers:
             _put(self.scratch, each) for each in portions_of(plan, self.cut.rows_per_task)
         )
         work = WritePortion(table, destination, files)
-        answers = run_tasks(
-            self.spark, work, len(files), job="writing merged rows", concurrency=self.concurrency
-        )
+        answers = self.run(work, len(files), "writing merged rows")
         return tuple(read_pieces(each) for each in answers)
 
     def _table(self, sides: Sides) -> MergedTable:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.merge.workers import Bulk
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.breaking import (
     LINK,
@@ -60,8 +61,8 @@ class Pair:
     source: BranchName
     into: BranchName
 
-    def merge(self, graph: BreakableGraph) -> MergeResult:
-        return graph.merge(MergeOrder(self.source, self.into, actor="writer"))
+    def merge(self, graph: BreakableGraph, bulk: Bulk | None = None) -> MergeResult:
+        return graph.merge(MergeOrder(self.source, self.into, actor="writer"), bulk)
 
 
 def grow_apart(scene: MergeScene, root: Path) -> Pair:

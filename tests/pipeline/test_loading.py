@@ -202,6 +202,16 @@ def test_ends_are_looked_for_in_the_input_and_in_what_is_there(either: Loader) -
     assert (fault.line, fault.property_name, fault.value) == (3, "dst", "nobody")
 
 
+def test_a_table_much_larger_than_the_input_is_asked_and_not_read(large: Loader) -> None:
+    large.put(APPEND, *(person(f"p{number}") for number in range(60)))
+    few = large.put(APPEND, knows("p1", "p2"), knows("p1", "p3"))
+    assert "reading committed keys" not in few.timings_ms
+    error = rejected(large, APPEND, knows("p1", "p4"), knows("p5", "nobody"))
+    assert [(each.line, each.value) for each in error.faults] == [(2, "nobody"), (1, 3)]
+    many = large.put(APPEND, *(knows(f"p{number}", "p1") for number in range(20, 40)))
+    assert "reading committed keys" in many.timings_ms
+
+
 def test_edges_are_counted_with_those_that_are_there(either: Loader) -> None:
     people = [person(each) for each in "abcd"]
     either.put(APPEND, *people, knows("a", "b", id="1"))

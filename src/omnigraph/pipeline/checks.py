@@ -58,10 +58,11 @@ def find_verdict(
     tables have a part in is asked again (D5). Raises JobFailed.
     """
     asked = find_asked(question)
-    files = committed.find_files([pins[key] for key in sorted(asked)])
-    counts = {key: pin.row_count for key, pin in pins.items()}
-    checks = _Checks(question, KeySets(spark, question, files, counts), moved)
-    return replace(checks.verdict(), asked=asked)
+    keys = KeySets(spark, question, committed, {key: pins[key] for key in asked})
+    types = [type_of(question.catalog, key) for key in sorted(asked)]
+    # All that is read, in one job.
+    committed.find_files([pins[each.table_key] for each in types if not keys.is_asked(each)])
+    return replace(_Checks(question, keys, moved).verdict(), asked=asked)
 
 
 def find_asked(question: Question) -> frozenset[TableKey]:
@@ -205,9 +206,9 @@ class _Checks:
         if self.question.mode is not LoadMode.APPEND:
             return
         for type_ in types:
-            theirs = self.keys.committed_texts(type_, "id")
-            if theirs and self.keys.has_given_ids(type_):
-                plain = Apart(self.keys.incoming_texts(type_, "id"), theirs)
+            if self.keys.has_committed(type_) and self.keys.has_given_ids(type_):
+                theirs, stored = self.keys.read_or_ask(type_, "id")
+                plain = Apart(self.keys.incoming_texts(type_, "id"), theirs, stored)
                 find = partial(self.keys.find_common, type_)
                 yield Check(find, _tell_nothing, type_.table_key, plain)
 
@@ -279,8 +280,9 @@ class _Checks:
             ]
             find = partial(self._find_missing, mine, node)
             tell = partial(self._tell_missing, mine, node)
-            plain = Within(tuple(wanted), self.keys.known_texts(node))
-            yield Check(find, tell, node.table_key, plain)
+            there, stored = self.keys.read_or_ask(node, "id")
+            known = (*self.keys.incoming_texts(node, "id"), *there)
+            yield Check(find, tell, node.table_key, Within(tuple(wanted), known, stored))
 
     def _find_missing(self, ends: Sequence[tuple[EdgeType, str]], node: NodeType) -> DataFrame:
         wanted = union(
@@ -318,7 +320,7 @@ class _Checks:
                 if wanted and self.keys.is_replaced(node):
                     find = partial(self._find_orphans, edge, column, node)
                     tell = partial(self._tell_orphans, edge, column, node)
-                    plain = Within(wanted, self.keys.known_texts(node))
+                    plain = Within(wanted, self.keys.incoming_texts(node, "id"))
                     yield Check(find, tell, edge.table_key, plain)
 
     def _find_orphans(self, edge: EdgeType, column: str, node: NodeType) -> DataFrame:
@@ -348,8 +350,9 @@ class _Checks:
         if self.keys.may_replace(edge):
             # Rows that are replaced must not be counted.
             return None
-        texts = (*self.keys.incoming_texts(edge, "src"), *self.keys.committed_texts(edge, "src"))
-        return Counted(texts, edge.cardinality.low, edge.cardinality.high)
+        there, stored = self.keys.read_or_ask(edge, "src")
+        texts = (*self.keys.incoming_texts(edge, "src"), *there)
+        return Counted(texts, edge.cardinality.low, edge.cardinality.high, stored)
 
     def _find_counts(self, edge: EdgeType) -> DataFrame:
         low, high = edge.cardinality.low, edge.cardinality.high

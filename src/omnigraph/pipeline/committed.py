@@ -20,9 +20,12 @@ from omnigraph.engine.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.keys import KeyFiles, keys_of, places_of
+from omnigraph.pipeline.sift import Stored
 from omnigraph.pipeline.stage import KeyFile, Storage
-from omnigraph.storage.tables import ScanRequest, TableRef
+from omnigraph.storage.tables import Anatomy, Index, IndexKind, ScanRequest, TableRef
 
+UNINDEXED_ROWS_MAX: Final = 100_000
+"""So many rows may have to be read each time some values are looked up."""
 ROWS_PER_TASK: Final = 1_000_000
 ROWS_PER_BATCH: Final = 65_536
 """Each batch is a row group of its file; the small ones that scans like cost too much."""
@@ -110,10 +113,29 @@ class CommittedKeys:
                 self._files[pin] = KeyFiles.gather(mine)
         return {pin.key: self._files.get(pin, KeyFiles()) for pin in pins}
 
-    def _cut(self, pin: Pin) -> list[Piece]:
-        ref = TableRef(pin.path, lance_branch(pin.owner))
+    def is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
+        """Can a few values be found without reading much of the table?"""
+        anatomy = self._inspect(pin)
+        known = {each.column: each.covered for each in anatomy.indices if _is_btree(each)}
+        return all(
+            sum(
+                each.row_count
+                for each in anatomy.fragments
+                if each.fragment_id not in known.get(column, frozenset())
+            )
+            <= UNINDEXED_ROWS_MAX
+            for column in columns
+        )
+
+    def stored(self, pin: Pin, column: str) -> Stored:
+        return Stored(self.storage, _ref(pin), pin.version, column)
+
+    def _inspect(self, pin: Pin) -> Anatomy:
         tables = self.storage.open().tables
-        fragments = tables.inspect(tables.open_at(ref, pin.version)).fragments
+        return tables.inspect(tables.open_at(_ref(pin), pin.version))
+
+    def _cut(self, pin: Pin) -> list[Piece]:
+        ref, fragments = _ref(pin), self._inspect(pin).fragments
         pieces: list[Piece] = []
         some: list[int] = []
         rows = 0
@@ -126,3 +148,11 @@ class CommittedKeys:
         if some:
             pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
         return pieces
+
+
+def _is_btree(index: Index) -> bool:
+    return index.kind.upper() == IndexKind.BTREE.value
+
+
+def _ref(pin: Pin) -> TableRef:
+    return TableRef(pin.path, lance_branch(pin.owner))

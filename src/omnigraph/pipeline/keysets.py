@@ -13,13 +13,16 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.manifest import Pin
 from omnigraph.engine.bulk import LoadMode, RecordPlace
-from omnigraph.engine.committed import Type
+from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.incoming import is_keyed
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.buckets import Texts
+from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, KeyFiles, text_columns
+from omnigraph.pipeline.sift import Stored
 
 BROADCAST_ROWS: Final = 1_000_000
 """So many ids are sent to every task, where looking one up costs next to nothing."""
@@ -34,6 +37,8 @@ class Question:
     key_files: Mapping[TableKey, KeyFiles]
     """The keys of the input, for each table that has rows in it."""
     bucket_count: int
+    asked_ratio: float
+    """A table so many times as large as the input is asked, and not read."""
     counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
     errors_max: int
@@ -44,8 +49,9 @@ class Question:
 class KeySets:
     spark: SparkSession
     question: Question
-    committed_files: Mapping[TableKey, KeyFiles]
-    committed_counts: Mapping[TableKey, int]
+    source: CommittedKeys
+    pins: Mapping[TableKey, Pin]
+    """The committed tables, as they are."""
     _frames: dict[tuple[str, str, int], DataFrame] = field(default_factory=dict)
     """Opening files costs Spark a look at each of them."""
 
@@ -86,7 +92,12 @@ class KeySets:
         return self._read(type_, self._files_of(type_).rows)
 
     def _files_of(self, type_: Type) -> KeyFiles:
-        return self.committed_files.get(type_.table_key, KeyFiles())
+        pin = self.pins.get(type_.table_key)
+        return KeyFiles() if pin is None else self.source.find_files([pin])[pin.key]
+
+    def _count_committed(self, type_: Type) -> int:
+        pin = self.pins.get(type_.table_key)
+        return 0 if pin is None or self.is_replaced(type_) else pin.row_count
 
     def places(self, type_: Type) -> DataFrame | None:
         """Where the rows are that are there before a merge."""
@@ -125,8 +136,7 @@ class KeySets:
 
     def _count_known(self, node: NodeType) -> int:
         key = node.table_key
-        before = 0 if self.is_replaced(node) else self.committed_counts.get(key, 0)
-        return self.question.counts.get(key, 0) + before
+        return self.question.counts.get(key, 0) + self._count_committed(node)
 
     def is_replaced(self, type_: Type) -> bool:
         is_touched = type_.table_key in self.question.key_files
@@ -151,13 +161,28 @@ class KeySets:
         return _as_texts(files, type_, name, self.question.counts.get(key, 0))
 
     def committed_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
-        if self.is_replaced(type_):
-            return ()
-        count = self.committed_counts.get(type_.table_key, 0)
-        return _as_texts(self._files_of(type_), type_, name, count)
+        """Of all rows that are there, and stay unless they are replaced."""
+        count = self._count_committed(type_)
+        return _as_texts(self._files_of(type_), type_, name, count) if count else ()
 
-    def known_texts(self, node: NodeType) -> tuple[Texts, ...]:
-        return (*self.incoming_texts(node, "id"), *self.committed_texts(node, "id"))
+    def read_or_ask(self, type_: Type, name: str) -> tuple[tuple[Texts, ...], tuple[Stored, ...]]:
+        """The same; or, where there is much of it, whom to ask about the little that matters."""
+        if not self.is_asked(type_):
+            return self.committed_texts(type_, name), ()
+        return (), (self.source.stored(self.pins[type_.table_key], name),)
+
+    def is_asked(self, type_: Type) -> bool:
+        """Is it cheaper to look up what comes in than to read what is there?"""
+        count = self._count_committed(type_)
+        incoming = sum(self.question.counts.values())
+        is_read_anyway = type_.table_key in self.question.key_files and bool(uniques_of(type_))
+        if not count or is_read_anyway or count < self.question.asked_ratio * incoming:
+            return False
+        columns = ("id", "src") if isinstance(type_, EdgeType) else ("id",)
+        return self.source.is_indexed(self.pins[type_.table_key], columns)
+
+    def has_committed(self, type_: Type) -> bool:
+        return bool(self._count_committed(type_))
 
 
 def _as_texts(files: KeyFiles, type_: Type, name: str, row_count: int) -> tuple[Texts, ...]:

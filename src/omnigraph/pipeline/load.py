@@ -18,6 +18,7 @@ from omnigraph.engine.bulk import (
     Verdict,
     type_of,
 )
+from omnigraph.engine.committed import uniques_of
 from omnigraph.engine.inputs import as_input
 from omnigraph.engine.stages import count_rows
 from omnigraph.errors import SparkUnusable
@@ -50,8 +51,14 @@ BUCKET_BYTES: Final = 64 * 2**20
 """The keys of so much input are checked by one task."""
 BUCKET_ROWS: Final = 2**20
 """And so many rows that are there already."""
+ROW_BYTES: Final = 100
+"""What a row of the input takes, more or less."""
 FRAME_BUCKETS: Final = 16
 """How much is behind a data frame nobody knows."""
+
+ASKED_RATIO: Final = 8.0
+"""A committed table so many times as large as the input is asked by its indexes, and not read:
+looking a value up costs a few times what reading one costs."""
 
 SPLITS_PER_SLOT: Final = 8
 SLOTS_UNKNOWN: Final = 16
@@ -69,6 +76,7 @@ class SparkBulk:
     small_bytes: int = SMALL_BYTES
     memory_bytes: int = MEMORY_BYTES
     bucket_bytes: int = BUCKET_BYTES
+    asked_ratio: float = ASKED_RATIO
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
@@ -102,7 +110,13 @@ class SparkBulk:
     def _count_buckets(self, plan: Plan, job: LoadJob) -> int:
         """So many that a task can hold one of them, be it full of what is there already."""
         by_size = plan.size_bytes // self.bucket_bytes
-        by_rows = max((each.row_count for each in job.targets.values()), default=0) // BUCKET_ROWS
+        asked_from = self.asked_ratio * plan.size_bytes / ROW_BYTES
+        read = (
+            target.row_count
+            for key, target in job.targets.items()
+            if target.row_count < asked_from or uniques_of(type_of(job.catalog, key))
+        )
+        by_rows = max(read, default=0) // BUCKET_ROWS
         by_frames = FRAME_BUCKETS if plan.frames else 0
         return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
 
@@ -151,6 +165,7 @@ class SparkIngested(Answers):
         self._storage = work.storage
         self._spark = spark
         self._bucket_count = work.bucket_count
+        self._asked_ratio = bulk.asked_ratio
         self._found_right: Mapping[TableKey, Pin] | None = None
         """The tables as they were when nothing was wrong."""
         self._committed = CommittedKeys(
@@ -170,12 +185,7 @@ class SparkIngested(Answers):
                 self._spark, files, destination, self._job.mode, concurrency=self._concurrency
             )
         type_ = type_of(self._job.catalog, key)
-        keys = KeySets(
-            self._spark,
-            self._question,
-            self._committed.find_files([pin]),
-            {key: pin.row_count},
-        )
+        keys = KeySets(self._spark, self._question, self._committed, {key: pin})
         return write_merged(
             keys.winners(type_),
             keys.places(type_),
@@ -199,6 +209,7 @@ class SparkIngested(Answers):
             mode=self._job.mode,
             key_files={key: KeyFiles.gather(self.said_of(key)) for key in self.counts},
             bucket_count=self._bucket_count,
+            asked_ratio=self._asked_ratio,
             counts=self.counts,
             given_ids=self.given_ids,
             errors_max=self._job.errors_max,

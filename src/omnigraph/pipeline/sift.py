@@ -4,6 +4,9 @@ Nearly always nothing is wrong, and telling so takes Arrow a fraction of what a 
 check that can be put as a question about texts is asked here first. Whatever is cleared here, the
 check would have found right; a property test holds it to that. What is not cleared is in doubt, and
 no more is said about it: the check itself finds out what is wrong, if anything is.
+
+A committed table that is much larger than the input is not read for this. What comes in is looked
+up in its indexes, so that a load costs what it brings and not what is there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +19,36 @@ from pyspark.sql import SparkSession
 
 from omnigraph.pipeline.buckets import Texts
 from omnigraph.pipeline.jobs import run_tasks
+from omnigraph.pipeline.stage import Storage
+from omnigraph.storage.tables import TableRef
+
+Column = Any
+"""An Arrow array, in one piece or several; the compute functions take either."""
+
+LOOKED_UP_AT_ONCE: Final = 10_000
 
 ROWS_PER_BUCKET_MAX: Final = 8_000_000
 """What a task may have to hold of one question. Beyond, Spark is asked, which can spill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One column of a committed table, which is asked and not read."""
+
+    storage: Storage
+    ref: TableRef
+    version: int
+    column: str
+
+    def find(self, texts: Column) -> "list[pa.Array[Any]]":
+        """Those of some texts that are there, as often as they are there."""
+        tables = self.storage.open().tables
+        handle = tables.open_at(self.ref, self.version)
+        found: list[pa.Array[Any]] = []
+        for start in range(0, len(texts), LOOKED_UP_AT_ONCE):
+            some = [str(each) for each in texts.slice(start, LOOKED_UP_AT_ONCE).to_pylist()]
+            found += tables.locate(handle, self.column, some)[self.column].chunks
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +64,7 @@ class Apart:
 
     ours: tuple[Texts, ...]
     theirs: tuple[Texts, ...]
+    stored: tuple[Stored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +73,19 @@ class Within:
 
     wanted: tuple[Texts, ...]
     known: tuple[Texts, ...]
+    stored: tuple[Stored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Every text that is there at all is there so many times."""
+    """Every text that is there at all is there so many times. Of what is stored, only those count
+    that are among the texts too.
+    """
 
     texts: tuple[Texts, ...]
     low: int
     high: int | None
+    stored: tuple[Stored, ...] = ()
 
 
 Plain = Distinct | Apart | Within | Counted
@@ -72,27 +107,36 @@ class Sift:
             case Distinct(texts):
                 found = self._read(texts, bucket)
                 return len(pc.unique(found)) == len(found)
-            case Apart(ours, theirs):
-                return not pc.any(self._look_up(ours, theirs, bucket), min_count=0).as_py()
-            case Within(wanted, known):
-                return bool(pc.all(self._look_up(wanted, known, bucket), min_count=0).as_py())
-            case Counted(texts, low, high):
-                counts = pc.value_counts(self._read(texts, bucket)).field("counts").to_numpy()
-                return not len(counts) or (
+            case Apart(ours, theirs, stored):
+                mine = self._read(ours, bucket)
+                is_theirs = pc.is_in(mine, value_set=self._read(theirs, bucket))
+                if pc.any(is_theirs, min_count=0).as_py():
+                    return False
+                return not len(_find(stored, pc.unique(mine)))
+            case Within(wanted, known, stored):
+                looked_for = self._read(wanted, bucket)
+                is_known = pc.is_in(looked_for, value_set=self._read(known, bucket))
+                missing = pc.unique(looked_for.filter(pc.invert(is_known)))
+                return len(pc.unique(_find(stored, missing))) == len(missing)
+            case Counted(texts, low, high, stored):
+                found = self._read(texts, bucket)
+                more = _find(stored, pc.unique(found))
+                both = pa.chunked_array([*found.chunks, *more.chunks], pa.string())
+                counts = pc.value_counts(both).field("counts").to_numpy()
+                return not len(counts) or bool(
                     counts.min() >= low and (high is None or counts.max() <= high)
                 )
             case _:
                 assert_never(question)
 
-    def _look_up(
-        self, wanted: Sequence[Texts], known: Sequence[Texts], bucket: int
-    ) -> "pa.BooleanArray":
-        """Which of these are among those."""
-        return pc.is_in(self._read(wanted, bucket), value_set=self._read(known, bucket))
-
-    def _read(self, texts: Sequence[Texts], bucket: int) -> "pa.ChunkedArray[Any]":
+    def _read(self, texts: Sequence[Texts], bucket: int) -> Column:
         chunks = [chunk for each in texts for chunk in each.read(bucket, self.bucket_count)]
         return pa.chunked_array(chunks, pa.string())
+
+
+def _find(stored: Sequence[Stored], texts: Column) -> Column:
+    chunks = [chunk for each in stored for chunk in each.find(texts)] if len(texts) else []
+    return pa.chunked_array(chunks, pa.string())
 
 
 def find_doubts(

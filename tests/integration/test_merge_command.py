@@ -111,6 +111,16 @@ def test_a_strategy_is_given_for_all_or_for_a_type(graph: str, capsys: Streams) 
     assert run([*ask, "Person=theirs", "--on-conflict", "ours"]) == 0
 
 
+def test_progress_is_told_when_it_is_asked_for(graph: str, capsys: Streams) -> None:
+    put(graph, "bob", 2, "topic")
+    capsys.readouterr()
+    assert run(["branch", "merge", "topic", graph, "--progress", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["outcome"] == "fast_forward"
+    said = [line for line in told.err.splitlines() if line.endswith("…")]
+    assert said == ["comparing node:Person …", "checking …", "committing …"]
+
+
 def test_flags_that_make_no_sense_together_are_refused(graph: str, tmp_path: Path) -> None:
     ask = ["branch", "merge", "topic", graph]
     assert run([*ask, "--conflicts", str(tmp_path / "c.json")]) == 2

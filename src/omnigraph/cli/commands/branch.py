@@ -8,6 +8,7 @@ import typer
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import find_place, find_writer, open_client
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import BranchInUse, FileUnreadable, UsageError
 
@@ -119,6 +120,7 @@ def merge(
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the source once it is merged.")
     ] = False,
+    progress: ShowProgress = None,
     uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
@@ -135,16 +137,17 @@ def merge(
     actor = find_writer(graph, context.obj)
     if not dry_run:
         print_target("branch merge", graph.uri, context.obj)
-    result = graph.merge(
-        source,
-        into,
-        actor=actor,
-        detect=detect,
-        on_conflict=_read_strategies(on_conflict or []),
-        resolutions=resolutions,
-        base=base,
-        dry_run=dry_run,
-    )
+    with showing(context.obj, wanted=progress):
+        result = graph.merge(
+            source,
+            into,
+            actor=actor,
+            detect=detect,
+            on_conflict=_read_strategies(on_conflict or []),
+            resolutions=resolutions,
+            base=base,
+            dry_run=dry_run,
+        )
     if conflicts is not None:
         _write_conflicts(conflicts, result, detect)
     document = merge_document(result)

@@ -40,6 +40,7 @@ from omnigraph.engine.merge.writes import stages_by, stages_of
 from omnigraph.engine.once import Done, Once, find_done
 from omnigraph.engine.seats import heft
 from omnigraph.engine.settings import DEFAULTS, Settings
+from omnigraph.engine.stages import stage
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.allocator import frugal
@@ -188,7 +189,8 @@ def _merge(planner: "_Planner") -> MergeResult:
             if _head_of(held.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(held.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
-                with _sparing(*((each.row_count, each.sides) for each in plan.plans.values())):
+                parts = [(each.row_count, each.sides) for each in plan.plans.values()]
+                with stage("committing"), _sparing(*parts):
                     commit = run(held, planner.change(plan)).commits[-1]
                 return _result(order, plan, commit)
             keys |= plan.reads.keys()
@@ -302,7 +304,8 @@ class _Planner:
         for sides, pin in self._sides(ancestry, target):
             key = pin.key
             reads[key] = pin.version
-            plan, found = self._plan_table(sides)
+            with stage(f"comparing {key}"):
+                plan, found = self._plan_table(sides)
             conflicts += found
             if plan.is_empty:
                 # A table that was changed there and back moves nothing.
@@ -317,7 +320,8 @@ class _Planner:
             lambda pin: self.bench.open_pin(pin, target),
             plans,
         )
-        conflicts += merged.find_conflicts()
+        with stage("checking"):
+            conflicts += merged.find_conflicts()
         ordered = tuple(sorted(conflicts, key=lambda each: each.place))
         return MergePlan(
             ancestry, outcome, target, plans, pointers, {**reads, **merged.asked}, ordered

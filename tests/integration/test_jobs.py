@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -11,13 +13,14 @@ from httpx import Client
 import omnigraph
 from omnigraph.commit.records import JsonObject
 from omnigraph.effects import REAL
-from omnigraph.engine.progress import tell
-from omnigraph.errors import BranchNotFound, JobNotFound
+from omnigraph.engine.progress import stoppable, tell
+from omnigraph.engine.stages import stage
+from omnigraph.errors import BranchNotFound, JobFailed, JobNotFound, KeyReused
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.jobs import SILENT_MS, Job, JobOrder, Jobs, JobState
+from omnigraph.server.jobs import RUNNING_MAX, SILENT_MS, Job, JobOrder, Jobs, JobState
 from omnigraph.server.settings import Flags
-from omnigraph.storage.layout import job_key
+from omnigraph.storage.layout import PROMISES, job_key
 from omnigraph.testing.serving import running
 
 ORDER = JobOrder("load", "main", "ada", "key")
@@ -166,3 +169,78 @@ def test_a_merge_is_a_job_if_the_caller_prefers(graph: LocalGraph) -> None:
         cancelled = client.post(f"/jobs/{job['job_id']}/cancel").json()
         assert (cancelled["state"], cancelled["cancel_requested"]) == ("succeeded", False)
         assert client.get("/jobs/01NONE").status_code == 404
+
+
+# ── cancelling what is busy, keys, and what is over ──────────────────────────────────────────────
+
+
+def test_a_job_that_is_busy_is_stopped_from_outside(graph: LocalGraph, jobs: Jobs) -> None:
+    """As on Spark: the wait for a stage ends in an error of its own."""
+    stopped, over = Event(), Event()
+
+    def work(key: str) -> JsonObject:
+        with stage("reading") as record, stoppable(stopped.set):
+            assert record is not None
+            record.advance(done=1, total=4)
+            if stopped.wait(30):
+                raise JobFailed("reading", reason="cancelled")
+        return insert(graph, key)
+
+    job = jobs.submit(graph, ORDER, work, over.set)
+    while jobs.find(graph, job.id).progress is None:
+        REAL.sleep_ms(20)
+    assert jobs.find(graph, job.id).progress == {"done": 1, "total": 4, "rows": None}
+    jobs.cancel(graph, job.id)
+    ended = wait_for(jobs, graph, job)
+    assert (ended.state, ended.error) == (JobState.CANCELLED, None)
+    assert over.wait(10)
+    assert len(graph.commits()) == 1
+    again = jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing)
+    assert again.id != job.id, "nothing came of it, so it may be asked for again"
+    assert wait_for(jobs, graph, again).state is JobState.SUCCEEDED
+
+
+def test_a_key_that_asks_for_something_else_is_refused(graph: LocalGraph, jobs: Jobs) -> None:
+    over = Event()
+    first = replace(ORDER, body_hash="one")
+    done = wait_for(jobs, graph, jobs.submit(graph, first, lambda k: insert(graph, k), nothing))
+    assert jobs.submit(graph, first, lambda k: insert(graph, k), nothing) == done
+    with pytest.raises(KeyReused):
+        jobs.submit(graph, replace(ORDER, body_hash="other"), lambda _: {}, over.set)
+    assert over.is_set(), "what it brought along is removed"
+
+
+def test_a_job_that_was_never_begun_says_so_when_the_worker_stops(graph: LocalGraph) -> None:
+    jobs, go, removed = Jobs(REAL), Event(), Event()
+    busy = [
+        jobs.submit(graph, replace(ORDER, key=f"busy{at}"), lambda _: {"ok": go.wait(30)}, nothing)
+        for at in range(RUNNING_MAX)
+    ]
+    waiting = jobs.submit(graph, replace(ORDER, key="waiting"), lambda _: {}, removed.set)
+    with ThreadPoolExecutor(1) as closing:
+        closed = closing.submit(jobs.close)
+        removed.wait(10)
+        go.set()
+        closed.result(30)
+    assert Jobs(REAL).find(graph, waiting.id).state is JobState.INTERRUPTED
+    assert {Jobs(REAL).find(graph, each.id).state for each in busy} == {JobState.SUCCEEDED}
+
+
+def test_what_is_long_over_is_forgotten(graph: LocalGraph, jobs: Jobs) -> None:
+    done = wait_for(jobs, graph, jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing))
+    graph.branches.create("b", idempotency_key="make")
+    now = REAL.now_ms()
+    open_one = Job("01OPEN", "load", "main", "ada", "k", now, now, JobState.RUNNING)
+    graph.objects.put_over(job_key("01OPEN"), json.dumps(open_one.document()).encode())
+    days = 24 * 3_600_000
+    later = Jobs(replace(REAL, now_ms=lambda: REAL.now_ms() + 8 * days))
+    later.submit(graph, replace(ORDER, key="later"), lambda _: {}, nothing)
+    later.close()
+    with pytest.raises(JobNotFound):
+        later.find(graph, done.id)
+    assert [each.id for each in later.list(graph) if each.id == "01OPEN"] == ["01OPEN"]
+    assert len(graph.objects.list(PROMISES)) == 1
+    much_later = Jobs(replace(REAL, now_ms=lambda: REAL.now_ms() + 31 * days))
+    much_later.submit(graph, replace(ORDER, key="much later"), lambda _: {}, nothing)
+    much_later.close()
+    assert graph.objects.list(PROMISES) == []

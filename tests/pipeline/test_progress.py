@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.effects import REAL
+from omnigraph.engine.progress import Brake, watched
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
@@ -115,3 +116,19 @@ def test_ctrl_c_during_a_job_leaves_nothing_and_exits_with_130(tmp_path: Path) -
     while (left := processes_naming(str(tmp_path))) and REAL.monotonic_ms() < until:
         REAL.sleep_ms(200)
     assert left == []
+
+
+def test_a_brake_stops_a_job_that_nobody_waits_for_any_more(spark: SparkSession) -> None:
+    brake, over = Brake(), threading.Event()
+
+    def pull() -> None:
+        while not over.wait(0.3):  # a job that has not quite begun does not hear it
+            brake.pull()
+
+    threading.Thread(target=pull).start()
+    try:
+        with watched(lambda _: None, brake), pytest.raises(JobFailed):
+            run_tasks(spark, Dawdling(60_000), 4, job="dawdling")
+    finally:
+        over.set()
+    run_tasks(spark, Dawdling(0), 1, job="dawdling")

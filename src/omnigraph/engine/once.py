@@ -10,7 +10,7 @@ a key, because its answer has to be somewhere.
 2. A key belongs to an actor and a branch. The same key with another request is a mistake.
 3. Making and deleting a branch leaves no commit, so the key is noted beside the graph: before, that
    it was begun, and after, that it was done. Whoever finds it begun, and the branch as it was to
-   be, was interrupted between the two.
+   be, was interrupted between the two. Such notes are forgotten after a month.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from typing import TypeVar
 from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.records import Commit, Idempotency, JsonObject
 from omnigraph.errors import AlreadyDone, KeyReused, ObjectExists, OmnigraphError
-from omnigraph.storage.layout import promise_key
+from omnigraph.storage.layout import PROMISES, promise_key
 from omnigraph.storage.objects import Objects
 
 T = TypeVar("T")
@@ -46,15 +46,25 @@ def once(key: str | None, *parts: object) -> Once | None:
     """The key for a write that asks for these; nothing if there is no key."""
     if key is None:
         return None
+    return Once(key, hash_of(*parts))
+
+
+def hash_of(*parts: object) -> str:
+    """The same for requests that ask for the same."""
     text = json.dumps(parts, sort_keys=True, default=str)
-    return Once(key, hashlib.sha256(text.encode()).hexdigest())
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def once_of_files(key: str | None, files: Sequence[str | Path], *parts: object) -> Once | None:
     """The key for a write of files, by what is in them: a copy under another name is the same."""
     if key is None:
         return None
-    return once(key, sorted(_fingerprint(Path(each)) for each in files), *parts)
+    return once(key, hash_files(files), *parts)
+
+
+def hash_files(files: Sequence[str | Path]) -> list[str]:
+    """By what is in them, in whatever order they come."""
+    return sorted(_fingerprint(Path(each)) for each in files)
 
 
 def _fingerprint(path: Path) -> str:
@@ -165,3 +175,10 @@ def _begin(objects: Objects, key: str, wanted: Once) -> Begun:
 
 def _note(wanted: Once, *, is_done: bool) -> bytes:
     return json.dumps({"body_hash": wanted.body_hash, "is_done": is_done}).encode()
+
+
+def forget_promises(objects: Objects, *, before_ms: int) -> None:
+    """Remove the notes that were last written before some time. Raises StorageFailure."""
+    for each in objects.list(PROMISES):
+        if each.modified_ms < before_ms:
+            objects.delete(each.key)

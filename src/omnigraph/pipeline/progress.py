@@ -8,6 +8,7 @@ a tag takes the place of the group.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from omnigraph.effects import REAL
+from omnigraph.engine.progress import stoppable
 from omnigraph.engine.stages import Record, stage
 
 _POLL_SECONDS: Final = 0.25
@@ -51,7 +53,8 @@ def _on_classic(context: SparkContext, job: str, record: Record | None) -> Itera
         rows = context.accumulator(0)
         Thread(target=_poll, args=(context, group, record, rows, over), daemon=True).start()
     try:
-        yield rows
+        with stoppable(partial(context.cancelJobGroup, group)):
+            yield rows
     except BaseException:
         # A job that failed has ended; one whose wait was interrupted would go on.
         context.cancelJobGroup(group)
@@ -91,10 +94,15 @@ def _on_connect(spark: SparkSession, record: Record | None) -> Iterator[None]:
     spark.addTag(tag)
     spark.registerProgressHandler(handler)
     try:
-        yield
+        with stoppable(lambda: _interrupt(spark, tag)):
+            yield
     except BaseException:
         spark.interruptTag(tag)
         raise
     finally:
         spark.removeProgressHandler(handler)
         spark.removeTag(tag)
+
+
+def _interrupt(spark: SparkSession, tag: str) -> None:
+    spark.interruptTag(tag)

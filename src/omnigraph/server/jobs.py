@@ -4,14 +4,18 @@
 2. Every job has an idempotency key: the caller's, or one of its own. Should the worker die, whoever
    looks at the job next finds out by the key whether its commit is there: then it succeeded, and
    otherwise it was interrupted, and can be sent again with the same key.
-3. To cancel is to ask. A job looks at every step whether it was asked, until its tables move; what
-   is cancelled has changed nothing.
+3. To cancel is to ask. A job looks at every step and stage whether it was asked, and its renewal
+   looks in between and stops what runs on Spark, until its tables move; what is cancelled has
+   changed nothing.
+4. Records of jobs that are over are removed after some days, and so are notes of keys that left no
+   commit (`engine.once`); nobody asks about them any more.
 """
 
 import json
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from threading import Event, Lock
@@ -19,8 +23,17 @@ from typing import Final
 
 from omnigraph.commit.records import JsonObject
 from omnigraph.effects import Effects
-from omnigraph.engine.progress import watched
-from omnigraph.errors import JobCancelled, JobNotFound, ObjectNotFound, OmnigraphError
+from omnigraph.engine.once import forget_promises
+from omnigraph.engine.progress import Brake, watched
+from omnigraph.engine.stages import watching
+from omnigraph.errors import (
+    JobCancelled,
+    JobNotFound,
+    KeyReused,
+    ObjectNotFound,
+    OmnigraphError,
+    StorageFailure,
+)
 from omnigraph.sdk.documents import commit_document
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server import metrics
@@ -31,9 +44,17 @@ from omnigraph.storage.objects import Objects
 RUNNING_MAX: Final = 2
 """How many jobs of a worker run at once; the others wait."""
 
+LOOK_MS: Final = 500
+"""How soon a job that is busy notices that it was cancelled."""
+
 RENEW_MS: Final = 3_000
 SILENT_MS: Final = 20_000
 """A job that was not renewed for so long has lost its worker."""
+
+JOBS_KEPT_MS: Final = 7 * 24 * 3_600_000
+KEYS_KEPT_MS: Final = 30 * 24 * 3_600_000
+SWEEP_MS: Final = 3_600_000
+"""How often a worker looks for what may be removed."""
 
 TOO_LATE: Final = ("apply", "confirm", "publish", "disarm", "undo")
 """Steps from which on a job is not cancelled any more."""
@@ -69,6 +90,17 @@ class Job:
     is_cancelled: bool = False
     result: JsonObject | None = None
     error: JsonObject | None = None
+    body_hash: str | None = None
+    """What was asked for; the same key must not ask for something else."""
+    progress: JsonObject | None = None
+    """How far the phase is, if that can be told: parts that are done, and all of them."""
+
+    @property
+    def may_run_again(self) -> bool:
+        """Did it change nothing, and may it come out otherwise the next time?"""
+        if self.state is JobState.FAILED:
+            return self.error is not None and self.error.get("retryable") is True
+        return self.state in (JobState.INTERRUPTED, JobState.CANCELLED)
 
     def document(self) -> JsonObject:
         return {
@@ -80,10 +112,12 @@ class Job:
             "created_at": self.created_ms * 1000,
             "updated_at": self.updated_ms * 1000,
             "phase": self.phase,
+            "progress": self.progress,
             "cancel_requested": self.is_cancelled,
             "idempotency_key": self.key,
             "result": self.result,
             "error": self.error,
+            "body_hash": self.body_hash,
         }
 
 
@@ -102,6 +136,8 @@ def decode_job(data: bytes) -> Job:
         is_cancelled=found["cancel_requested"],
         result=found["result"],
         error=found["error"],
+        body_hash=found.get("body_hash"),
+        progress=found.get("progress"),
     )
 
 
@@ -117,6 +153,7 @@ class JobOrder:
     branch: str
     actor: str | None
     key: str | None
+    body_hash: str | None = None
 
 
 class Jobs:
@@ -125,25 +162,43 @@ class Jobs:
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._pool = ThreadPoolExecutor(RUNNING_MAX, thread_name_prefix="job")
+        self._waiting: dict[str, tuple[_Run, Future[None], Callable[[], None]]] = {}
+        self._swept_ms: dict[str, int] = {}
+        self._lock = Lock()
 
     def submit(
         self, graph: LocalGraph, order: JobOrder, work: Work, done: Callable[[], None]
     ) -> Job:
         """Begin a job; `done` is called when it is over, whatever came of it.
 
-        A job that has this key already is the answer, and nothing begins.
+        A job that has this key already is the answer, and nothing begins, unless it came to nothing
+        and may come to something now. Raises KeyReused.
         """
-        before = self._find_by_key(graph, order)
-        if before is not None and before.state is not JobState.INTERRUPTED:
+        self._sweep(graph)
+        try:
+            before = self._find_by_key(graph, order)
+        except KeyReused:
+            done()
+            raise
+        if before is not None and not before.may_run_again:
             done()
             return before
         now, job_id = self._effects.now_ms(), self._effects.new_id()
         key = order.key or f"job:{job_id}"
-        job = Job(job_id, order.kind, order.branch, order.actor, key, now, now)
+        job = Job(
+            job_id, order.kind, order.branch, order.actor, key, now, now, body_hash=order.body_hash
+        )
         run = _Run(self._effects, graph.objects, job)
         run.save()
-        self._pool.submit(run.carry_out, work, done)
+        with self._lock:
+            future = self._pool.submit(self._begin, run, work, done)
+            self._waiting[job_id] = (run, future, done)
         return job
+
+    def _begin(self, run: "_Run", work: Work, done: Callable[[], None]) -> None:
+        with self._lock:
+            self._waiting.pop(run.id, None)
+        run.carry_out(work, done)
 
     def find(self, graph: LocalGraph, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -153,7 +208,11 @@ class Jobs:
         """Newest first."""
         names = [each.key.removeprefix(f"{JOBS}/") for each in graph.objects.list(JOBS)]
         ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-        return [self.find(graph, each) for each in sorted(ids, reverse=True)]
+        found = []
+        for each in sorted(ids, reverse=True):
+            with suppress(JobNotFound):  # removed meanwhile
+                found.append(self.find(graph, each))
+        return found
 
     def cancel(self, graph: LocalGraph, job_id: str) -> Job:
         """(3) Ask a job to stop. Raises JobNotFound."""
@@ -164,15 +223,38 @@ class Jobs:
         return job
 
     def close(self) -> None:
-        """Wait for what runs; what waits is not begun any more."""
+        """Wait for what runs; what waits is not begun any more, and says so."""
+        with self._lock:
+            waiting = list(self._waiting.values())
+        for run, future, done in waiting:
+            if future.cancel():
+                run.save(state=JobState.INTERRUPTED)
+                done()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _find_by_key(self, graph: LocalGraph, order: JobOrder) -> Job | None:
+        """Raises KeyReused."""
         if order.key is None:
             return None
-        wanted = (order.kind, order.key, order.actor)
-        found = (each for each in self.list(graph) if (each.kind, each.key, each.actor) == wanted)
-        return next(found, None)
+        wanted = (order.key, order.actor, order.branch)
+        for each in self.list(graph):
+            if (each.key, each.actor, each.branch) == wanted:
+                if (each.kind, each.body_hash) != (order.kind, order.body_hash):
+                    raise KeyReused(order.key)
+                return each
+        return None
+
+    def _sweep(self, graph: LocalGraph) -> None:
+        """(4) Now and then."""
+        now = self._effects.now_ms()
+        with self._lock:
+            if now - self._swept_ms.get(graph.uri, 0) < SWEEP_MS:
+                return
+            self._swept_ms[graph.uri] = now
+        try:
+            _remove_old(graph.objects, now)
+        except StorageFailure as failure:
+            logger.info("old records were left where they are: %s", failure)
 
     def _look(self, graph: LocalGraph, job: Job) -> Job:
         """(2) The job, and what became of it if its worker is gone."""
@@ -188,8 +270,22 @@ class Jobs:
         return ended
 
 
+def _remove_old(objects: Objects, now_ms: int) -> None:
+    """Raises StorageFailure."""
+    for each in objects.list(JOBS):
+        if now_ms - each.modified_ms < JOBS_KEPT_MS:
+            continue
+        name = each.key.removeprefix(f"{JOBS}/")
+        with suppress(JobNotFound, ValueError, KeyError):
+            is_record = name.endswith(".json")
+            if is_record and _read(objects, name.removesuffix(".json")).state.is_open:
+                continue  # whoever looks at it next finds out what became of it
+        objects.delete(each.key)
+    forget_promises(objects, before_ms=now_ms - KEYS_KEPT_MS)
+
+
 class _Run:
-    """One job on its way."""
+    """One job on its way. It is told of the stages of its work."""
 
     def __init__(self, effects: Effects, objects: Objects, job: Job) -> None:
         self._effects = effects
@@ -197,6 +293,13 @@ class _Run:
         self._job = job
         self._over = Event()
         self._lock = Lock()
+        self._brake = Brake()
+        self._is_stopped = False
+        self._progress: JsonObject | None = None
+
+    @property
+    def id(self) -> str:
+        return self._job.id
 
     def save(self, **changes: object) -> None:
         with self._lock:
@@ -219,28 +322,67 @@ class _Run:
     def _end(self, work: Work) -> None:
         try:
             self._watch("reading")
-            with watched(self._watch):
+            with watched(self._watch, self._brake), watching(self):
                 result = work(self._job.key)
-            self.save(state=JobState.SUCCEEDED, phase=None, result=result)
+            self.save(state=JobState.SUCCEEDED, phase=None, progress=None, result=result)
         except JobCancelled:
-            self.save(state=JobState.CANCELLED, phase=None)
+            self._cancel()
         except OmnigraphError as error:
-            self.save(state=JobState.FAILED, phase=None, error=problem_document(error))
+            if self._is_stopped:
+                # What was stopped tells of it in its own way, and has left nothing behind.
+                self._cancel()
+                return
+            told = problem_document(error)
+            self.save(state=JobState.FAILED, phase=None, progress=None, error=told)
         except Exception:
             logger.exception("job %s failed", self._job.id)
-            told: JsonObject = {"error": "internal error", "code": "internal"}
-            self.save(state=JobState.FAILED, phase=None, error=told)
+            unknown: JsonObject = {"error": "internal error", "code": "internal"}
+            self.save(state=JobState.FAILED, phase=None, progress=None, error=unknown)
+
+    def _cancel(self) -> None:
+        self.save(state=JobState.CANCELLED, phase=None, progress=None)
 
     def _watch(self, step: str) -> None:
-        """Raises JobCancelled, while there is time."""
-        if not step.startswith(TOO_LATE) and self._objects.exists(_cancel_key(self._job.id)):
+        """(3) Raises JobCancelled, while there is time."""
+        if not step.startswith(TOO_LATE) and self._is_asked_to_stop():
             raise JobCancelled(self._job.id)
         if step != self._job.phase:
-            self.save(state=JobState.RUNNING, phase=step)
+            self._progress = None
+            self.save(state=JobState.RUNNING, phase=step, progress=None)
+
+    def _is_asked_to_stop(self) -> bool:
+        return self._objects.exists(_cancel_key(self._job.id))
 
     def _renew(self) -> None:
-        while not self._over.wait(RENEW_MS / 1000):
-            self.save()
+        renewed_ms = self._effects.monotonic_ms()
+        while not self._over.wait(LOOK_MS / 1000):
+            self._stop_if_asked()
+            now_ms = self._effects.monotonic_ms()
+            if now_ms - renewed_ms >= RENEW_MS or self._progress != self._job.progress:
+                renewed_ms = now_ms
+                self.save(progress=self._progress)
+
+    def _stop_if_asked(self) -> None:
+        """(3) From outside the thread that does the work; and again, if it had not quite begun."""
+        phase = self._job.phase
+        is_early = phase is not None and not phase.startswith(TOO_LATE)
+        if is_early and (self._is_stopped or self._is_asked_to_stop()):
+            self._is_stopped = True
+            self._brake.pull()
+
+    # what the stages of the work tell
+
+    def begin(self, stage: str) -> None:
+        self._watch(stage)
+
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:  # noqa: ARG002
+        self._progress = {"done": done, "total": total, "rows": rows}
+
+    def count(self, stage: str, rows: int) -> None:
+        """It is told with the result."""
+
+    def end(self, stage: str, *, elapsed_ms: int) -> None:
+        """The next one says that it began."""
 
 
 def _read(objects: Objects, job_id: str) -> Job:

@@ -288,6 +288,7 @@ class JobReply(_Reply):
     created_at: int
     updated_at: int
     phase: str | None
+    progress: dict[str, Any] | None
     idempotency_key: str
     result: dict[str, Any] | None
     error: dict[str, Any] | None

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
+from omnigraph.engine.once import hash_of
 from omnigraph.errors import BranchNotFound, OmnigraphError
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
@@ -80,7 +81,7 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
         return _merge(asked, body, source, target, key)
 
     if asked.prefers_job and not body.dry_run:
-        order = JobOrder("merge", target, asked.actor, asked.key)
+        order = JobOrder("merge", target, asked.actor, asked.key, hash_of(body.model_dump()))
         job = asked.host.jobs.submit(asked.graph, order, work, lambda: None)
         return accepted(asked, job)
     return answer(work(asked.key))

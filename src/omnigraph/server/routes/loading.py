@@ -1,6 +1,6 @@
 """Loads: records in a JSON string, as a raw stream, or as files."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
 from omnigraph.engine.bulk import ERRORS_MAX
+from omnigraph.engine.once import hash_files, hash_of
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
@@ -162,7 +163,8 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
 
     if asked.prefers_job:
         branch = wanted.branch or MAIN
-        order = JobOrder("load", branch, asked.actor, asked.key)
+        what = hash_of(*hash_files(spool.files), asdict(wanted))
+        order = JobOrder("load", branch, asked.actor, asked.key, what)
         job = asked.host.jobs.submit(asked.graph, order, work, spool.remove)
         return accepted(asked, job)
     try:

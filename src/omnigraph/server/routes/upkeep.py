@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
+from omnigraph.engine.once import hash_of
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import (
@@ -82,6 +83,6 @@ def optimize(
         return optimize_document(asked.graph.uri, result)
 
     if asked.prefers_job:
-        order = JobOrder("optimize", name, asked.actor, asked.key)
+        order = JobOrder("optimize", name, asked.actor, asked.key, hash_of(name))
         return accepted(asked, asked.host.jobs.submit(asked.graph, order, work, lambda: None))
     return answer(work(asked.key))

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.digest import digest_rows
+from omnigraph.engine.digest import differ, digest_rows
 from omnigraph.engine.seats import Seats, Type, fetch, is_sorted, no_seats, portions
 from omnigraph.ids import graph_branch
 from omnigraph.storage.tables import (
@@ -34,7 +34,7 @@ from omnigraph.storage.tables import (
 )
 
 COMPARED_BYTES: Final = 8 * 1024 * 1024
-"""How much of each side is compared at a time. Spelling rows out takes several times as much."""
+"""How much of each side is compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +285,9 @@ def _compare(
     """Which of the rows, taken in pairs, say something else."""
     differs = np.zeros(len(left[1]), np.bool_)
     for start, stop in portions(tables, type_, right[0], right[1].addresses, COMPARED_BYTES):
-        ours = digest_seats(tables, type_, left[0], left[1].addresses[start:stop])
-        theirs = digest_seats(tables, type_, right[0], right[1].addresses[start:stop])
-        differs[start:stop] = [a != b for a, b in zip(ours, theirs, strict=True)]
+        ours = fetch(tables, type_, left[0], left[1].addresses[start:stop])
+        theirs = fetch(tables, type_, right[0], right[1].addresses[start:stop])
+        differs[start:stop] = differ(ours, theirs)
     return differs
 
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +36,49 @@ def digest_rows(rows: pa.Table) -> list[bytes]:
         row.update(b"".join(cells))
         digests.append(row.digest())
     return digests
+
+
+def differ(left: pa.Table, right: pa.Table) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which rows, taken in pairs, have other digests. Both have the same columns.
+
+    Columns are compared whole, which is many times faster than spelling their cells out. That is
+    only done for lists and blobs.
+    """
+    differs = np.zeros(left.num_rows, np.bool_)
+    for name in left.column_names:
+        differs |= _differ(left[name].combine_chunks(), right[name].combine_chunks())
+    return differs
+
+
+def _differ(left: "pa.Array[Any]", right: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    of = left.type
+    assert of == right.type, "a column has one type"
+    if pa.types.is_list(of) or pa.types.is_struct(of):
+        pairs = zip(_spell(left), _spell(right), strict=True)
+        return np.fromiter((one != two for one, two in pairs), np.bool_, len(left))
+    is_there, is_here = _is_valid(left), _is_valid(right)
+    if pa.types.is_fixed_size_list(of):
+        is_unlike = _bits(left, of.list_size) != _bits(right, of.list_size)
+        is_other = np.asarray(is_unlike.any(axis=1), np.bool_)
+    else:
+        one, two = _viewed(left, of), _viewed(right, of)
+        same = pc.equal(one, two)
+        if pa.types.is_floating(of):
+            same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(two)))
+        is_other = ~np.asarray(same.fill_null(True).to_numpy(zero_copy_only=False), np.bool_)
+    return np.where(is_there & is_here, is_other, is_there != is_here)
+
+
+def _is_valid(column: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    return np.asarray(pc.is_valid(column).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _bits(vectors: "pa.Array[Any]", dimension: int) -> "np.ndarray[Any, np.dtype[np.uint32]]":
+    """Vectors as they are kept, one to a line. Where there is none, anything."""
+    assert isinstance(vectors, pa.FixedSizeListArray)
+    flat = vectors.values.slice(vectors.offset * dimension, len(vectors) * dimension)
+    numbers = flat.to_numpy(zero_copy_only=False).astype("<f4", copy=False)
+    return numbers.view(np.uint32).reshape(len(vectors), dimension)
 
 
 def _prefixed(payload: bytes) -> bytes:

@@ -437,6 +437,12 @@ def test_the_commands_report_as_documents(root: Path, capsys: Streams) -> None:
     assert ask("doctor", "--deep") == {"uri": uri, "ok": True, "findings": []}
     assert ask("schema", "show")["schema_source"] == SCHEMA
     assert run(["cleanup", uri]) == 2
+    put(graph, "last")
+    capsys.readouterr()
+    assert run(["optimize", uri, "--progress"]) == 0
+    assert "compacting node:Person …" in capsys.readouterr().err
+    assert run(["cleanup", uri, "--keep", "1", "--progress"]) == 0
+    assert "cleaning up node:Person …" in capsys.readouterr().err
     drift(graph, is_data=True)
     assert run(["doctor", uri]) == 1
     assert "omnigraph repair" in capsys.readouterr().out

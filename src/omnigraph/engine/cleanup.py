@@ -26,6 +26,7 @@ from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.staging import find_notes
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.staged_schema import STAGED
+from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchesExist, NotFoundError, ObjectNotFound, OmnigraphError
 from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
 from omnigraph.storage.layout import LEGACY_COMMITS, LEGACY_RUNS, MANIFEST, STAGING
@@ -144,7 +145,9 @@ class _Cleaner:
             refs = [TableRef(path), *(TableRef(path, each) for each in forks)]
             for ref in refs:
                 if ref not in self.gone:
-                    yield self._clean(key, ref)
+                    with stage(f"cleaning up {key}"):
+                        cleaned = self._clean(key, ref)
+                    yield cleaned
 
     def _clean(self, key: TableKey, ref: TableRef) -> CleanedTable:
         branch = graph_branch(ref.branch)

@@ -33,6 +33,7 @@ from omnigraph.engine.indexes import (
 )
 from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.engine.rewriting import Hire, Rewriting, nobody
+from omnigraph.engine.stages import stage
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle, Mark, Settings, Staged, StagedCompaction
@@ -218,7 +219,8 @@ class _Run:
                     if not writes:
                         return ()
                     change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.order.actor)
-                    return tuple(run(held, change).commits)
+                    with stage("indexing and committing"):
+                        return tuple(run(held, change).commits)
             except DriftFound as drift:
                 self.drifted.add(TableKey(drift.table_key))
 
@@ -245,7 +247,8 @@ class _Run:
         """What there is to do to a table. Its fragments are written here, before anything moves."""
         handle = self.bench.open_pin(pin, held.base)
         stages: list[Stage] = []
-        staged = self.rewriting.compact(handle)
+        with stage(f"compacting {pin.key}"):
+            staged = self.rewriting.compact(handle)
         if staged is not None:
             self.surveyor.ledger.carry_over(handle, survey.anatomy, survey.totalled, staged)
             stages.append(_Compacted(staged))

@@ -54,6 +54,7 @@ from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, Contracts, compile_contract
 from omnigraph.engine.once import Once, answer_once, find_done
 from omnigraph.engine.rewriting import Hire, Rewriting, nobody
+from omnigraph.engine.stages import stage
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -212,7 +213,9 @@ def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder, hire: Hir
             for each in (accepted, desired):
                 keep_schema(bench.stores.objects, each.source, each.schema_hash)
             draft = _Draft(held, shapes, hire)
-            published = run(held, draft.change(accepted, desired, order.actor, _note(plan, order)))
+            change = draft.change(accepted, desired, order.actor, _note(plan, order))
+            with stage("changing the tables"):
+                published = run(held, change)
         contracts.adopt(desired)
         if order.allow_data_loss:
             _purge(bench, manifest, published.base.manifest, shapes)

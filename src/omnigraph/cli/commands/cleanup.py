@@ -9,6 +9,7 @@ from omnigraph.cli.address import find_actor
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import UsageError
 
@@ -28,6 +29,7 @@ def cleanup(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Do it. Otherwise only say what would go.")
     ] = False,
+    progress: ShowProgress = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Free the space of old versions, forks nobody shows, and what died left behind.
@@ -48,9 +50,10 @@ def cleanup(
             + [f"what is younger than {older_than}"] * (older_than is not None)
         )
         print_note(f"would keep {kept or 'nothing'}; say --confirm to remove the rest")
-    result = graph.cleanup(
-        keep=keep, older_than_s=age_s, confirm=confirm, actor=find_actor(settings)
-    )
+    with showing(settings, wanted=progress):
+        result = graph.cleanup(
+            keep=keep, older_than_s=age_s, confirm=confirm, actor=find_actor(settings)
+        )
     if as_json:
         print_json(cleanup_document(graph.uri, result))
         return

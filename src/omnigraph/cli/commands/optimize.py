@@ -6,6 +6,7 @@ import typer
 
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 
@@ -17,6 +18,7 @@ def optimize(
     branch: Annotated[str, typer.Option(help="The branch whose tables are tidied up.")] = "main",
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
+    progress: ShowProgress = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make reads and writes as cheap as they can be. Removes nothing; every commit stays."""
@@ -25,7 +27,8 @@ def optimize(
     graph = open_graph(uri, context.obj)
     print_target("optimize", graph.uri, context.obj)
     spark = find_spark(spark_master, spark_remote)
-    result = graph.optimize(branch, actor=find_actor(context.obj), spark=spark)
+    with showing(context.obj, wanted=progress):
+        result = graph.optimize(branch, actor=find_actor(context.obj), spark=spark)
     if as_json:
         print_json(optimize_document(graph.uri, result))
         return

@@ -13,6 +13,7 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.files import read_source
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
@@ -88,6 +89,7 @@ def apply(
     backfill: _Backfill = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
+    progress: ShowProgress = None,
     as_json: _Json = False,
 ) -> None:
     """Put another schema in force, as one commit or not at all."""
@@ -101,13 +103,14 @@ def apply(
     print_target("schema apply", graph.uri, settings)
     actor, fill = find_writer(graph, settings), _read_backfill(backfill)
     if isinstance(graph, LocalGraph):
-        result = graph.apply_schema(
-            schema,
-            allow_data_loss=allow_data_loss,
-            backfill=fill,
-            actor=actor,
-            spark=find_spark(spark_master, spark_remote),
-        )
+        with showing(settings, wanted=progress):
+            result = graph.apply_schema(
+                schema,
+                allow_data_loss=allow_data_loss,
+                backfill=fill,
+                actor=actor,
+                spark=find_spark(spark_master, spark_remote),
+            )
     elif spark_master or spark_remote:
         raise UsageError("a server chooses its Spark")
     else:

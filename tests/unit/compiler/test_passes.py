@@ -1,5 +1,7 @@
 """Passes on shapes that the front of the compiler does not emit, or that need naming one by one."""
 
+from dataclasses import replace
+
 import pytest
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Key, NodeType, Property
@@ -12,6 +14,7 @@ from omnigraph.compiler.ir import (
     STRING,
     AllOf,
     AnyOf,
+    Bm25,
     Comparator,
     Compare,
     Condition,
@@ -22,6 +25,7 @@ from omnigraph.compiler.ir import (
     Member,
     NullTest,
     Optionally,
+    Ordering,
     Output,
     ParameterRef,
     PropertyOf,
@@ -221,6 +225,14 @@ def test_nothing_is_said_of_how_many_are_married_to_one() -> None:
     married = Expand("a", "Married", Direction.IN, "c", "Person")
     steps = (Scan("a", "Person"), knows("a", "b"), married)
     assert order_expands(read(*steps), CATALOG).steps == steps
+
+
+def test_a_ranked_scan_stays_one_though_a_block_before_it_has_bound_its_neighbour() -> None:
+    """Its best are picked before anything is joined to them: reached, others would take part."""
+    best = Ordering(Bm25(name("b"), Constant("Kim", STRING)), descending=False)
+    steps = (Scan("a", "Person"), Without((knows("a", "c"),)), Scan("b", "Person"), knows("b", "a"))
+    query = replace(read(*steps), order=(best,), limit=1)
+    assert order_expands(query, CATALOG).steps == steps
 
 
 # ── pruning ──────────────────────────────────────────────────────────────────────────────────────

@@ -175,6 +175,11 @@ class _Ordering:
 
     def steps(self) -> Iterator[Step]:
         yield from self._settled()
+        selected = self.rules.selected
+        if selected is not None and selected in self.nodes and selected not in self.bound:
+            # Even where what was bound before would reach it.
+            yield self._scan(selected)
+            yield from self._settled()
         while self.walks or not self.bound.issuperset(self.nodes):
             ready = [each for each in self.walks if self._can_walk(each, self.bound)]
             yield self._walk(min(ready, key=self._cost)) if ready else self._scan(self._start())
@@ -195,8 +200,6 @@ class _Ordering:
     def _start(self) -> str:
         """The cheapest variable from which the most can be reached; the first one among equals."""
         unbound = [each for each in self.nodes if each not in self.bound]
-        if self.rules.selected in unbound:
-            return self.rules.selected
         allowed = [each for each in unbound if self.rules.may_scan(self.nodes[each])] or unbound
         return min(
             allowed,

@@ -11,8 +11,11 @@ import pytest
 from httpx import Client
 
 import omnigraph
+from omnigraph.lang.source import Source
 from omnigraph.server.settings import Flags
 from omnigraph.server.tokens import INLINE
+from omnigraph.testing.breaking import open_mortal
+from omnigraph.testing.faults import Crash, CrashOn
 from omnigraph.testing.serving import running
 from omnigraph.wire.media import ARROW, NDJSON
 
@@ -508,6 +511,18 @@ def test_numbers_tell_what_was_asked_and_written(serve: Serve) -> None:
     assert 'route="/mutate",status="200"' in numbers
     assert 'route="unknown",status="404"' in numbers
     assert "no/such" not in numbers
+    assert 'omnigraph_write_wait_seconds_count{graph="g"}' in numbers
+
+
+def test_what_the_dead_left_is_counted_when_it_is_resolved(serve: Serve, root: str) -> None:
+    client = serve()
+    with pytest.raises(Crash):
+        open_mortal(Path(root), CrashOn("tables.residual.swap_rows")).mutate(
+            Source("<q>", ADD), params={"n": "Bo"}
+        )
+    client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})
+    counted = client.get("/metrics").text
+    assert 'omnigraph_recoveries_total{graph="g",kind="Rolled' in counted
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ def hold(
         places.append(SCHEMA_PLACE)
     else:
         check_unlocked(bench)
+    came_ms = bench.stores.effects.monotonic_ms()
     while True:
         operation_id = OperationId(bench.stores.effects.new_id())
         try:
@@ -122,6 +123,7 @@ def hold(
                     has_successor=partial(bench.queues.has_successor, places),
                 ) as held,
             ):
+                bench.meter.waited(bench.stores.effects.monotonic_ms() - came_ms)
                 base = heal_drift(bench, held, bench.bases.current(branch), keys)
                 yield Hold(bench, held, base)
                 return

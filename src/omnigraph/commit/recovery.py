@@ -40,7 +40,11 @@ def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
     ):
         # Somebody may have resolved it while we waited for the leases.
         sidecar = read_sidecar(bench.stores.objects, operation_id)
-        return None if sidecar is None else resolve(bench, held, sidecar)
+        if sidecar is None:
+            return None
+        recovery = resolve(bench, held, sidecar)
+        bench.meter.recovered("none" if recovery is None else recovery.kind.value)
+        return recovery
 
 
 @contextmanager

@@ -25,6 +25,19 @@ def unobserved(step: str) -> None:
     pass
 
 
+class Meter:
+    """Told of what an operator wants to count. This one counts nothing."""
+
+    def waited(self, elapsed_ms: int) -> None:
+        """A writer had its turn, after so long."""
+
+    def recovered(self, kind: str) -> None:
+        """What a dead writer left was finished or undone."""
+
+
+UNMETERED: Final = Meter()
+
+
 class Workbench:
     """One for each open graph; safe to share among threads."""
 
@@ -36,12 +49,14 @@ class Workbench:
         timing: Timing = DEFAULT_TIMING,
         owner: Owner | None = None,
         observe: Observer = unobserved,
+        meter: Meter = UNMETERED,
     ) -> None:
         self.stores = stores
         self.bases = bases
         self.queues = Queues()
         self.leases = Leases(stores.volatile, stores.effects, timing, owner)
         self.observe = observe
+        self.meter = meter
         self._handles: OrderedDict[tuple[str, ...], Handle] = OrderedDict()
         self._durable: dict[tuple[str, ...], Handle] = {}
         self._lock = Lock()

@@ -118,7 +118,9 @@ class Graph:
     ) -> None:
         self._stores = stores
         self._bases = bases
-        self._bench = Workbench(stores, bases, timing=settings.timing, observe=tell)
+        self._bench = Workbench(
+            stores, bases, timing=settings.timing, observe=tell, meter=settings.meter
+        )
         self._upkeep = Upkeep(self._bench, contract.catalog) if settings.maintenance else None
         self._contracts = Contracts(stores.objects, contract)
         self._mode = mode

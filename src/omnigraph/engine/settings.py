@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.leases import DEFAULT_TIMING, Timing
+from omnigraph.commit.workbench import UNMETERED, Meter
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability
@@ -36,6 +37,8 @@ class Settings:
     embedding: EmbedSettings | None = None
     """Who embeds the texts of queries; None: whom the environment names."""
     timing: Timing = DEFAULT_TIMING
+    meter: Meter = UNMETERED
+    """Told of waits and recoveries, for whoever counts them."""
     effects: Effects = REAL
 
 

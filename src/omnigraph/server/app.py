@@ -69,7 +69,7 @@ def build_app(host: Host) -> FastAPI:
     app.add_exception_handler(OmnigraphError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_unreadable)
     app.add_exception_handler(HTTPException, _answer_refusal)
-    app.add_middleware(Observer)
+    app.add_middleware(Observer, tracer=host.tracer)
     _describe(app, host)
     return app
 

@@ -382,7 +382,7 @@ class _Run:
         """It is told with the result."""
 
     def end(self, stage: str, *, elapsed_ms: int) -> None:
-        """The next one says that it began."""
+        metrics.STAGES.labels(stage).observe(elapsed_ms / 1000)
 
 
 def _read(objects: Objects, job_id: str) -> Job:

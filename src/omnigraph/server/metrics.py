@@ -4,6 +4,7 @@ With several workers the numbers are kept in files they share, so that any of th
 """
 
 import os
+from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import (
@@ -15,6 +16,8 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
+
+from omnigraph.commit.workbench import Meter
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -47,12 +50,58 @@ REFUSALS: Final = Counter(
     "omnigraph_admission_refusals_total", "Writes refused by admission.", registry=_own
 )
 JOBS: Final = Counter("omnigraph_jobs_total", "Jobs that ended.", ("kind", "state"), registry=_own)
+RECOVERIES: Final = Counter(
+    "omnigraph_recoveries_total",
+    "Writes of the dead that were finished or undone.",
+    ("graph", "kind"),
+    registry=_own,
+)
+WAITS: Final = Histogram(
+    "omnigraph_write_wait_seconds",
+    "How long writers waited for their tables, in this process and among all.",
+    ("graph",),
+    buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30),
+    registry=_own,
+)
+STAGES: Final = Histogram(
+    "omnigraph_stage_seconds",
+    "How long stages of loads took; most of them are jobs of Spark.",
+    ("stage",),
+    buckets=(0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+    registry=_own,
+)
 LOADS: Final = Histogram(
     "omnigraph_load_seconds",
     "How long loads took, on Spark.",
     buckets=(1, 2.5, 5, 10, 30, 60, 300, 1800),
     registry=_own,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphMeter(Meter):
+    """Counts for one graph."""
+
+    graph: str
+
+    def waited(self, elapsed_ms: int) -> None:
+        WAITS.labels(self.graph).observe(elapsed_ms / 1000)
+
+    def recovered(self, kind: str) -> None:
+        RECOVERIES.labels(self.graph, kind).inc()
+
+
+class StageMeter:
+    """Is told of the stages of a load, and counts those that end."""
+
+    def begin(self, stage: str) -> None: ...
+
+    def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None: ...
+
+    def count(self, stage: str, rows: int) -> None: ...
+
+    def end(self, stage: str, *, elapsed_ms: int) -> None:
+        STAGES.labels(stage).observe(elapsed_ms / 1000)
 
 
 def render() -> bytes:

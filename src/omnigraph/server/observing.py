@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.effects import REAL
 from omnigraph.server import metrics
+from omnigraph.server.tracing import CALLER, Span, Tracer, untraced
 
 REQUEST_ID: Final = "X-Request-Id"
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -26,8 +27,9 @@ logger = logging.getLogger("omnigraph.server.requests")
 class Observer:
     """Stands around the application, outside everything else."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, tracer: Tracer = untraced) -> None:
         self._app = app
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,19 +51,21 @@ class Observer:
                 ]
             await send(message)
 
-        try:
-            await self._app(scope, receive, tell)
-        except Exception:
-            logger.exception("request failed", extra={"facts": {"request_id": identity}})
-            if status:
-                raise  # half an answer is out; closing the connection is all that is left
-            await _answer_failure(tell, identity)
-        finally:
-            self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
+        with self._tracer(scope["method"], _find_caller(scope)) as span:
+            try:
+                await self._app(scope, receive, tell)
+            except Exception:
+                logger.exception("request failed", extra={"facts": {"request_id": identity}})
+                if status:
+                    raise  # half an answer is out; closing the connection is all that is left
+                await _answer_failure(tell, identity)
+            finally:
+                self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
+                _describe(span, scope, status, identity)
 
     def _record(self, scope: Scope, status: list[int], took_ms: int, identity: str) -> None:
         metrics.INFLIGHT.dec()
-        route = getattr(scope.get("route"), "path", None)
+        route = _route(scope)
         answered = str(status[0]) if status else "none"
         # Addresses nobody serves are one line, or whoever tries many would fill the memory.
         metrics.REQUESTS.labels(scope["method"], route or "unknown", answered).inc()
@@ -74,6 +78,26 @@ class Observer:
             "took_ms": took_ms,
         }
         logger.info("request", extra={"facts": facts})
+
+
+def _route(scope: Scope) -> str | None:
+    return getattr(scope.get("route"), "path", None)
+
+
+def _find_caller(scope: Scope) -> dict[str, str]:
+    """The span of whoever calls, if it names one."""
+    found = dict(scope["headers"]).get(CALLER.encode())
+    return {} if found is None else {CALLER: found.decode("latin-1")}
+
+
+def _describe(span: Span, scope: Scope, status: list[int], identity: str) -> None:
+    route = _route(scope) or "unknown"
+    span.rename(f"{scope['method']} {route}")
+    span.note("http.request.method", scope["method"])
+    span.note("http.route", route)
+    span.note("omnigraph.request_id", identity)
+    if status:
+        span.note("http.response.status_code", status[0])
 
 
 async def _answer_failure(send: Send, identity: str) -> None:

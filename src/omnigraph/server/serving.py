@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from omnigraph.effects import REAL
+from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
@@ -20,11 +21,13 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cedar import Policy, Question
 from omnigraph.sdk.local import LocalGraph
+from omnigraph.server import metrics
 from omnigraph.server.admission import Admission
 from omnigraph.server.generations import GenerationFile
 from omnigraph.server.guard import Guard, State, find_state
 from omnigraph.server.jobs import Jobs
 from omnigraph.server.settings import (
+    EMBEDDING,
     GRAPH_ID,
     RESERVED,
     Flags,
@@ -34,6 +37,10 @@ from omnigraph.server.settings import (
 )
 from omnigraph.server.stored import StoredQueries, read_stored
 from omnigraph.server.tokens import Tokens, read_tokens
+from omnigraph.server.tracing import find_tracer
+
+_Place = tuple[str, frozenset[tuple[str, str]], EmbedSettings | None]
+"""By which a graph that is open is known: opened otherwise, it is another."""
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +106,8 @@ class Host:
         self._seen = 0 if generations is None else generations.read()
         self._flags = flags
         self._environment = environment
-        self._open: dict[tuple[str, frozenset[tuple[str, str]]], tuple[LocalGraph, Guard]] = {}
+        self.tracer = find_tracer(environment)
+        self._open: dict[_Place, tuple[LocalGraph, Guard]] = {}
         self._lock = Lock()
         # It takes a while to make, and all requests that came first would make it at once.
         grammar()
@@ -166,17 +174,13 @@ class Host:
         quarantined: dict[str, str] = {}
         for name, each in settings.graphs.items():
             try:
-                graph, guard = self._graph(each, state, policies.get(name))
-                queries = read_stored(each.queries, graph.catalog)
-            except ConfigInvalid:
-                raise
+                graphs[name] = self._serve(name, each, Guard(state, policies.get(name)))
             except OmnigraphError as error:
-                if settings.require_all_graphs:
+                is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
+                if is_of_file or settings.require_all_graphs:
                     raise
                 logger.warning("graph %s is kept back: %s", name, error)
                 quarantined[name] = str(error)
-            else:
-                graphs[name] = Served(name, graph, guard, queries)
         if not graphs:
             reasons = "; ".join(quarantined.values())
             raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")
@@ -194,14 +198,24 @@ class Host:
             quarantined,
         )
 
+    def _serve(self, name: str, settings: GraphSettings, guard: Guard) -> Served:
+        embedding = None
+        if settings.embedding is not None:
+            embedding = settings.embedding.resolve(self._environment)
+        graph, kept = self._graph(name, settings, embedding, guard)
+        return Served(name, graph, kept, read_stored(settings.queries, graph.catalog))
+
     def _graph(
-        self, settings: GraphSettings, state: State, policy: Policy | None
+        self, name: str, settings: GraphSettings, embedding: EmbedSettings | None, guard: Guard
     ) -> tuple[LocalGraph, Guard]:
-        key = (settings.uri, frozenset(settings.storage_options.items()))
+        key = (settings.uri, frozenset(settings.storage_options.items()), embedding)
         found = self._open.get(key)
         if found is None:
-            guard = Guard(state, policy)
-            options = Settings(storage_options=dict(settings.storage_options))
+            options = Settings(
+                storage_options=dict(settings.storage_options),
+                embedding=embedding,
+                meter=metrics.GraphMeter(name),
+            )
             found = (LocalGraph(open_graph(settings.uri, settings=options, gate=guard)), guard)
             self._open[key] = found
         return found

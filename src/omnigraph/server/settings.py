@@ -6,12 +6,22 @@ Read anew at every reload. Unknown keys are errors: a misspelt policy would othe
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from omnigraph.embed.settings import (
+    BASE_URL,
+    MOCK,
+    MODEL,
+    PRESETS,
+    PROVIDER,
+    EmbedSettings,
+    Provider,
+)
+from omnigraph.embed.settings import read_settings as read_embedding
 from omnigraph.errors import ConfigInvalid, UsageError
 
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
@@ -21,6 +31,9 @@ BYTES: Final = "OMNIGRAPH_PER_ACTOR_BYTES_MAX"
 
 GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
+
+EMBEDDING: Final = "embedding"
+"""What is wrong with a provider keeps one graph back, and not the server."""
 
 MIB: Final = 2**20
 
@@ -41,11 +54,37 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """A provider, as the file names it. Its key is in a variable, never in the file."""
+
+    provider: str
+    model: str | None = None
+    base_url: str | None = None
+    key_env: str | None = None
+
+    def resolve(self, environment: Mapping[str, str]) -> EmbedSettings:
+        """Raises ConfigInvalid."""
+        named = {PROVIDER: self.provider, MODEL: self.model, BASE_URL: self.base_url}
+        given = {name: value for name, value in named.items() if value is not None}
+        rest = {key: each for key, each in environment.items() if key not in (MOCK, *named)}
+        found = read_embedding({**rest, **given})
+        if self.key_env is not None:
+            found = replace(found, key=environment.get(self.key_env))
+        if found.provider is not Provider.MOCK and not found.key:
+            wanted = self.key_env or " or ".join(PRESETS[found.provider].keys)
+            reason = f"the key of {found.provider} is not in {wanted}"
+            raise ConfigInvalid(EMBEDDING, reason=reason)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class GraphSettings:
     uri: str
     policy: Path | None = None
     queries: Path | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    embedding: "EmbeddingSettings | None" = None
+    """Who embeds the texts of queries; whom the environment names if nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +157,7 @@ def _with(
     found = graphs.get(name)
     if found is None:
         raise UsageError(f"{flag} names the graph '{name}', which is not served")
-    return GraphSettings(
-        found.uri, policy or found.policy, queries or found.queries, found.storage_options
-    )
+    return replace(found, policy=policy or found.policy, queries=queries or found.queries)
 
 
 def _pairs(flag: str, what: str, given: Sequence[str]) -> list[tuple[str, str]]:
@@ -172,15 +209,19 @@ class _File:
             raise ConfigInvalid(str(self.path), reason=str(error)) from error
         except (yaml.YAMLError, RecursionError) as error:
             raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
-        known = {"version", "graphs", "policy", "bind", "unauthenticated", "limits"}
+        known = {"version", "graphs", "policy", "bind", "unauthenticated", "limits", "embedding"}
         top = self._section(document, "the file", known | {"require_all_graphs"})
         if top.get("version") != 1:
             raise self._invalid(f"version must be 1, not {top.get('version')!r}")
         found = top.get("graphs") or {}
         if not isinstance(found, dict):
             raise self._invalid("graphs must be a mapping")
+        embedding = self._embedding(top.get("embedding"), "embedding")
         return ServerSettings(
-            graphs={str(name): self._graph(each, f"graphs.{name}") for name, each in found.items()},
+            graphs={
+                str(name): self._graph(each, f"graphs.{name}", embedding)
+                for name, each in found.items()
+            },
             server_policy=self._file(top, "policy", "the file"),
             bind=self._text(top, "bind", "the file") or "127.0.0.1:8080",
             unauthenticated=self._flag(top, "unauthenticated"),
@@ -188,8 +229,9 @@ class _File:
             limits=self._limits(top.get("limits") or {}),
         )
 
-    def _graph(self, found: object, where: str) -> GraphSettings:
-        section = self._section(found, where, {"uri", "policy", "queries", "storage_options"})
+    def _graph(self, found: object, where: str, default: EmbeddingSettings | None) -> GraphSettings:
+        known = {"uri", "policy", "queries", "storage_options", "embedding"}
+        section = self._section(found, where, known)
         uri = self._text(section, "uri", where)
         if uri is None:
             raise self._invalid(f"{where} needs a uri")
@@ -203,6 +245,21 @@ class _File:
             storage_options={
                 str(key): os.path.expandvars(str(value)) for key, value in options.items()
             },
+            embedding=self._embedding(section.get("embedding"), f"{where}.embedding") or default,
+        )
+
+    def _embedding(self, found: object, where: str) -> EmbeddingSettings | None:
+        if found is None:
+            return None
+        section = self._section(found, where, {"provider", "model", "base_url", "key_env"})
+        provider = self._text(section, "provider", where)
+        if provider not in set(Provider):
+            raise self._invalid(f"{where} needs a provider: {', '.join(Provider)}")
+        return EmbeddingSettings(
+            str(provider),
+            self._text(section, "model", where),
+            self._text(section, "base_url", where),
+            self._text(section, "key_env", where),
         )
 
     def _limits(self, found: object) -> Limits:

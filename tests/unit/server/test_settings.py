@@ -92,3 +92,23 @@ def test_the_state_follows_from_what_there_is(
             found()
     else:
         assert found() is state
+
+
+def test_a_provider_of_embeddings_is_named_in_the_file_and_its_key_is_not(tmp_path: Path) -> None:
+    text = GOOD + "embedding: { provider: mock }\n"
+    own = "queries: queries, embedding: { provider: openai, model: m, key_env: OUR_KEY } }"
+    settings = read_settings(written(tmp_path, text.replace("queries: queries }", own)), {})
+    named, default = settings.graphs["research"].embedding, settings.graphs["far"].embedding
+    assert named is not None
+    assert default is not None
+    # What the environment names is for graphs that name nobody.
+    around = {"OMNIGRAPH_EMBED_MODEL": "another", "OMNIGRAPH_EMBEDDINGS_MOCK": "1"}
+    found = named.resolve({**around, "OUR_KEY": "secret"})
+    assert (found.provider, found.model, found.key) == ("openai", "m", "secret")
+    assert "secret" not in repr(found)
+    assert default.resolve(around).model == ""
+    with pytest.raises(ConfigInvalid, match="OUR_KEY"):
+        named.resolve({"OPENAI_API_KEY": "not that one"})
+    for wrong in ("embedding: { provider: nobody }", "embedding: { key: x }", "embedding: mock"):
+        with pytest.raises(ConfigInvalid):
+            read_settings(written(tmp_path, GOOD + wrong), {})

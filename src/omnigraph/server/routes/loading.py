@@ -10,6 +10,7 @@ from starlette.responses import Response
 from omnigraph.commit.records import JsonObject
 from omnigraph.engine.bulk import ERRORS_MAX
 from omnigraph.engine.once import hash_files, hash_of
+from omnigraph.engine.stages import watching
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
@@ -168,7 +169,8 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
         job = asked.host.jobs.submit(asked.graph, order, work, spool.remove)
         return accepted(asked, job)
     try:
-        return answer(work(asked.key))
+        with watching(metrics.StageMeter()):
+            return answer(work(asked.key))
     finally:
         spool.remove()
 

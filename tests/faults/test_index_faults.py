@@ -35,6 +35,8 @@ ORDER = IndexOrder(actor="ann", totals_rows_min=0)
 """With totals, so that a table takes two commits."""
 
 STAGE = "tables.stage_indices"
+TABLES = 4
+"""So many have something to index; that of persons is the last."""
 
 AHEAD = replace(ORDER, rows_held_max=0)
 """Built before tables are held, as those of large tables are."""
@@ -72,7 +74,7 @@ def test_nobody_waits_for_an_index_that_is_being_built(
     """
     stage.reset()
     pause = Pause()
-    builder = open_living(stage.root, Trigger(At(STAGE, when=When.AFTER), pause))
+    builder = open_living(stage.root, Trigger(At(STAGE, TABLES, When.AFTER), pause))
     building = threads.submit(build, builder, AHEAD)
     pause.await_arrival()
     writing = threads.submit(open_living(stage.root).ask, UPDATE)

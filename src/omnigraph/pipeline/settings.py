@@ -16,7 +16,7 @@ SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
 CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
 MERGE_ROWS: Final = "OMNIGRAPH_MERGE_SPARK_ROWS"
 
-MERGE_ROWS_MAX: Final = 2_000_000
+MERGE_ROWS_MAX: Final = 5_000_000
 """Up to so many rows of a table, merging them takes less than starting Spark is worth."""
 
 LOCAL: Final = "local[*,3]"

@@ -39,7 +39,7 @@ from omnigraph.testing.crews import Neighbours
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.mutations import read_tables
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "4"))
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  mail: String? @unique }

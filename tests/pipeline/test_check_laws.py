@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -145,6 +145,24 @@ def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
     mode=st.sampled_from(LoadMode),
     is_empty=st.booleans(),
     asks=st.booleans(),
+)
+@example(
+    # A source loses its only edge to a later line with the same id.
+    records=[
+        {"edge": "Meets", "from": "a", "to": "b", "data": {"id": "c"}},
+        {"edge": "Meets", "from": "b", "to": "a", "data": {"id": "c"}},
+        {"edge": "Meets", "from": "c", "to": "b", "data": {"id": "b"}},
+    ],
+    mode=LoadMode.MERGE,
+    is_empty=False,
+    asks=False,
+)
+@example(
+    # Its id is taken, and who has it leaves a source that must have an edge.
+    records=[{"edge": "Eats", "from": "b", "to": "a", "data": {"id": "a", "day": None}}],
+    mode=LoadMode.APPEND,
+    is_empty=False,
+    asks=True,
 )
 def test_joins_find_what_the_evaluator_finds(
     colony: Loader,

@@ -181,7 +181,12 @@ def place(violation: Violation, incoming: Incoming) -> Fault:
     known = incoming.places.get(key, {})
     if violation.kind is ViolationKind.CARDINALITY:
         sources = set(violation.ids)
-        ordinals = [at for at, row in incoming.rows.get(key, ()) if row["src"] in sources]
+        ordinals = [
+            at
+            for at, row in incoming.rows.get(key, ())
+            # Of rows with one id only the last is there to be counted.
+            if row["src"] in sources and known[text_of(row, "id")][-1] == at
+        ]
     else:
         ordinals = sorted(known[each][-1] for each in violation.ids if each in known)
     return located(violation, [incoming.ingested.place_of(each) for each in ordinals])

@@ -103,8 +103,8 @@ class Check:
     tell: Callable[[DataFrame], Iterable[Fault]]
     asks: TableKey | None = None
     """The committed table that has a part in it; without one it is answered for good."""
-    plain: Plain | None = None
-    """Nothing is wrong if this is so."""
+    plain: tuple[Plain, ...] = ()
+    """Nothing is wrong if all of these are so. If there are none, that cannot be told so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,13 @@ class _Checks:
 
     def _sift(self, checks: Sequence[Check]) -> list[Check]:
         """(1) Those that are not plainly right."""
-        plain = {at: check.plain for at, check in enumerate(checks) if check.plain is not None}
-        doubts = find_doubts(self.keys.spark, plain, self.question.bucket_count, JOB)
-        return [check for at, check in enumerate(checks) if at in doubts or at not in plain]
+        questions = [question for check in checks for question in check.plain]
+        doubts = find_doubts(self.keys.spark, questions, self.question.bucket_count, JOB)
+        return [
+            check
+            for check in checks
+            if not check.plain or any(each in doubts for each in check.plain)
+        ]
 
     def _find_wrong(self, checks: Sequence[Check]) -> dict[Check, DataFrame]:
         """(1) Those that are not empty."""
@@ -185,7 +189,7 @@ class _Checks:
                 continue
             plain = Distinct(self.keys.incoming_texts(type_, "id"))
             find, tell = partial(self._find_repeated, type_), partial(self._tell_repeated, type_)
-            yield Check(find, tell, plain=plain)
+            yield Check(find, tell, plain=(plain,))
 
     def _find_repeated(self, type_: Type) -> DataFrame:
         at = f.col(ORDINAL_KEY)
@@ -207,10 +211,13 @@ class _Checks:
             return
         for type_ in types:
             if self.keys.has_committed(type_) and self.keys.has_given_ids(type_):
-                theirs, stored = self.keys.read_or_ask(type_, "id")
-                plain = Apart(self.keys.incoming_texts(type_, "id"), theirs, stored)
                 find = partial(self.keys.find_common, type_)
+                plain = (self._plainly_new(type_),)
                 yield Check(find, _tell_nothing, type_.table_key, plain)
+
+    def _plainly_new(self, type_: Type) -> Plain:
+        theirs, stored = self.keys.read_or_ask(type_, "id")
+        return Apart(self.keys.incoming_texts(type_, "id"), theirs, stored)
 
     # unique values
 
@@ -231,12 +238,16 @@ class _Checks:
         )
         return counts.where("count > 1")
 
-    def _plainly_unshared(self, type_: Type, name: str) -> Plain | None:
+    def _plainly_unshared(self, type_: Type, name: str) -> tuple[Plain, ...]:
         committed = self.keys.committed_texts(type_, name)
-        if committed and self.keys.may_replace(type_):
+        if committed and self._may_replace(type_):
             # A row that comes in again holds what it held before, as a rule.
-            return None
-        return Distinct((*self.keys.incoming_texts(type_, name), *committed))
+            return ()
+        return (Distinct((*self.keys.incoming_texts(type_, name), *committed)),)
+
+    def _may_replace(self, type_: Type) -> bool:
+        """May an incoming row rightly take the place of another one?"""
+        return self.question.mode is LoadMode.MERGE and self.keys.has_given_ids(type_)
 
     def _find_holders(self, type_: Type, name: str) -> DataFrame:
         """Who holds a value that comes in: id, value, and ordinal if it comes in itself."""
@@ -282,7 +293,8 @@ class _Checks:
             tell = partial(self._tell_missing, mine, node)
             there, stored = self.keys.read_or_ask(node, "id")
             known = (*self.keys.incoming_texts(node, "id"), *there)
-            yield Check(find, tell, node.table_key, Within(tuple(wanted), known, stored))
+            plain = Within(tuple(wanted), known, stored)
+            yield Check(find, tell, node.table_key, (plain,))
 
     def _find_missing(self, ends: Sequence[tuple[EdgeType, str]], node: NodeType) -> DataFrame:
         wanted = union(
@@ -321,7 +333,7 @@ class _Checks:
                     find = partial(self._find_orphans, edge, column, node)
                     tell = partial(self._tell_orphans, edge, column, node)
                     plain = Within(wanted, self.keys.incoming_texts(node, "id"))
-                    yield Check(find, tell, edge.table_key, plain)
+                    yield Check(find, tell, edge.table_key, (plain,))
 
     def _find_orphans(self, edge: EdgeType, column: str, node: NodeType) -> DataFrame:
         rows = self.keys.committed(edge)
@@ -346,13 +358,17 @@ class _Checks:
             find, tell = partial(self._find_counts, edge), partial(self._tell_counts, edge)
             yield Check(find, tell, edge.table_key, self._plainly_counted(edge))
 
-    def _plainly_counted(self, edge: EdgeType) -> Plain | None:
-        if self.keys.may_replace(edge):
+    def _plainly_counted(self, edge: EdgeType) -> tuple[Plain, ...]:
+        if self._may_replace(edge):
             # Rows that are replaced must not be counted.
-            return None
+            return ()
+        are_new: tuple[Plain, ...] = ()
+        if self.keys.has_committed(edge) and self.keys.has_given_ids(edge):
+            # They should not replace any, but they might.
+            are_new = (self._plainly_new(edge),)
         there, stored = self.keys.read_or_ask(edge, "src")
         texts = (*self.keys.incoming_texts(edge, "src"), *there)
-        return Counted(texts, edge.cardinality.low, edge.cardinality.high, stored)
+        return (Counted(texts, edge.cardinality.low, edge.cardinality.high, stored), *are_new)
 
     def _find_counts(self, edge: EdgeType) -> DataFrame:
         low, high = edge.cardinality.low, edge.cardinality.high

@@ -142,10 +142,6 @@ class KeySets:
         is_touched = type_.table_key in self.question.key_files
         return is_touched and self.question.mode is LoadMode.OVERWRITE
 
-    def may_replace(self, type_: Type) -> bool:
-        """May an incoming row take the place of a committed one, or of another incoming one?"""
-        return self.question.mode is LoadMode.MERGE and self.has_given_ids(type_)
-
     def is_last_wins(self, type_: Type) -> bool:
         return self.question.mode is LoadMode.MERGE and not is_keyed(type_)
 

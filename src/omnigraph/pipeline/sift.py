@@ -9,8 +9,8 @@ A committed table that is much larger than the input is not read for this. What 
 up in its indexes, so that a load costs what it brings and not what is there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ ROWS_PER_BUCKET_MAX: Final = 8_000_000
 class Stored:
     """One column of a committed table, which is asked and not read."""
 
-    storage: Storage
+    storage: Storage = field(hash=False)
     ref: TableRef
     version: int
     column: str
@@ -140,20 +140,16 @@ def _find(stored: Sequence[Stored], texts: Column) -> Column:
 
 
 def find_doubts(
-    spark: SparkSession, questions: Mapping[int, Plain], bucket_count: int, job: str
-) -> set[int]:
-    """The numbers of those that are not cleared. Raises JobFailed."""
-    asked = [
-        number
-        for number, each in questions.items()
-        if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count
-    ]
-    if not asked:
-        return set(questions)
-    work = Sift(tuple(questions[number] for number in asked), bucket_count)
-    answers = run_tasks(spark, work, bucket_count, job=job)
-    doubts = {asked[at] for answer in answers for at in answer["doubts"]}
-    return doubts | (set(questions) - set(asked))
+    spark: SparkSession, questions: Iterable[Plain], bucket_count: int, job: str
+) -> set[Plain]:
+    """Those that are not cleared. Raises JobFailed."""
+    wanted = dict.fromkeys(questions)
+    asked = [each for each in wanted if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count]
+    answers = []
+    if asked:
+        answers = run_tasks(spark, Sift(tuple(asked), bucket_count), bucket_count, job=job)
+    cleared = set(asked) - {asked[at] for answer in answers for at in answer["doubts"]}
+    return set(wanted) - cleared
 
 
 def count_rows(question: Plain) -> int:

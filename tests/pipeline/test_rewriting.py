@@ -21,7 +21,7 @@ from omnigraph.errors import BackfillInvalid, JobFailed, SparkUnusable, UsageErr
 from omnigraph.ids import TableKey
 from omnigraph.pipeline import rewrite
 from omnigraph.pipeline.rewrite import SparkRewriter, open_rewriter
-from omnigraph.sdk.rewriting import SPARK_ROWS
+from omnigraph.pipeline.settings import REWRITE_ROWS
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import Fill
 from omnigraph.testing.loading import SETTINGS as SPARK
@@ -201,10 +201,10 @@ def test_a_setting_says_which_tables_are_large(
     root = tmp_path / "g"
     shutil.copytree(made, root)
     graph = omnigraph.open(root, maintenance=False)
-    monkeypatch.setenv(SPARK_ROWS, "many")
+    monkeypatch.setenv(REWRITE_ROWS.name, "many")
     with pytest.raises(UsageError):
         graph.optimize()
-    monkeypatch.setenv(SPARK_ROWS, str(LARGE))
+    monkeypatch.setenv(REWRITE_ROWS.name, str(LARGE))
     assert graph.optimize(spark=SPARK).commits
     assert graph.apply_schema(FILLED, backfill=TWICE, spark=SPARK).applied
     rows = graph.query("query q() { match { $d: Doc } return { sum($d.twice) as s } }").rows()

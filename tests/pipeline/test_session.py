@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.errors import JavaMissing, SparkUnusable
+from omnigraph.errors import JavaMissing, SparkUnusable, UsageError
 from omnigraph.pipeline.archive import BUILDING, archive_options, archive_path, find_java
 from omnigraph.pipeline.session import (
     SparkSettings,
@@ -13,7 +13,7 @@ from omnigraph.pipeline.session import (
     find_session,
     read_settings,
 )
-from omnigraph.pipeline.settings import read_merge_rows
+from omnigraph.pipeline.settings import EXPORT_ROWS, MERGE_ROWS, REWRITE_ROWS, Threshold
 
 
 def test_an_active_session_is_used_as_it_is(spark: SparkSession) -> None:
@@ -53,11 +53,14 @@ def test_a_concurrency_that_is_no_number_is_refused(given: str) -> None:
         read_settings({"OMNIGRAPH_LOAD_CONCURRENCY": given})
 
 
-def test_merges_are_for_spark_beyond_as_many_rows_as_the_environment_says() -> None:
-    assert read_merge_rows({"OMNIGRAPH_MERGE_SPARK_ROWS": "7"}) == 7
-    assert read_merge_rows({}) > 1_000_000
-    with pytest.raises(SparkUnusable, match="OMNIGRAPH_MERGE_SPARK_ROWS"):
-        read_merge_rows({"OMNIGRAPH_MERGE_SPARK_ROWS": "many"})
+@pytest.mark.parametrize("threshold", [EXPORT_ROWS, MERGE_ROWS, REWRITE_ROWS])
+def test_work_is_for_spark_from_as_many_rows_on_as_the_environment_says(
+    threshold: Threshold,
+) -> None:
+    assert threshold.read({threshold.name: "7"}) == 7
+    assert threshold.read({}) > 1_000_000
+    with pytest.raises(UsageError, match=f"{threshold.name} is a number of rows, not 'many'"):
+        threshold.read({threshold.name: "many"})
 
 
 @pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere"}])

@@ -300,7 +300,7 @@ class Merges(RuleBasedStateMachine):
 def share_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every merge done by the tasks of workers, however small it is."""
     neighbours = Neighbours()
-    monkeypatch.setenv(MERGE_ROWS, "0")
+    monkeypatch.setenv(MERGE_ROWS.name, "0")
     monkeypatch.setattr(merging.OnSpark, "open", lambda _, job: neighbours.open(job))
 
 

@@ -8,19 +8,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from omnigraph.errors import SparkUnusable
+from omnigraph.errors import SparkUnusable, UsageError
 
 MASTER: Final = "OMNIGRAPH_SPARK_MASTER"
 REMOTE: Final = "OMNIGRAPH_SPARK_REMOTE"
 SCRATCH: Final = "OMNIGRAPH_SPARK_SCRATCH"
 CONCURRENCY: Final = "OMNIGRAPH_LOAD_CONCURRENCY"
-MERGE_ROWS: Final = "OMNIGRAPH_MERGE_SPARK_ROWS"
-
-MERGE_ROWS_MAX: Final = 5_000_000
-"""Up to so many rows of a table, merging them takes less than starting Spark is worth."""
 
 LOCAL: Final = "local[*,3]"
 """Every core of this machine; a task may fail twice before its job does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """From how many rows on a kind of work is done on Spark, unless the environment says other."""
+
+    name: str
+    rows: int
+
+    def read(self, environment: Mapping[str, str] = os.environ) -> int:
+        """Raises UsageError."""
+        given = environment.get(self.name) or str(self.rows)
+        if not given.isdecimal():
+            raise UsageError(f"{self.name} is a number of rows, not '{given}'")
+        return int(given)
+
+
+EXPORT_ROWS: Final = Threshold("OMNIGRAPH_EXPORT_SPARK_ROWS", 2_000_000)
+"""Up to here one process is done before a session of Spark has begun."""
+
+MERGE_ROWS: Final = Threshold("OMNIGRAPH_MERGE_SPARK_ROWS", 5_000_000)
+"""Rows of one table. Merging fewer takes less than starting Spark is worth."""
+
+REWRITE_ROWS: Final = Threshold("OMNIGRAPH_REWRITE_SPARK_ROWS", 50_000_000)
+"""Rows of one table. Up to here one process is done within a minute or so. On the same machine it
+is faster than Spark at any size that was measured; other machines are what tasks are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +80,6 @@ def read_settings(
         concurrency=int(concurrency) if concurrency else given.concurrency,
     )
     return place(said, master=environment.get(MASTER), remote=environment.get(REMOTE))
-
-
-def read_merge_rows(environment: Mapping[str, str] = os.environ) -> int:
-    """Beyond how many rows of a table a merge is work for Spark. Raises SparkUnusable."""
-    given = environment.get(MERGE_ROWS) or str(MERGE_ROWS_MAX)
-    if not given.isdecimal():
-        raise SparkUnusable(f"{MERGE_ROWS} is a number of rows, not '{given}'")
-    return int(given)
 
 
 def place(settings: SparkSettings, *, master: str | None, remote: str | None) -> SparkSettings:

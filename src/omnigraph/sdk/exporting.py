@@ -1,10 +1,9 @@
 """Exports of an embedded graph: which exporter does it, and how the output appears."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -23,27 +22,13 @@ from omnigraph.engine.export import (
 )
 from omnigraph.engine.graph import Graph
 from omnigraph.errors import FileUnreadable, UsageError
-from omnigraph.pipeline.settings import SparkSettings
-
-SPARK_ROWS: Final = "OMNIGRAPH_EXPORT_SPARK_ROWS"
-SPARK_ROWS_DEFAULT: Final = 2_000_000
-"""Up to here one process is done before a session of Spark has begun."""
-
-
-def read_threshold(environment: Mapping[str, str] = os.environ) -> int:
-    """From how many rows on an export runs on Spark. Raises UsageError."""
-    given = environment.get(SPARK_ROWS)
-    if not given:
-        return SPARK_ROWS_DEFAULT
-    if not given.isdecimal():
-        raise UsageError(f"{SPARK_ROWS} is a number of rows, not '{given}'")
-    return int(given)
+from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
 
 
 def find_exporter(
     graph: Graph, pins: Sequence[Pin], spark: SparkSettings | None = None
 ) -> Exporter:
-    if sum(pin.row_count for pin in pins) < read_threshold():
+    if sum(pin.row_count for pin in pins) < EXPORT_ROWS.read():
         return Here(graph.tables)
     from omnigraph.pipeline.export import open_exporter  # noqa: PLC0415 - brings Spark along
 

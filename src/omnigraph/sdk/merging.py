@@ -12,7 +12,7 @@ from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.once import once
 from omnigraph.errors import ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
-from omnigraph.pipeline.settings import read_merge_rows, read_settings
+from omnigraph.pipeline.settings import MERGE_ROWS, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
                 decided.resolutions,
             ),
         ),
-        OnSpark(read_merge_rows()),
+        OnSpark(MERGE_ROWS.read()),
     )
 
 

@@ -57,25 +57,28 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return home / "connect"
 
 
-def find_server() -> Server | None:
-    """The server that is up; None if there is none."""
+def find_server(folder: Path | None = None) -> Server | None:
+    """The server that is up, the user's or that of a folder; None if there is none."""
+    note = (folder or state_folder()) / "server.json"
     try:
-        document = json.loads((state_folder() / "server.json").read_text(encoding="utf-8"))
+        document = json.loads(note.read_text(encoding="utf-8"))
         found = Server(Owner(**document["owner"]), document["port"], document["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None if is_dead(found.owner) or not _answers(found.port) else found
 
 
-def start_server(port: int = CONNECT_PORT, *, master: str = LOCAL) -> Server:
+def start_server(
+    port: int = CONNECT_PORT, *, master: str = LOCAL, folder: Path | None = None
+) -> Server:
     """The server that is up, or a new one that answers. Raises JavaMissing, SparkUnusable."""
-    found = find_server()
+    folder = folder or state_folder()
+    found = find_server(folder)
     if found is not None:
         return found
-    stop_server()  # one that runs and does not answer
+    stop_server(folder)  # one that runs and does not answer
     if _answers(port):
         raise SparkUnusable(f"port {port} of this machine is taken, by something else")
-    folder = state_folder()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     process = _launch(folder, port, master)
@@ -85,7 +88,7 @@ def start_server(port: int = CONNECT_PORT, *, master: str = LOCAL) -> Server:
     try:
         _await(process, server)
     except BaseException:
-        stop_server()
+        stop_server(folder)
         raise
     return server
 
@@ -130,9 +133,10 @@ def _await(process: "subprocess.Popen[bytes]", server: Server) -> None:
         REAL.sleep_ms(_STEP_MS)
 
 
-def stop_server() -> bool:
+def stop_server(folder: Path | None = None) -> bool:
     """End the server, whether or not it answers; False if there was none."""
-    note = state_folder() / "server.json"
+    folder = folder or state_folder()
+    note = folder / "server.json"
     try:
         document = json.loads(note.read_text(encoding="utf-8"))
         owner = Owner(**document["owner"])
@@ -146,7 +150,7 @@ def stop_server() -> bool:
         while not is_dead(owner) and REAL.monotonic_ms() < until:
             _reap(owner.pid)
             REAL.sleep_ms(_STEP_MS)
-    shutil.rmtree(state_folder(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return was_alive
 
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -27,6 +28,7 @@ from urllib.parse import urlsplit
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
@@ -172,6 +174,22 @@ def stop_session(session: SparkSession) -> None:
         gateway.shutdown()
         process.stdin.close()
         process.wait()
+
+
+def drop_session() -> None:
+    """Forget the session of this process with a Connect server that is gone."""
+    if not is_remote():
+        return
+    from pyspark.sql.connect.session import SparkSession as Remote  # noqa: PLC0415 - needs grpc
+
+    with _starting:
+        default = Remote._default_session  # noqa: SLF001 - nothing else tells
+        for session in (Remote.getActiveSession(), default):
+            if session is not None:
+                # Nobody is there to say goodbye to, and trying to would take minutes.
+                session.release_session_on_close = False
+                with suppress(*SPARK_ERRORS, OSError):
+                    session.stop()
 
 
 def _first_line(error: Exception) -> str:

@@ -12,13 +12,13 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import uvicorn
 
 from omnigraph.errors import ConfigInvalid, UsageError
-from omnigraph.server import metrics
+from omnigraph.server import metrics, sparks
 from omnigraph.server.app import build_app
 from omnigraph.server.crew import DRAIN_S, Crew
 from omnigraph.server.generations import GenerationFile
@@ -44,10 +44,14 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
         # Nobody asks this host anything. It finds out whether a configuration can be used.
         host = Host(flags, environment, generations)
         with listen(host.current.settings.bind) as listening:
-            shared = {**environment, metrics.SHARED: folder}
+            spark = Path(folder) / "spark"
+            shared = {**environment, metrics.SHARED: folder, sparks.SHARED: str(spark)}
             crew = Crew(flags, generations.path, listening, shared)
             announce(listening)
-            crew.run(workers, host)
+            try:
+                crew.run(workers, host)
+            finally:
+                sparks.stop_spark(spark)
 
 
 def listen(bind: str) -> socket.socket:
@@ -89,24 +93,29 @@ def make_server(host: Host) -> uvicorn.Server:
 def answer_from(host: Host, listening: socket.socket) -> None:
     """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way."""
     server = make_server(host)
+    parent = os.getppid()
+
+    def is_orphan() -> bool:
+        return os.getppid() != parent
 
     async def answer() -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, host.try_reload))
-        watching = asyncio.create_task(_watch(host, server))
+        watching = asyncio.create_task(_watch(host, server, is_orphan))
         await server.serve(sockets=[listening])
         watching.cancel()
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(answer())
     host.jobs.close()
+    if is_orphan() and (spark := os.environ.get(sparks.SHARED)):
+        sparks.stop_spark(Path(spark))  # nobody else is left to do it
 
 
-async def _watch(host: Host, server: uvicorn.Server) -> None:
+async def _watch(host: Host, server: uvicorn.Server, is_orphan: Callable[[], bool]) -> None:
     """Follow the other workers; and stop when nobody is left who would start us again."""
-    parent = os.getppid()
     while not server.should_exit:
         await asyncio.sleep(WATCH_S)
         await asyncio.to_thread(host.follow)
-        if os.getppid() != parent:
+        if is_orphan():
             server.should_exit = True

@@ -21,6 +21,7 @@ from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, LoadRoute, Str
 from omnigraph.server.describe import ACCEPTED, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import accepted
+from omnigraph.server.sparks import find_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.wire.replies import LoadReply
 from omnigraph.wire.requests import LoadRequest, Mode
@@ -188,6 +189,7 @@ def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> J
             from_branch=wanted.from_,
             actor=asked.actor,
             idempotency_key=key,
+            spark=find_spark(),
         )
     asked.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

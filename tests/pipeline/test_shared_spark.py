@@ -1,0 +1,70 @@
+"""Workers of one server load on one Spark, which ends with them."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+import omnigraph
+from omnigraph.server.sparks import SHARED, find_spark
+
+COMMAND = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
+
+
+def find_javas(folder: Path) -> list[int]:
+    """The Java machines whose files are below a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("/java") and any(str(folder) in word for word in words):
+            found.append(int(each.parent.name))
+    return found
+
+
+def load(url: str, name: str) -> int:
+    record = json.dumps({"type": "Person", "data": {"name": name}}) + "\n"
+    answer = httpx.post(f"{url}/graphs/g/load/ndjson?mode=append", content=record, timeout=300)
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["total_entities"])
+
+
+@pytest.mark.slow
+def test_workers_share_one_spark_and_take_it_along(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
+    (tmp_path / "tmp").mkdir()
+    words = ["serve", f"--graph=g={graph.uri}", "--unauthenticated", "--bind=127.0.0.1:0"]
+    server = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words, "--workers=2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+    )
+    assert server.stdout is not None
+    try:
+        url = f"http://{server.stdout.readline().strip().partition('=')[2]}"
+        with ThreadPoolExecutor(4) as clients:
+            # Connections of their own, so that both workers are asked.
+            assert list(clients.map(lambda at: load(url, f"p{at}"), range(8))) == [1] * 8
+        assert len(find_javas(tmp_path)) == 1
+    finally:
+        server.terminate()
+        server.wait(90)
+        server.stdout.close()
+    assert graph.snapshot().pins["node:Person"].row_count == 8  # type: ignore[index]
+    assert find_javas(tmp_path) == []
+
+
+def test_a_spark_that_somebody_named_is_used_instead(tmp_path: Path) -> None:
+    assert find_spark({}) is None
+    named = {SHARED: str(tmp_path / "spark"), "OMNIGRAPH_SPARK_MASTER": "local[1]"}
+    assert find_spark(named) is None
+    assert not (tmp_path / "spark").exists()

@@ -20,6 +20,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -35,6 +36,7 @@ from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.archive import archive_options, find_java
 from omnigraph.pipeline.jobs import SPARK_ERRORS
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
+from omnigraph.storage.lean import without_pandas
 
 __all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_session", "tuned"]
 
@@ -111,6 +113,10 @@ def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
             warnings.filterwarnings("ignore", message="lance is not fork-safe")
             streams = {"stdout": noise, "stderr": noise}
             gateway = launch_gateway(configuration, streams)  # type: ignore[no-untyped-call] # theirs
+        with without_pandas():
+            # Spark's first call to Java asks this module whether there is numpy, of all things, and
+            # the module asks for pandas.
+            import_module("pyspark.testing.utils")
         context = SparkContext(conf=configuration, gateway=gateway)
     except _DEAD as error:
         raise SparkUnusable(f"{_first_line(error)}; {tail_of(log)}") from error

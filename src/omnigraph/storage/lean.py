@@ -8,6 +8,8 @@ as a library is left as it is: there Arrow and pandas may be used together.
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 LEAN: Final = "OMNIGRAPH_LEAN"
@@ -23,15 +25,31 @@ class _NoPandas:
             raise ModuleNotFoundError(name=name)
 
 
-def forgo_pandas() -> None:
-    """If the process is ours alone. Whoever imports pandas later still gets it."""
-    if os.environ.get(LEAN) != "1" or "pandas" in sys.modules:
-        return
-    import pyarrow as pa  # noqa: PLC0415 - only now is it wanted
+def _is_lean() -> bool:
+    return os.environ.get(LEAN) == "1" and "pandas" not in sys.modules
 
+
+@contextmanager
+def without_pandas() -> Iterator[None]:
+    """If the process is ours alone, what is imported inside finds no pandas. Whoever imports it
+    later still gets it.
+    """
+    if not _is_lean():
+        yield
+        return
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
     try:
-        pa.array([])
+        yield
     finally:
         sys.meta_path.remove(finder)
+
+
+def forgo_pandas() -> None:
+    """If the process is ours alone, have Arrow look for it now, and remember that there is none."""
+    if not _is_lean():
+        return
+    with without_pandas():
+        import pyarrow as pa  # noqa: PLC0415 - only now is it wanted
+
+        pa.array([])

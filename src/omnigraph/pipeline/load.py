@@ -56,9 +56,9 @@ ROW_BYTES: Final = 100
 FRAME_BUCKETS: Final = 16
 """How much is behind a data frame nobody knows."""
 
-ASKED_RATIO: Final = 8.0
+ASKED_RATIO: Final = 16.0
 """A committed table so many times as large as the input is asked by its indexes, and not read:
-looking a value up costs a few times what reading one costs."""
+looking a value up costs about so many times what reading one costs."""
 
 SPLITS_PER_SLOT: Final = 8
 SLOTS_UNKNOWN: Final = 16

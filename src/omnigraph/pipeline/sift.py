@@ -20,12 +20,10 @@ from pyspark.sql import SparkSession
 from omnigraph.pipeline.buckets import Texts
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.stage import Storage
-from omnigraph.storage.tables import TableRef
+from omnigraph.storage.tables import LOOKED_UP_MAX, TableRef
 
 Column = Any
 """An Arrow array, in one piece or several; the compute functions take either."""
-
-LOOKED_UP_AT_ONCE: Final = 10_000
 
 ROWS_PER_BUCKET_MAX: Final = 8_000_000
 """What a task may have to hold of one question. Beyond, Spark is asked, which can spill."""
@@ -45,8 +43,8 @@ class Stored:
         tables = self.storage.open().tables
         handle = tables.open_at(self.ref, self.version)
         found: list[pa.Array[Any]] = []
-        for start in range(0, len(texts), LOOKED_UP_AT_ONCE):
-            some = [str(each) for each in texts.slice(start, LOOKED_UP_AT_ONCE).to_pylist()]
+        for start in range(0, len(texts), LOOKED_UP_MAX):
+            some = [str(each) for each in texts.slice(start, LOOKED_UP_MAX).to_pylist()]
             found += tables.locate(handle, self.column, some)[self.column].chunks
         return found
 

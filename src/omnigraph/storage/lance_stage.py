@@ -11,7 +11,7 @@ the new fragment as covered and then misses every row in it.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from omnigraph.storage import lance_files
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
+    LOOKED_UP_MAX,
     ROW_ADDRESS,
     ROW_ID,
     ROWS_PER_FILE,
@@ -38,10 +39,8 @@ from omnigraph.storage.tables import (
 )
 
 STORAGE_VERSION: Final = "2.2"
-_KEYS_PER_FILTER_MAX: Final = 1_000
-"""Above this many keys one pass over the key column beats a filter that spells them all out."""
 _ROWS_PER_PROBE: Final = 250_000
-"""Every batch is held against a hash table of all keys, which is made anew for it."""
+"""Rows are held against a hash table of all keys, which is made anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +217,7 @@ def stage_settings(handle: LanceHandle, settings: Settings, mark: Mark) -> Stage
 def locate(handle: LanceHandle, column: str, values: "Sequence[str] | pa.Array[Any]") -> pa.Table:
     wanted = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
     with translating(handle.ref, "look rows up in"):
-        spelled_out = len(wanted) <= _KEYS_PER_FILTER_MAX
+        spelled_out = len(wanted) <= LOOKED_UP_MAX
         scanner = handle.dataset.scanner(
             columns=[column],
             filter=_one_of(column, map(str, wanted.to_pylist())) if spelled_out else None,
@@ -228,12 +227,28 @@ def locate(handle: LanceHandle, column: str, values: "Sequence[str] | pa.Array[A
         )
         if spelled_out:
             return scanner.to_table()
-        # Of a table that may be many times larger than what is looked for, only that is kept.
+        # Of a table that may be many times larger than what is looked for, only that is kept. Arrow
+        # hashes what is looked for at every call, so there are few calls.
+        rows_min = max(_ROWS_PER_PROBE, len(wanted))
         found = [
-            batch.filter(pc.is_in(batch[column], value_set=wanted))
-            for batch in scanner.to_batches()
+            rows.filter(pc.is_in(rows[column], value_set=wanted))
+            for rows in _gather(scanner.to_batches(), scanner.projected_schema, rows_min)
         ]
-        return pa.Table.from_batches(found, scanner.projected_schema)
+        return pa.concat_tables([scanner.projected_schema.empty_table(), *found])
+
+
+def _gather(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows_min: int
+) -> Iterator[pa.Table]:
+    """Batches, put together to tables of at least so many rows; the last may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= rows_min:
+            yield pa.Table.from_batches(waiting, schema)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting, schema)
 
 
 def _one_of(column: str, values: Iterable[str]) -> str:

@@ -223,6 +223,9 @@ class ScanRequest:
 
 EVERYTHING: Final = ScanRequest()
 
+LOOKED_UP_MAX: Final = 1_000
+"""Above this many values one pass over a column beats a filter that spells them all out."""
+
 
 # --- what is staged -------------------------------------------------------------------------
 
@@ -543,7 +546,11 @@ class Tables(Protocol):
         ...
 
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
-        """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed."""
+        """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed.
+
+        Up to `LOOKED_UP_MAX` values are looked up in an index, if there is one; for more of them
+        the whole column is read.
+        """
         ...
 
     def scan_at(

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Bases
+from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.leases import Taking, Timing
 from omnigraph.commit.locks import Place
+from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.errors import LeaseHeld, OutcomeUnknown
+from omnigraph.errors import Contention, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
@@ -27,6 +30,7 @@ from omnigraph.testing.writing import (
     BOTH,
     COMPANY,
     PERSON,
+    appending,
     bench_of,
     mortal_bench,
     names_in,
@@ -139,6 +143,33 @@ def test_a_note_without_movement_is_recovered_too_and_fences_its_writer(tmp_path
     write(bench_of(stores, TIMING), "heir")
     assert names_in(root, PERSON) == {"heir"}
     assert check_graph(stores_at(root)) == []
+
+
+def test_a_writer_that_fails_after_its_heir_finished_it_says_that_it_is_there(
+    tmp_path: Path,
+) -> None:
+    """Nothing of it is left to undo, and nothing of it failed in the end (D4)."""
+    root = tmp_path / "g"
+    new_graph(root)
+    bench, heir = mortal_bench(stores_at(root), TIMING), bench_of(stores_at(root), TIMING)
+
+    def refuse(manifest: Manifest) -> None:
+        del manifest
+        raise Contention(MAIN, attempts=1)
+
+    def finish(step: str) -> None:
+        if step == "undo":
+            heal(heir)
+
+    bench.observe = finish
+    with hold(bench, MAIN, BOTH) as held:
+        pins, stage = held.base.manifest.pins, appending(bench, "zombie")
+        writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in BOTH)
+        change = Change(WriterKind.MUTATION, MAIN, writes, actor="writer", guard=refuse)
+        published = run(held, change)
+    assert [each.actor for each in published.commits] == ["writer"]
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}
+    assert find_sidecars(stores_at(root).objects) == ()
 
 
 def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnigraph.commit.base import Bases
+from omnigraph.ids import MAIN
 from omnigraph.pipeline.buckets import BucketFile, Texts, find_buckets, sort_texts
-from omnigraph.pipeline.sift import Apart, Counted, Distinct, Plain, Sift, Within
+from omnigraph.pipeline.sift import Apart, Counted, Distinct, Plain, Sift, Stored, Within
+from omnigraph.pipeline.stage import Storage
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import LOOKED_UP_MAX, TableRef
+from omnigraph.testing.faults import Recorder, watch_stores
+from omnigraph.testing.writing import PERSON, bench_of, new_graph, stores_at, write
 
 TEXTS = st.lists(
     st.one_of(
@@ -106,3 +114,22 @@ def test_columns_that_are_left_out_are_empty(tmp_path: Path) -> None:
         texts = Texts((path,), ("id", "src"), name, 4)
         found = [text for bucket in range(3) for some in texts.read(bucket, 3) for text in some]
         assert sorted(str(text) for text in found) == expected
+
+
+def test_what_is_stored_is_asked_for_as_many_at_a_time_as_an_index_answers(tmp_path: Path) -> None:
+    """Asked for more at once, the store would read the whole column."""
+    root = tmp_path / "g"
+    new_graph(root)
+    write(bench_of(stores_at(root)), "there")
+    pin = Bases(stores_at(root)).current(MAIN).manifest.pins[PERSON]
+    recorder = Recorder()
+
+    class Watched(Storage):
+        def open(self) -> Stores:
+            return watch_stores(stores_at(root), recorder)
+
+    storage = Watched(stores_at(root).root, {}, Durability.RELAXED)
+    stored = Stored(storage, TableRef(pin.path), pin.version, "id")
+    texts = pa.array([*(f"p{number}" for number in range(2 * LOOKED_UP_MAX)), "there"])
+    assert [text.as_py() for some in stored.find(texts) for text in some] == ["there"]
+    assert recorder.calls.count("tables.locate") == 3

@@ -39,12 +39,14 @@ def test_python_agrees_on_instants_with_offsets(instant: datetime) -> None:
 _MS = datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_every_stored_date_has_a_text_and_later_days_have_later_months(days: int) -> None:
-    year, month, day = format_date(days).rsplit("-", 2)
-    assert 1 <= int(month) <= 12
-    assert 1 <= int(day) <= 31
-    assert abs(int(year) - 1970) <= abs(days) // 365 + 1
+@given(st.integers(-(2**31), 2**31 - 2))
+def test_every_stored_date_has_a_text_and_the_next_day_the_next_one(days: int) -> None:
+    (year, month, day), following = (
+        tuple(map(int, format_date(each).rsplit("-", 2))) for each in (days, days + 1)
+    )
+    assert following in ((year, month, day + 1), (year, month + 1, 1), (year + 1, 1, 1))
+    assert (month, day) <= (12, 31)
+    assert abs(year - 1970) <= abs(days) // 365 + 1
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ import omnigraph
 from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Bases
 from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.records import UPKEEP
 from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
-from omnigraph.engine.upkeep import ACTOR, write_indexes
+from omnigraph.engine.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -82,7 +83,7 @@ def index(graph: LocalGraph) -> None:
     with hold(bench, MAIN, [DOC]) as held:
         version = held.base.manifest.pins[DOC].version
         write = TableWrite(DOC, version, (stage,), is_named=False)
-        run(held, Change(WriterKind.OPTIMIZE, MAIN, (write,), actor=ACTOR))
+        run(held, Change(WriterKind.OPTIMIZE, MAIN, (write,), actor=UPKEEP))
 
 
 def graph_of(folder: Path, rows: int) -> LocalGraph:

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.app import run
+from omnigraph.cli.app import run as run_command
+from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.audit import RecoveryKind, read_audit
 from omnigraph.commit.base import Bases
+from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.records import Commit
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR, recovery_commit_id
 from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import (
@@ -24,7 +27,7 @@ from omnigraph.errors import (
     SidecarTooNew,
     StorageFailure,
 )
-from omnigraph.ids import MAIN, BranchName, OperationId
+from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Landed, Mark, TableRef
 from omnigraph.testing.faults import (
     Crash,
@@ -100,6 +103,33 @@ def leave_old_note(
         "tables": tables,
     }
     stores_at(root).objects.put_over(f"__recovery/{OLD}.json", json.dumps(document).encode())
+
+
+# ── what a write was to be on top of ─────────────────────────────────────────────────────────────
+
+
+def add(bench: Workbench, key: TableKey, name: str, on_top_of: CommitId | None = None) -> None:
+    """One row, without looking for the notes of others first."""
+    with hold(bench, MAIN, [key]) as held:
+        pin = held.base.manifest.pins[key]
+        writes = (TableWrite(key, pin.version, (appending(bench, name),)),)
+        run(held, Change(WriterKind.MUTATION, MAIN, writes, on_top_of=on_top_of))
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of(
+    root: Path, *, has_moved: bool
+) -> None:
+    dying = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    with pytest.raises(Crash):
+        add(mortal_bench(dying), PERSON, "guarded", head(root).id)
+    if has_moved:
+        add(mortal_bench(stores_at(root)), COMPANY, "faster")
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    wanted = RecoveryKind.ROLLED_BACK if has_moved else RecoveryKind.ROLLED_FORWARD
+    assert recovery.kind is wanted
+    assert names_in(root, PERSON) == ({"first"} if has_moved else {"first", "guarded"})
+    assert check_graph(stores_at(root)) == []
 
 
 # ── sidecars of the reference ────────────────────────────────────────────────────────────────────
@@ -392,12 +422,12 @@ def test_the_commit_of_a_recovery_follows_from_its_operation() -> None:
 def test_unfinished_writes_and_their_recoveries_can_be_looked_at(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["recovery", "list", str(root)]) == 0
+    assert run_command(["recovery", "list", str(root)]) == 0
     assert capsys.readouterr().out == "no write ever failed to finish\n"
     leave_old_note(root)
     for key in BOTH:
         move(root, key, "old")
-    assert run(["recovery", "show", OLD, str(root), "--json"]) == 0
+    assert run_command(["recovery", "show", OLD, str(root), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "operation_id": OLD,
         "state": "unresolved",
@@ -407,11 +437,11 @@ def test_unfinished_writes_and_their_recoveries_can_be_looked_at(
         "tables": list(BOTH),
     }
     open_in(stores_at(root), Mode.READ_WRITE)
-    assert run(["recovery", "list", str(root), "--json"]) == 0
+    assert run_command(["recovery", "list", str(root), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["pending"] == []
     assert listed["recoveries"][0]["recovery_kind"] == "RolledForward"
     assert listed["recoveries"][0]["graph_commit_id"] == head(root).id
-    assert run(["commit", "list", str(root), "--filter", f"actor={ACTOR}"]) == 0
+    assert run_command(["commit", "list", str(root), "--filter", f"actor={ACTOR}"]) == 0
     assert head(root).id in capsys.readouterr().out
-    assert run(["recovery", "show", "01NONE", str(root)]) == 1
+    assert run_command(["recovery", "show", "01NONE", str(root)]) == 1

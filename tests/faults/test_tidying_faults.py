@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.records import UPKEEP
 from omnigraph.commit.recovery import heal
 from omnigraph.engine.indexes import IndexOrder, ensure_indices
-from omnigraph.engine.upkeep import ACTOR, needs_upkeep, write_indexes
+from omnigraph.engine.upkeep import needs_upkeep, write_indexes
 from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN
 from omnigraph.testing.breaking import (
@@ -75,7 +76,7 @@ def optimize(graph: BreakableGraph) -> bool:
 
 
 KINDS = {
-    "upkeep": Tidying(Scene.UPKEEP, lambda graph: graph.tidy(PERSON), COMPACT, ACTOR),
+    "upkeep": Tidying(Scene.UPKEEP, lambda graph: graph.tidy(PERSON), COMPACT, UPKEEP),
     "indexes": Tidying(Scene.INDEX, build, COMMIT, "ann"),
     "optimize": Tidying(Scene.OPTIMIZE, optimize, COMPACT, "ann"),
 }

@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.leases import Taking, Timing
 from omnigraph.commit.locks import Place
-from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
@@ -30,7 +27,6 @@ from omnigraph.testing.writing import (
     BOTH,
     COMPANY,
     PERSON,
-    appending,
     bench_of,
     mortal_bench,
     names_in,
@@ -153,20 +149,14 @@ def test_a_writer_that_fails_after_its_heir_finished_it_says_that_it_is_there(
     new_graph(root)
     bench, heir = mortal_bench(stores_at(root), TIMING), bench_of(stores_at(root), TIMING)
 
-    def refuse(manifest: Manifest) -> None:
-        del manifest
-        raise Contention(MAIN, attempts=1)
-
-    def finish(step: str) -> None:
+    def fail_late(step: str) -> None:
+        if step == "publish":
+            raise Contention(MAIN, attempts=1)
         if step == "undo":
             heal(heir)
 
-    bench.observe = finish
-    with hold(bench, MAIN, BOTH) as held:
-        pins, stage = held.base.manifest.pins, appending(bench, "zombie")
-        writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in BOTH)
-        change = Change(WriterKind.MUTATION, MAIN, writes, actor="writer", guard=refuse)
-        published = run(held, change)
+    bench.observe = fail_late
+    published = write(bench, "zombie")
     assert [each.actor for each in published.commits] == ["writer"]
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}
     assert find_sidecars(stores_at(root).objects) == ()

@@ -254,7 +254,7 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
                     intents=(sidecar.intent,),
                     updates=(*updates, *change.updates),
                     expected={**reads, **expected},
-                    guard=change.guard,
+                    on_top_of=change.on_top_of,
                     schema_hash=change.schema_hash,
                     fence=recovery_commit_id(hold.operation_id),
                 ),
@@ -363,6 +363,7 @@ def _draft(hold: Hold, change: Change) -> Sidecar:
         writes=tuple(_pin(hold, each, manifest.pins.get(each.key)) for each in change.writes),
         updates=change.updates,
         reads=change.reads,
+        on_top_of=change.on_top_of,
         intent=CommitIntent(
             id=CommitId(effects.new_id()),
             created_at_us=now_us,

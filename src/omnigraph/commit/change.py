@@ -75,8 +75,8 @@ class Change:
     """Tables that were read to decide this and are not written, and the versions they were at."""
     recheck: Callable[[Manifest], None] = accept
     """Called when a table of `reads` moved: raises if the change may no longer be made."""
-    guard: Callable[[Manifest], None] = accept
-    """Called about every manifest the change is to be published on: raises if it must not be."""
+    on_top_of: CommitId | None = None
+    """The commit that must be the newest, whoever makes this visible."""
     merged_parent: CommitId | None = None
     carried: tuple[Commit, ...] = ()
     idempotency: Idempotency | None = None

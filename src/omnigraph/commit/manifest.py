@@ -25,13 +25,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.records import (
+    UPKEEP,
     Commit,
     Extension,
     VersionFile,
     decode_commit,
     decode_version_file,
 )
-from omnigraph.errors import ExpectedVersionMismatch, ManifestCorrupt, SchemaChanged
+from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, ManifestCorrupt, SchemaChanged
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
 
 SCHEMA: Final = pa.schema(
@@ -130,6 +131,18 @@ class Manifest:
         for key, version in sorted(expected.items()):
             if (actual := self.version_of(key)) != version:
                 raise ExpectedVersionMismatch(key, expected=version, actual=actual)
+
+    def check_head(self, expected: CommitId | None) -> None:
+        """Raises HeadMoved if the newest commit is another one. Upkeep changes no row."""
+        if expected is None:
+            return
+        commit = self.head
+        while commit is not None and commit.id != expected:
+            parent = commit.parent if commit.actor == UPKEEP else None
+            commit = None if parent is None else self.log.find(parent)
+        if commit is None:
+            actual = None if self.head is None else self.head.id
+            raise HeadMoved(self.branch, expected=expected, actual=actual)
 
     def check_schema(self, expected: str | None) -> None:
         """Raises SchemaChanged if the branch is under another schema than somebody worked with."""

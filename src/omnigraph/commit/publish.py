@@ -19,7 +19,7 @@
 7. What is acknowledged has reached the disk, and so has everything it stands on (D11).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
@@ -27,7 +27,6 @@ import pyarrow as pa
 
 from omnigraph.commit.base import Base, Bases, read_base, scan_manifest
 from omnigraph.commit.lines import Turn
-from omnigraph.commit.manifest import Manifest, accept
 from omnigraph.commit.migrate import migrate
 from omnigraph.commit.records import Commit
 from omnigraph.commit.updates import CommitIntent, Successor, Update, encode_commits, successor
@@ -51,8 +50,8 @@ class Publication:
     updates: tuple[Update, ...] = ()
     expected: Mapping[TableKey, Version] = field(default_factory=dict)
     """Every table that was read to decide this, and the version it was read at. 0: not there."""
-    guard: Callable[[Manifest], None] = accept
-    """Asked about the very manifest that is swapped: raises if it must not be built on."""
+    on_top_of: CommitId | None = None
+    """The commit that must be the newest in the very manifest that is swapped."""
     schema_hash: str | None = None
     """The schema it was decided under. Another one in force means that it must be decided anew."""
     fence: CommitId | None = None
@@ -74,7 +73,7 @@ def publish(
     """Carry a publication out, when its turn comes.
 
     Raises ExpectedVersionMismatch, UpdateRefused, AlreadyDone, Contention, Fenced, BranchNotFound,
-    whatever the guard raises; and OutcomeUnknown when the store failed and it cannot be told
+    HeadMoved; and OutcomeUnknown when the store failed and it cannot be told
     whether the swap will land.
     """
     with turn or Turn(None) as line:
@@ -137,7 +136,7 @@ def _attempt(
 ) -> Published | None:
     """One swap; None when somebody else was first."""
     base.manifest.check_expected(publication.expected)
-    publication.guard(base.manifest)
+    base.manifest.check_head(publication.on_top_of)
     base.manifest.check_schema(publication.schema_hash)
     there = {each.id for each in landed}
     missing = [each for each in publication.intents if each.id not in there]

@@ -7,7 +7,7 @@ they do not know.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.ids import BranchName, CommitId, OperationId, Version, graph_branch
@@ -25,6 +25,9 @@ def _without_nulls(document: JsonObject) -> JsonObject:
 
 
 # ── the file of a table version ──────────────────────────────────────────────────────────────────
+
+UPKEEP: Final = "omnigraph:upkeep"
+"""Who signs what changes no row."""
 
 
 @dataclass(frozen=True, slots=True)

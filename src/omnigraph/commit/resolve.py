@@ -45,6 +45,7 @@ from omnigraph.errors import (
     BranchNotFound,
     ExpectedVersionMismatch,
     Fenced,
+    HeadMoved,
     InvariantViolated,
     TableNotFound,
 )
@@ -106,7 +107,7 @@ def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | Non
         case Decision.ROLL_FORWARD if _may_go_forward(sidecar):
             try:
                 return _finish(bench, _roll_forward(bench, held, sidecar, found))
-            except (AlreadyDone, ExpectedVersionMismatch):
+            except (AlreadyDone, ExpectedVersionMismatch, HeadMoved):
                 # (3) What the writer had read has moved, and with it the ground of its checks; or
                 # its caller asked again, and was answered.
                 return roll_back(bench, held, sidecar, found)
@@ -399,6 +400,7 @@ def _publish(
             intents=intents,
             updates=tuple(updates),
             expected=expected or {},
+            on_top_of=sidecar.on_top_of if finishes and isinstance(sidecar, Sidecar) else None,
         ),
     )
     return recovery

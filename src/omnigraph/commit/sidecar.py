@@ -75,6 +75,8 @@ class Sidecar:
     reads: Mapping[TableKey, Version]
     intent: CommitIntent
     schema: SchemaShift | None = None
+    on_top_of: CommitId | None = None
+    """The commit that must be the newest when this becomes visible."""
 
     @property
     def actor(self) -> str | None:
@@ -100,6 +102,7 @@ class Sidecar:
             "tables": [_encode_write(each) for each in self.writes],
             "manifest_delta": [_encode_update(each) for each in self.updates],
             "read_set": dict(sorted(self.reads.items())),
+            "on_top_of": self.on_top_of,
             "lineage": {
                 "graph_commit_id": intent.id,
                 "created_at": intent.created_at_us,
@@ -137,6 +140,7 @@ def decode_sidecar(document: Document) -> Sidecar:
             extension=decode_extension(lineage.value("ext"), "lineage"),
             carried=tuple(_decode_carried(each) for each in lineage.objects("carried")),
         ),
+        on_top_of=_commit_id(document.optional("on_top_of", str)),
         schema=None if document.value("schema") is None else _decode_shift(document),
     )
 

@@ -15,7 +15,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Protocol
 
 from omnigraph.catalog.model import Catalog, EdgeType
@@ -30,7 +29,6 @@ from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER
 from omnigraph.compiler.parameters import Binding, bind
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
-from omnigraph.engine import upkeep
 from omnigraph.engine.committed import Committed
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.once import Once, answer_once, find_done
@@ -38,7 +36,7 @@ from omnigraph.engine.pending import Affected, Pending
 from omnigraph.engine.statements import Bound, run_statements
 from omnigraph.engine.validate import Delta, find_missing_ends, find_violations
 from omnigraph.engine.violations import check_none
-from omnigraph.errors import ExpectedVersionMismatch, HeadMoved, NotAMutation
+from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.tables import TransactionKind
@@ -206,7 +204,7 @@ def _write(bench: Workbench, contract: Contract, task: Task, order: Order) -> Wr
         if done is not None:
             return done
         held.base.manifest.check_schema(contract.schema_hash)
-        _check_head(order, held.base.manifest)
+        held.base.manifest.check_head(order.if_commit)
         check_unmoved(held, seen)
         committed = Committed(
             bench.stores.tables,
@@ -254,19 +252,6 @@ def is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
     return bool(since) and all(each.kind in _HARMLESS for each in since)
 
 
-def _check_head(order: Order, manifest: Manifest) -> None:
-    """Raises HeadMoved."""
-    if order.if_commit is None:
-        return
-    commit = manifest.head
-    while commit is not None and commit.id != order.if_commit:
-        parent = commit.parent if commit.actor == upkeep.ACTOR else None
-        commit = None if parent is None else manifest.log.find(parent)
-    if commit is None:
-        head = None if manifest.head is None else manifest.head.id
-        raise HeadMoved(order.branch, expected=order.if_commit, actual=head)
-
-
 def _validate(pending: Pending) -> None:
     """(3) Raises ConstraintViolation, KeyConflict."""
     check_none(pending.violations)
@@ -290,7 +275,7 @@ def _change(
         actor=order.actor,
         reads={key: version for key, version in reads.items() if key not in written},
         recheck=_recheck(held.bench, contract.catalog, pending.deltas()),
-        guard=partial(_check_head, order),
+        on_top_of=order.if_commit,
         idempotency=None if order.once is None else order.once.record(result),
         schema_hash=contract.schema_hash,
     )

@@ -17,6 +17,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, TableWrite, WriterKind
 from omnigraph.commit.locks import Place
+from omnigraph.commit.records import UPKEEP
 from omnigraph.commit.workbench import Workbench
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import BranchName, TableKey, split_table_key
@@ -46,7 +47,6 @@ SMALL_ROWS: Final = 10_000
 SEGMENTS_MAX: Final = 16
 """How many pieces an index may consist of before it is built anew in one."""
 
-ACTOR: Final = "omnigraph:upkeep"
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Upkeep:
             return False
         steps = _Steps(self.bench, specs, _scope(anatomy))
         write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
-        run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=ACTOR))
+        run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
         return True
 
 

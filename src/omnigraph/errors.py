@@ -441,7 +441,7 @@ class NotAMutation(InputError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"query '{name}' only reads; run it as a query")
+        super().__init__(f"query '{name}' only reads; run it with query (POST /query)")
 
 
 class NotARead(InputError):
@@ -451,7 +451,7 @@ class NotARead(InputError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"query '{name}' changes the graph; run it as a mutation")
+        super().__init__(f"query '{name}' changes the graph; run it with mutate (POST /mutate)")
 
 
 class QueryMemoryExceeded(InputError):
@@ -845,9 +845,11 @@ class KeyConflict(ConflictError):
     code = Code.KEY_CONFLICT
     _SHOWN_MAX: ClassVar[int] = 5
 
-    def __init__(self, type_name: str, *, ids: Sequence[str]) -> None:
+    def __init__(self, type_name: str, *, ids: Sequence[str], kind: str = "node") -> None:
+        """`kind` is `node` or `edge`."""
         assert ids, "a conflict needs a row"
         self.type_name = type_name
+        self.kind = kind
         self.ids = tuple(ids)
         listed = ", ".join(repr(each) for each in self.ids[: self._SHOWN_MAX])
         rest = len(self.ids) - self._SHOWN_MAX

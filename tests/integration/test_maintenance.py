@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -358,6 +359,19 @@ def test_maintenance_by_others_is_shown_on_confirmation(root: Path) -> None:
     check_well(graph)
 
 
+def check_both_generations(optimized: dict[str, Any], repaired: dict[str, Any]) -> None:
+    """Of a table that another tool moved."""
+    for document in (optimized, repaired):
+        (table,) = (each for each in document["tables"] if each["table_key"] == PERSON)
+        (later,) = (each for each in document["datasets"] if each["type_key"] == PERSON)
+        assert table["lance_head_version"] == table["manifest_version"] + 1
+        assert later["published_dataset_version"] == table["manifest_version"]
+        assert later["lance_head_version"] == table["lance_head_version"]
+        assert table.keys() - later.keys() == {"table_key", "manifest_version"}
+        if document is optimized:
+            assert table["skipped"] == "drift_needs_repair"
+
+
 @pytest.mark.parametrize("branch", [None, "side"])
 def test_rows_by_others_are_refused_forced_or_taken_back(root: Path, branch: str | None) -> None:
     graph = open_at(root)
@@ -446,4 +460,5 @@ def test_the_commands_report_as_documents(root: Path, capsys: Streams) -> None:
     drift(graph, is_data=True)
     assert run(["doctor", uri]) == 1
     assert "omnigraph repair" in capsys.readouterr().out
+    check_both_generations(ask("optimize"), ask("repair"))
     assert run(["repair", uri, "--confirm"]) == 1

@@ -173,6 +173,7 @@ def test_a_read_comes_in_the_form_that_is_accepted(serve: Serve) -> None:
     assert (both.status_code, both.json()["code"]) == (400, "bad_request")
     wrong = client.post("/graphs/g/query", json={"query": ADD, "params": {"n": "x"}})
     assert wrong.status_code == 400
+    assert "/mutate" in wrong.json()["error"]
 
 
 def test_changes_and_exports_are_streamed(serve: Serve) -> None:
@@ -208,6 +209,15 @@ def test_short_addresses_are_for_a_server_of_one_graph(serve: Serve, tmp_path: P
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_row_that_is_there_is_a_conflict_with_the_facts(serve: Serve) -> None:
+    client = serve()
+    body = {"type": "Person", "rows": [{"name": "Ada"}]}
+    assert client.post("/graphs/g/rows", json=body).status_code == 200
+    again = client.post("/graphs/g/rows", json=body)
+    told = {"entity_kind": "node", "type_name": "Person", "entity_id": "Ada"}
+    assert (again.status_code, again.json()["key_conflict"]) == (409, told)
+
+
 def test_a_moved_table_is_a_conflict_with_the_facts(serve: Serve) -> None:
     client = serve()
     head = client.get("/graphs/g/commits").json()["commits"][0]["graph_commit_id"]
@@ -233,7 +243,7 @@ def test_a_moved_table_is_a_conflict_with_the_facts(serve: Serve) -> None:
         (b'{"query": 1}', "application/json", 422),
         (b"{}", "application/json", 422),
         (b"null", "application/json", 422),
-        (b"", "application/json", 422),
+        (b"", "application/json", 400),
         (b'{"query": "x"}', "text/plain", 415),
         (b'{"query": "' + b"x" * 2**20 + b'"}', "application/json", 413),
     ],
@@ -488,6 +498,11 @@ def test_whoever_has_too_much_under_way_is_told_when_to_come_back(serve: Serve) 
     assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
     assert int(refused.headers["Retry-After"]) >= 1
     assert client.get("/graphs/g/commits").status_code == 200
+    # A job is refused at once: nobody would see it fail for that.
+    body = {"source": "main", "resolutions": "x" * 400}
+    job = client.post("/graphs/g/branches/merge", json=body, headers={"Prefer": "respond-async"})
+    assert job.status_code == 429
+    assert client.get("/graphs/g/jobs").json() == {"jobs": []}
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(serve: Serve) -> None:

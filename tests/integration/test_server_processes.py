@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import omnigraph
 from omnigraph.effects import REAL
 from omnigraph.errors import ServerFailure
+from omnigraph.server.run import WATCH_S
 from omnigraph.server.tokens import FILE
 
 SCHEMA = "node Note { text: String }\nnode Person { name: String @key }"
@@ -151,6 +153,24 @@ def check_reload_and_shutdown(crew: Server) -> None:
     assert "another-secret" not in log
     for line in log.splitlines():
         json.loads(line)
+
+
+def test_a_server_outlives_the_shell_that_started_it(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    run = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
+    serve = [sys.executable, "-c", run, "serve", f"--graph=g={graph.uri}", "--unauthenticated"]
+    log = tmp_path / "server.log"
+    background = f"{shlex.join(serve)} --bind=127.0.0.1:0 >{log} 2>&1 & echo $!"
+    shell = subprocess.run(["sh", "-c", background], capture_output=True, text=True, check=True)
+    server = int(shell.stdout)
+    try:
+        wait_for(lambda: "startup complete" in log.read_text())
+        REAL.sleep_ms(3 * int(WATCH_S * 1000))
+        url = log.read_text().partition("LISTEN_ADDR=")[2].split()[0]
+        assert httpx.get(f"http://{url}/healthz").status_code == 200
+    finally:
+        os.kill(server, signal.SIGTERM)
+        wait_for(lambda: "Finished server process" in log.read_text())
 
 
 def test_a_server_that_must_not_start_says_why_and_ends(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from omnigraph.engine.once import Once, find_done
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.stages import stage
 from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
-from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch, table_key
 from omnigraph.storage.tables import Handle, Mark, Pieces, Staged, TableRef
 
 logger = logging.getLogger(__name__)
@@ -212,7 +212,8 @@ class _Load:
         if verdict.faults.count:
             raise LoadRejected(verdict.faults.listed, count=verdict.faults.count)
         for type_name, ids in sorted(verdict.taken.items()):
-            raise KeyConflict(type_name, ids=ids)
+            is_node = table_key("node", type_name) in manifest.pins
+            raise KeyConflict(type_name, ids=ids, kind="node" if is_node else "edge")
         return verdict.asked
 
     def _judge(self, manifest: Manifest) -> Verdict:

@@ -60,6 +60,8 @@ class OptimizedTable:
     is_committed: bool
     version: Version
     """The version the branch shows afterwards."""
+    head: Version
+    """The newest version of the table; another one only if another tool moved it."""
     skipped: str | None = None
     pending: tuple[IndexReport, ...] = ()
     """Indexes that cannot be built yet."""
@@ -72,6 +74,7 @@ class OptimizedTable:
             "committed": self.is_committed,
             "skipped": self.skipped,
             "manifest_version": self.version,
+            "lance_head_version": self.head,
             "pending_indexes": [
                 {"column": each.column, "index": each.kind, "reason": each.reason}
                 for each in self.pending
@@ -88,6 +91,7 @@ def decode_table(document: Mapping[str, Any]) -> OptimizedTable:
         document["fragments_added"],
         is_committed=document["committed"],
         version=Version(document["manifest_version"]),
+        head=Version(document.get("lance_head_version", document["manifest_version"])),
         skipped=document["skipped"],
         pending=tuple(
             IndexReport(key, each["column"], each["index"], IndexState.PENDING, each["reason"])
@@ -142,6 +146,7 @@ def _optimize(
                 len(now - was),
                 is_committed=known is not None and known.version != pin.version,
                 version=pin.version,
+                head=work.drifted.get(key, pin.version),
                 skipped=DRIFT if key in work.drifted else None,
                 pending=work.pending_of(key),
             )
@@ -193,8 +198,8 @@ class _Run:
     order: OptimizeOrder
     surveyor: Surveyor
     rewriting: Rewriting
-    drifted: set[TableKey] = field(default_factory=set)
-    """Tables that another tool moved. They are left out."""
+    drifted: dict[TableKey, Version] = field(default_factory=dict)
+    """Tables that another tool moved, and where to. They are left out."""
     surveys: Mapping[TableKey, Survey] = field(default_factory=dict)
     """The tables before anything was done to them."""
 
@@ -209,7 +214,7 @@ class _Run:
         branch = self.order.branch
         while True:
             pins = self.bench.bases.current(branch).manifest.pins
-            keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted
+            keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted.keys()
             if not keys:
                 self._survey(self.bench.bases.current(branch))
                 return ()
@@ -222,7 +227,7 @@ class _Run:
                     with stage("indexing and committing"):
                         return tuple(run(held, change).commits)
             except DriftFound as drift:
-                self.drifted.add(TableKey(drift.table_key))
+                self.drifted[TableKey(drift.table_key)] = Version(drift.head)
 
     def _plan(self, held: Hold, keys: set[TableKey]) -> tuple[TableWrite, ...]:
         shown = held.base.manifest.pins

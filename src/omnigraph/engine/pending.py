@@ -20,7 +20,7 @@ from omnigraph.engine.rows import Row
 from omnigraph.engine.validate import Delta
 from omnigraph.engine.violations import Violation
 from omnigraph.errors import KeyConflict
-from omnigraph.ids import TableKey
+from omnigraph.ids import TableKey, split_table_key
 from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Staged, Tables
 
 
@@ -143,7 +143,8 @@ class Pending:
         for table in self.tables():
             taken = sorted(each for each in table.fresh if table.seats[each] is not None)
             if taken:
-                raise KeyConflict(table.type.name, ids=taken)
+                kind, name = split_table_key(table.type.table_key)
+                raise KeyConflict(name, ids=taken, kind=kind)
 
     def tables(self) -> Iterator[PendingTable]:
         """The tables that change, in the order of their keys."""

@@ -5,6 +5,7 @@ Field names come in two generations, and clients of either exist; both are in ev
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, JsonObject, JsonValue
@@ -182,14 +183,17 @@ def optimize_document(uri: str, result: OptimizeResult) -> JsonObject:
     }
 
 
-def _optimized_dataset(table: OptimizedTable) -> JsonObject:
+_LATER: Final = {"table_key": "type_key", "manifest_version": "published_dataset_version"}
+
+
+def _dataset_of(table: JsonObject) -> JsonObject:
     """The same in the later words."""
-    document = table.to_json()
-    del document["table_key"], document["manifest_version"]
+    return {_LATER.get(name, name): value for name, value in table.items()}
+
+
+def _optimized_dataset(table: OptimizedTable) -> JsonObject:
     return {
-        **document,
-        "type_key": table.key,
-        "published_dataset_version": table.version,
+        **_dataset_of(table.to_json()),
         "pending_indexes": [
             {"property": each.column, "index": each.kind, "reason": each.reason}
             for each in table.pending
@@ -199,7 +203,7 @@ def _optimized_dataset(table: OptimizedTable) -> JsonObject:
 
 def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:
     age_ms = result.policy.older_than_ms
-    tables: list[JsonValue] = [
+    tables: list[JsonObject] = [
         {
             "table_key": each.key,
             "branch": lance_branch(each.branch),
@@ -214,7 +218,8 @@ def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:
         "confirmed": result.is_confirmed,
         "keep_versions": result.policy.keep,
         "older_than_secs": None if age_ms is None else age_ms // 1000,
-        "tables": tables,
+        "tables": [*tables],
+        "datasets": [_dataset_of(each) for each in tables],
         "forks": list(result.forks),
         "residue_bytes": result.residue_bytes,
         "bytes_removed": result.bytes_removed,
@@ -222,7 +227,7 @@ def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:
 
 
 def repair_document(uri: str, result: RepairResult) -> JsonObject:
-    tables: list[JsonValue] = [
+    tables: list[JsonObject] = [
         {
             "table_key": each.key,
             "branch": lance_branch(each.branch),
@@ -241,7 +246,9 @@ def repair_document(uri: str, result: RepairResult) -> JsonObject:
         "force": result.order.is_forced,
         "discard": result.order.is_discarded,
         "manifest_version": result.manifest_version,
-        "tables": tables,
+        "graph_manifest_version": result.manifest_version,
+        "tables": [*tables],
+        "datasets": [_dataset_of(each) for each in tables],
     }
 
 

@@ -98,10 +98,13 @@ async def _answer_unreadable(request: Request, error: Exception) -> Response:
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
         return PlainTextResponse("the body is not JSON", 400)
+    is_empty = not getattr(request.state, "body_bytes", 0)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     about_body = any(each["loc"][:1] == ("body",) for each in found)
     if about_body and not (kind.endswith(("/json", "+json"))):
         return PlainTextResponse("the body must be application/json", 415)
+    if about_body and is_empty:
+        return PlainTextResponse("the body is not JSON: it is empty", 400)
     lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
     return PlainTextResponse("\n".join(lines), 422)
 
@@ -130,7 +133,8 @@ def _describe(app: FastAPI, host: Host) -> None:
             schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
             schemes["bearer_token"] = {"type": "http", "scheme": "bearer"}
             document["security"] = [{"bearer_token": []}]
-            document["paths"]["/healthz"]["get"]["security"] = []
+            for path in ("/healthz", "/metrics"):
+                document["paths"][path]["get"]["security"] = []
         return document
 
     # FastAPI's own way to change the document.

@@ -14,6 +14,9 @@ _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _PLAIN: Final = frozenset({400, 408, 413, 415, 422})
 """A request that cannot even be read is answered in plain text."""
 
+_EITHER: Final = frozenset({400, 413})
+"""What could be read can be wrong or too much, too."""
+
 _ALWAYS: Final = (400, 401, 403, 404, 422, 500, 503)
 _WITH_BODY: Final = (408, 413, 415)
 
@@ -24,7 +27,7 @@ def _describe(status: int) -> dict[str, Any]:
         described["content"] = dict(_TEXT)
     if status == 429:
         described["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
-    if status == 400 or status not in _PLAIN:
+    if status in _EITHER or status not in _PLAIN:
         described["model"] = Problem
     return described
 

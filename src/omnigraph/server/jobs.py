@@ -174,12 +174,17 @@ class Jobs:
         A job that has this key already is the answer, and nothing begins, unless it came to nothing
         and may come to something now. Raises KeyReused.
         """
-        self._sweep(graph)
         try:
-            before = self._find_by_key(graph, order)
-        except KeyReused:
+            return self._submit(graph, order, work, done)
+        except BaseException:
             done()
             raise
+
+    def _submit(
+        self, graph: LocalGraph, order: JobOrder, work: Work, done: Callable[[], None]
+    ) -> Job:
+        self._sweep(graph)
+        before = self._find_by_key(graph, order)
         if before is not None and not before.may_run_again:
             done()
             return before

@@ -50,15 +50,36 @@ def _manifest_conflict(error: OmnigraphError) -> JsonObject:
     }
 
 
+def _known(facts: JsonObject) -> JsonObject:
+    """What is not known is left out."""
+    return {name: value for name, value in facts.items() if value is not None}
+
+
 def _precondition(error: OmnigraphError) -> JsonObject:
     expected, actual = _fact(error, "expected"), _fact(error, "actual")
-    return {"precondition_failure": {"expected": expected, "actual": actual}}
+    return {"precondition_failure": _known({"expected": expected, "actual": actual})}
 
 
 def _key_conflict(error: OmnigraphError) -> JsonObject:
-    ids = _fact(error, "ids")
-    first = ids[0] if isinstance(ids, list) and ids else None
-    return {"key_conflict": {"type_name": _fact(error, "type_name"), "entity_id": first}}
+    assert isinstance(error, errors.KeyConflict)
+    return {
+        "key_conflict": {
+            "entity_kind": error.kind,
+            "type_name": error.type_name,
+            "entity_id": error.ids[0],
+        }
+    }
+
+
+def _resource_limit(error: OmnigraphError) -> JsonObject:
+    assert isinstance(error, errors.QueryMemoryExceeded)
+    return {
+        "resource_limit": {
+            "resource": "query_memory_bytes",
+            "limit": error.allowed,
+            "actual": error.needed,
+        }
+    }
 
 
 def _schema_locked(error: OmnigraphError) -> JsonObject:
@@ -86,20 +107,24 @@ def _clash(clash: errors.Clash) -> JsonObject:
 
 def _diff_refusal(error: OmnigraphError) -> JsonObject:
     return {
-        "change_diff_refusal": {
-            "reason": _fact(error, "reason"),
-            "graph_commit_id": _fact(error, "commit_id"),
-            "type_name": _fact(error, "type_name"),
-        }
+        "change_diff_refusal": _known(
+            {
+                "reason": _fact(error, "reason"),
+                "graph_commit_id": _fact(error, "commit_id"),
+                "type_name": _fact(error, "type_name"),
+            }
+        )
     }
 
 
 def _feed_gap(error: OmnigraphError) -> JsonObject:
     return {
-        "change_feed_gap": {
-            "cursor": _fact(error, "cursor"),
-            "first_unreadable_commit_id": _fact(error, "first_unreadable"),
-        }
+        "change_feed_gap": _known(
+            {
+                "cursor": _fact(error, "cursor"),
+                "first_unreadable_commit_id": _fact(error, "first_unreadable"),
+            }
+        )
     }
 
 
@@ -133,6 +158,7 @@ TABLE: Final = (
     Line(errors.KeyReused, 409, "conflict", retryable=False),
     Line(errors.ChangesRefused, 409, "conflict", _diff_refusal, retryable=False),
     Line(errors.ChangeFeedGap, 410, None, _feed_gap, retryable=False),
+    Line(errors.QueryMemoryExceeded, 413, None, _resource_limit, retryable=False),
     Line(errors.InputError, 400, "bad_request"),
     Line(errors.NotFoundError, 404, "not_found"),
     Line(errors.HeadMoved, 412, None, _precondition),
@@ -140,6 +166,7 @@ TABLE: Final = (
     Line(errors.KeyConflict, 409, "conflict", _key_conflict, retryable=False),
     Line(errors.MergeConflicts, 409, "conflict", _merge_conflicts, retryable=False),
     Line(errors.SchemaLocked, 409, "conflict", _schema_locked, retryable=True),
+    Line(errors.RecoveryPending, 503, None, _recovery_required, retryable=True),
     Line(errors.DriftFound, 503, None, _recovery_required, retryable=False),
     Line(errors.AlreadyDone, 409, "conflict", retryable=True),
     Line(errors.Contention, 409, "conflict", retryable=True),

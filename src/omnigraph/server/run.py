@@ -90,13 +90,16 @@ def make_server(host: Host) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def answer_from(host: Host, listening: socket.socket) -> None:
-    """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way."""
+def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None) -> None:
+    """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
+
+    `crew` is the process that watches over a worker. A server of one process depends on nobody:
+    the shell that started it may go.
+    """
     server = make_server(host)
-    parent = os.getppid()
 
     def is_orphan() -> bool:
-        return os.getppid() != parent
+        return crew is not None and os.getppid() != crew
 
     async def answer() -> None:
         loop = asyncio.get_running_loop()

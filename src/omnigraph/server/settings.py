@@ -28,6 +28,7 @@ UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
 REQUIRE_ALL: Final = "OMNIGRAPH_REQUIRE_ALL_GRAPHS"
 INFLIGHT: Final = "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX"
 BYTES: Final = "OMNIGRAPH_PER_ACTOR_BYTES_MAX"
+BIND: Final = "OMNIGRAPH_BIND"
 
 GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
@@ -127,7 +128,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
     return ServerSettings(
         graphs=graphs,
         server_policy=file.server_policy,
-        bind=flags.bind or file.bind,
+        bind=flags.bind or environment.get(BIND) or file.bind,
         unauthenticated=flags.unauthenticated
         or file.unauthenticated
         or _is_set(environment, UNAUTHENTICATED),

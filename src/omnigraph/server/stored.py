@@ -45,6 +45,14 @@ class StoredQuery:
     description: str | None
     instruction: str | None
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works, and is of little use to whoever calls it by its name."""
+        vectors = [each.name for each in self.parameters if isinstance(each.type.base, Vector)]
+        return tuple(
+            f"parameter '${each}' is a vector, which agents cannot supply" for each in vectors
+        )
+
     def document(self) -> JsonObject:
         document: JsonObject = {"name": self.name, "tool_name": self.name}
         if self.description is not None:
@@ -103,6 +111,9 @@ def read_stored(folder: Path | None, catalog: Catalog) -> StoredQueries:
                 queries[found.name] = found
     for each in broken:
         logger.warning("stored query %s is kept back: %s", each.source, each.reason)
+    for query in queries.values():
+        for warning in query.warnings:
+            logger.warning("stored query %s: %s", query.name, warning)
     return StoredQueries(queries, tuple(broken))
 
 

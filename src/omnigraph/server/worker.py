@@ -13,10 +13,11 @@ from omnigraph.server.serving import Host
 
 
 def main(descriptor: str, generations: str, flags: str) -> None:
+    crew = os.getppid()
     start_logging()
     host = Host(decode_flags(flags), os.environ, GenerationFile(Path(generations)))
     with socket.socket(fileno=int(descriptor)) as listening:
-        answer_from(host, listening)
+        answer_from(host, listening, crew=crew)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ class GraphEntry(_Reply):
 
 class GraphsReply(_Reply):
     graphs: list[GraphEntry]
+    quarantined: dict[str, str] | None = None
 
 
 class TableEntry(_Reply):

@@ -15,7 +15,7 @@ from omnigraph.server.answers import answer
 from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, GraphRoute
 from omnigraph.server.describe import ACCEPTED, READING, WRITING
 from omnigraph.server.jobs import JobOrder
-from omnigraph.server.routes.jobs import accepted
+from omnigraph.server.routes.jobs import begin_job
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
 from omnigraph.wire.requests import BranchCreateRequest, MergeRequest
 
@@ -82,30 +82,29 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
 
     if asked.prefers_job and not body.dry_run:
         order = JobOrder("merge", target, asked.actor, asked.key, hash_of(body.model_dump()))
-        job = asked.host.jobs.submit(asked.graph, order, work, lambda: None)
-        return accepted(asked, job)
-    return answer(work(asked.key))
+        return begin_job(asked, order, work)
+    with asked.admitted():
+        return answer(work(asked.key))
 
 
 def _merge(
     asked: Asked, body: MergeRequest, source: BranchName, target: BranchName, key: str | None
 ) -> JsonObject:
-    with asked.admitted():
-        result = asked.graph.merge(
-            source,
-            target,
-            actor=asked.actor,
-            detect=body.detect or "row",
-            on_conflict=body.on_conflict,
-            resolutions=body.resolutions,
-            base=body.base,
-            dry_run=body.dry_run,
-            idempotency_key=key,
-        )
-        asked.count(result.commit)
-        document = merge_document(result)
-        if body.delete_branch and not body.dry_run:
-            document |= _delete_merged(asked, source)
+    result = asked.graph.merge(
+        source,
+        target,
+        actor=asked.actor,
+        detect=body.detect or "row",
+        on_conflict=body.on_conflict,
+        resolutions=body.resolutions,
+        base=body.base,
+        dry_run=body.dry_run,
+        idempotency_key=key,
+    )
+    asked.count(result.commit)
+    document = merge_document(result)
+    if body.delete_branch and not body.dry_run:
+        document |= _delete_merged(asked, source)
     return document
 
 

@@ -52,7 +52,7 @@ def reload(host: Hosted, request: Request) -> Response:
 
 @router.get("/graphs", operation_id="listGraphs", response_model=GraphsReply, responses=READING)
 def list_graphs(host: Hosted, request: Request) -> Response:
-    """The graphs that are served. Needs a policy for the server that allows it."""
+    """The graphs that are served, and those kept back. Needs a policy for the server."""
     serving = host.current
     actor = serving.authenticate(request.headers.get("authorization"))
     question = Question(actor, Action.GRAPH_LIST)
@@ -63,6 +63,7 @@ def list_graphs(host: Hosted, request: Request) -> Response:
             "graphs": [
                 {"graph_id": each.id, "uri": each.graph.uri}
                 for each in sorted(serving.graphs.values(), key=lambda served: served.id)
-            ]
+            ],
+            "quarantined": dict(serving.quarantined.items()),
         }
     )

@@ -1,5 +1,8 @@
 """Jobs: what became of work that nobody waited for."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -9,7 +12,7 @@ from omnigraph.policy.cedar import Question
 from omnigraph.server.answers import JsonResponse, answer
 from omnigraph.server.asking import Ask, Asked, GraphRoute
 from omnigraph.server.describe import READING, WRITING
-from omnigraph.server.jobs import Job
+from omnigraph.server.jobs import Job, JobOrder, Work
 from omnigraph.wire.replies import JobReply, JobsReply
 
 router = APIRouter(route_class=GraphRoute)
@@ -45,8 +48,22 @@ def cancel_job(asked: Ask, job_id: str) -> Response:
     return answer(asked.host.jobs.cancel(asked.graph, job_id).document())
 
 
-def accepted(asked: Asked, job: Job) -> Response:
-    """The answer to a request that is now a job."""
+def begin_job(
+    asked: Asked, order: JobOrder, work: Work, clean: Callable[[], None] = lambda: None
+) -> Response:
+    """Do it as a job, and answer with that. `clean` is called when it is over, or never begins.
+
+    The actor has it under way from now until then, so that too much is refused here and not by
+    a job that fails. Raises TooManyRequests, KeyReused.
+    """
+    with ExitStack() as stack:
+        stack.callback(clean)
+        stack.enter_context(asked.admitted())
+        over = stack.pop_all().close
+    return _accepted(asked, asked.host.jobs.submit(asked.graph, order, work, over))
+
+
+def _accepted(asked: Asked, job: Job) -> Response:
     place = f"/graphs/{asked.served.id}/jobs/{job.id}"
     headers = {"Location": place, "Preference-Applied": "respond-async"}
     return JsonResponse(job.document(), status_code=202, headers=headers)

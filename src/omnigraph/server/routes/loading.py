@@ -1,5 +1,6 @@
 """Loads: records in a JSON string, as a raw stream, or as files."""
 
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from omnigraph.server.answers import answer, deprecate
 from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, LoadRoute, StreamRoute
 from omnigraph.server.describe import ACCEPTED, WRITING
 from omnigraph.server.jobs import JobOrder
-from omnigraph.server.routes.jobs import accepted
+from omnigraph.server.routes.jobs import begin_job
 from omnigraph.server.sparks import find_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.wire.replies import LoadReply
@@ -164,20 +165,21 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
         return _carry_out(asked, spool, wanted, key)
 
     if asked.prefers_job:
-        branch = wanted.branch or MAIN
-        what = hash_of(*hash_files(spool.files), asdict(wanted))
-        order = JobOrder("load", branch, asked.actor, asked.key, what)
-        job = asked.host.jobs.submit(asked.graph, order, work, spool.remove)
-        return accepted(asked, job)
+        with ExitStack() as stack:
+            stack.callback(spool.remove)
+            what = hash_of(*hash_files(spool.files), asdict(wanted))
+            order = JobOrder("load", wanted.branch or MAIN, asked.actor, asked.key, what)
+            clean = stack.pop_all().close
+        return begin_job(asked, order, work, clean)
     try:
-        with watching(metrics.StageMeter()):
+        with asked.admitted(), watching(metrics.StageMeter()):
             return answer(work(asked.key))
     finally:
         spool.remove()
 
 
 def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
-    with asked.admitted(), metrics.LOADS.time():
+    with metrics.LOADS.time():
         result = asked.graph.load(
             spool.files,
             mode=wanted.mode,

@@ -18,7 +18,7 @@ from omnigraph.server.answers import answer
 from omnigraph.server.asking import KEYED, PREFERRED, Ask, GraphRoute
 from omnigraph.server.describe import ACCEPTED, ASKING, WRITING
 from omnigraph.server.jobs import JobOrder
-from omnigraph.server.routes.jobs import accepted
+from omnigraph.server.routes.jobs import begin_job
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
 from omnigraph.wire.requests import SchemaApplyRequest, SchemaPlanRequest
 
@@ -78,11 +78,11 @@ def optimize(
     asked.check(Action.ADMIN, name)
 
     def work(key: str | None) -> JsonObject:
-        with asked.admitted():
-            result = asked.graph.optimize(name, actor=asked.actor, idempotency_key=key)
+        result = asked.graph.optimize(name, actor=asked.actor, idempotency_key=key)
         return optimize_document(asked.graph.uri, result)
 
     if asked.prefers_job:
         order = JobOrder("optimize", name, asked.actor, asked.key, hash_of(name))
-        return accepted(asked, asked.host.jobs.submit(asked.graph, order, work, lambda: None))
-    return answer(work(asked.key))
+        return begin_job(asked, order, work)
+    with asked.admitted():
+        return answer(work(asked.key))

@@ -32,6 +32,8 @@
     │   ├── ResolutionsInvalid    a file of resolutions cannot be used
     │   ├── CursorInvalid         a cursor or page token is not one of ours, or not for this
     │   ├── ChangesRefused        what changed cannot be told for this commit
+    │   ├── NotABlob              a property was to be read as a Blob and is none
+    │   ├── BlobRangeInvalid      bytes were asked for that lie outside of a Blob
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -47,10 +49,13 @@
     │   ├── JobNotFound           the graph has no job of that id
     │   ├── ChangeFeedGap         commits a cursor has not seen yet were cleaned up
     │   ├── NothingYet            the branch had no commit at that time
+    │   ├── BlobNotFound          no such Blob: nothing of that name, or it is null
+    │   ├── ExternalBlob          what a Blob holds is kept elsewhere; `uri` says where
     │   └── CommitNotFound        no branch's history holds that commit
     ├── ConflictError         somebody else was first; read again, then decide again
     │   ├── ExpectedVersionMismatch  a table moved since it was read
     │   ├── HeadMoved             the branch is not at the commit the caller built on
+    │   ├── BlobChanged           a Blob is not what the caller knows it as
     │   ├── KeyConflict           rows that were to be new exist already
     │   ├── MergeConflicts        two branches changed the same, or do not go together
     │   ├── MergeBaseUnavailable  where two branches last agreed can no longer be read
@@ -213,6 +218,11 @@ class Code(StrEnum):
     BRANCHES_EXIST = "branches_exist"
     BACKFILL_INVALID = "backfill_invalid"
     RECOVERY_PENDING = "recovery_pending"
+    NOT_A_BLOB = "not_a_blob"
+    BLOB_RANGE_INVALID = "blob_range_invalid"
+    BLOB_NOT_FOUND = "blob_not_found"
+    EXTERNAL_BLOB = "external_blob"
+    BLOB_CHANGED = "blob_changed"
 
 
 class Finding(Protocol):
@@ -608,6 +618,31 @@ class ChangesRefused(InputError):
         super().__init__(f"what commit {commit_id} changed cannot be told: {why[reason]}")
 
 
+class NotABlob(InputError):
+    """A property was to be read as a Blob and is something else; a query reads it."""
+
+    code = Code.NOT_A_BLOB
+
+    def __init__(self, type_name: str, *, property_name: str, declared: str) -> None:
+        self.type_name = type_name
+        self.property_name = property_name
+        self.declared = declared
+        super().__init__(f"{type_name}.{property_name} is {declared}, not a Blob")
+
+
+class BlobRangeInvalid(InputError):
+    """Bytes were asked for that lie outside of a Blob. `end` is the last of them; None if open."""
+
+    code = Code.BLOB_RANGE_INVALID
+
+    def __init__(self, *, start: int | None, end: int | None, length: int) -> None:
+        self.start = start
+        self.end = end
+        self.length = length
+        asked = f"{'' if start is None else start}-{'' if end is None else end}"
+        super().__init__(f"bytes {asked} lie outside of a Blob of {length} bytes")
+
+
 class RecipeInvalid(InputError):
     """A pipeline file was rejected, for every reason in `mistakes`: lines and messages."""
 
@@ -751,6 +786,45 @@ class NothingYet(NotFoundError):
         )
 
 
+class BlobNotFound(NotFoundError):
+    """There is no such Blob. `missing` says what is not there: type, property, entity or value."""
+
+    code = Code.BLOB_NOT_FOUND
+
+    def __init__(
+        self,
+        entity: str,
+        *,
+        type_name: str,
+        id: str,  # noqa: A002 - as the schema calls it
+        property_name: str,
+        missing: str,
+    ) -> None:
+        self.entity = entity
+        self.type_name = type_name
+        self.id = id
+        self.property_name = property_name
+        self.missing = missing
+        facts = {
+            "type": f"there is no {entity} type '{type_name}'",
+            "property": f"{type_name} has no property '{property_name}'",
+            "entity": f"there is no {type_name} with id '{id}'",
+            "value": f"{property_name} of {type_name} '{id}' is null",
+        }
+        super().__init__(facts[missing])
+
+
+class ExternalBlob(NotFoundError):
+    """What a Blob holds is not in the graph; fetch it from where it is, if you trust that place."""
+
+    code = Code.EXTERNAL_BLOB
+
+    def __init__(self, uri: str, *, reason: str) -> None:
+        self.uri = uri
+        self.reason = reason
+        super().__init__(f"the bytes are kept elsewhere, at {uri}: {reason}")
+
+
 class CommitNotFound(NotFoundError):
     """No branch's history holds that commit."""
 
@@ -837,6 +911,17 @@ class HeadMoved(ConflictError):
         self.actual = actual
         found = "at no commit" if actual is None else f"at {actual}"
         super().__init__(f"branch {branch!r} is {found}, not at {expected}")
+
+
+class BlobChanged(ConflictError):
+    """A Blob is not what the caller knows it as. Read it again from its beginning."""
+
+    code = Code.BLOB_CHANGED
+
+    def __init__(self, *, expected: str, actual: str) -> None:
+        self.expected = expected
+        self.actual = actual
+        super().__init__(f"the Blob is {actual} now, not {expected}")
 
 
 class KeyConflict(ConflictError):

@@ -23,6 +23,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "export": Entry("export", "export"),
     "query": Entry("query", "query"),
     "entity": Entry("entity", "entity"),
+    "blob": Entry("blob", "app"),
     "mutate": Entry("mutate", "mutate"),
     "snapshot": Entry("snapshot", "snapshot"),
     "index": Entry("index", "index"),

@@ -1,7 +1,9 @@
-"""Reading the programs a command names."""
+"""Reading the programs a command names, and writing what it was asked for."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable
 from omnigraph.lang.source import Source
 
@@ -14,3 +16,17 @@ def read_source(path: Path) -> Source:
         raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
+
+
+def write_whole(path: Path, chunks: Iterator[bytes]) -> int:
+    """A file that appears when all of it is there; how many bytes. Raises FileUnreadable."""
+    hidden = path.with_name(f".{path.name}.{REAL.new_id()}")
+    try:
+        with hidden.open("xb") as file:
+            count = sum(file.write(chunk) for chunk in chunks)
+        hidden.replace(path)
+    except OSError as error:
+        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
+    finally:
+        hidden.unlink(missing_ok=True)
+    return count

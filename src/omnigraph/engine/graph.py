@@ -49,6 +49,7 @@ from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_
 from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
 from omnigraph.engine.progress import tell
+from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
 from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
@@ -260,6 +261,11 @@ class Graph:
         """One node or edge by id; no row if there is none. Raises TypeUnknown, …"""
         seen, catalog = self._see(target)
         return self._reader.find(find_type(catalog, type_name), identity, seen)
+
+    def blob(self, name: BlobName, target: Target = NOW_ON_MAIN) -> OpenBlob:
+        """One blob of one node or edge. Raises BlobNotFound, NotABlob, UsageError, …"""
+        seen, catalog = self._see(target)
+        return self._reader.open_blob(find_blob_owner(catalog, name), name, seen)
 
     def _see(self, target: Target) -> tuple[Seen, Catalog]:
         """What a target names, and the schema to read it by; of a branch as it is, one probe."""

@@ -29,6 +29,7 @@ from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import Scalarish, Value
 from omnigraph.compiler.spelling import suggest
+from omnigraph.engine.addresses import find_flaw
 from omnigraph.engine.violations import Violation, ViolationKind, clip
 
 
@@ -249,6 +250,10 @@ def coerce_blob(value: object) -> Blob:
         return Blob(data=bytes(value))
     text = fit_text(value)
     if not text.startswith(INLINE):
+        if (flaw := find_flaw(text)) is not None:
+            raise Misfit(
+                f"{clip(text)} is neither '{INLINE}…' nor the address of something: {flaw}"
+            )
         return Blob(uri=text)
     try:
         return Blob(data=base64.b64decode(text[len(INLINE) :], validate=True))

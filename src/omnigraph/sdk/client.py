@@ -22,6 +22,7 @@ from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizeResult
+from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.result import Asked
 from omnigraph.engine.schema import SchemaPlan, SchemaResult
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
@@ -162,6 +163,20 @@ class GraphClient(Protocol):
         version: int | None = None,
         at: datetime | str | None = None,
     ) -> ReadResult: ...
+
+    def blob(
+        self,
+        entity: str,
+        type_name: str,
+        identity: str,
+        property_name: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> OpenBlob: ...
 
     def mutate(
         self,

@@ -75,6 +75,21 @@ class Connection:
             raise self._problem(answer)
         return answer.content
 
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, object],
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """An answer with its headers; it may say no."""
+        return self._ask(method, path, params=_given(params), headers=dict(headers or {}))
+
+    def problem(self, answer: httpx.Response) -> OmnigraphError:
+        """The error that an answer tells of."""
+        return self._problem(answer)
+
     def write(
         self,
         method: str,

@@ -32,6 +32,7 @@ from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.optimize import OptimizeResult
+from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.recipes import RecipePlan
@@ -229,6 +230,31 @@ class LocalGraph:
         """What `find` finds, as a result of one row or none."""
         target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
         return self._graph.find(type_name, identity, target)
+
+    def blob(
+        self,
+        entity: str,
+        type_name: str,
+        identity: str,
+        property_name: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> OpenBlob:
+        """What one property of one node or edge holds, to read parts of: now or in the past.
+
+        `entity` is `node` or `edge`. Of a blob that is kept elsewhere only the `uri` is told; what
+        is there is never fetched.
+
+        Raises BlobNotFound, NotABlob, UsageError, BranchNotFound, CommitNotFound, VersionNotFound,
+        NothingYet.
+        """
+        name = BlobName(entity, type_name, identity, property_name)
+        target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
+        return self._graph.blob(name, target)
 
     def analyse(
         self,

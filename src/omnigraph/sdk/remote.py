@@ -21,6 +21,7 @@ from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizeResult, decode_table
+from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.schema import SchemaPlan, SchemaResult, decode_schema_plan
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.ids import MAIN, BranchName
@@ -38,6 +39,7 @@ from omnigraph.sdk.decoding import (
 from omnigraph.sdk.http import Connection, segment, whole_lines
 from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.reading import RemoteResult, decode_result
+from omnigraph.sdk.remote_blob import open_remote_blob
 from omnigraph.sdk.remote_review import RemoteReview
 from omnigraph.sdk.spelling import spell
 from omnigraph.wire.media import ARROW, NDJSON
@@ -265,6 +267,24 @@ class RemoteGraph(RemoteReview):
         return decoded(self.uri, document, decode_commit)
 
     # writing
+
+    def blob(
+        self,
+        entity: str,
+        type_name: str,
+        identity: str,
+        property_name: str,
+        *,
+        branch: str | None = None,
+        snapshot: Snapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> OpenBlob:
+        """What one property of one node or edge holds, to read parts of: now or in the past."""
+        name = BlobName(entity, type_name, identity, property_name)
+        moment = _moment(branch, snapshot=snapshot, commit=commit, version=version, at=at)
+        return open_remote_blob(self._connection, name, moment)
 
     def mutate(
         self,

@@ -18,6 +18,7 @@ from omnigraph.server.guard import State
 from omnigraph.server.observing import Observer
 from omnigraph.server.problems import problem
 from omnigraph.server.routes import (
+    blobs,
     branches,
     flat,
     jobs,
@@ -37,6 +38,7 @@ THREADS_MAX = 256
 ROUTERS = (
     reading.router,
     querying.router,
+    blobs.router,
     writing.router,
     branches.router,
     loading.router,

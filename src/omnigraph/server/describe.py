@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+from omnigraph.wire.media import SNAPSHOT_ID
 from omnigraph.wire.problems import Problem
 from omnigraph.wire.replies import JobReply
 
@@ -48,6 +49,36 @@ GONE: Final[Responses] = {status: _describe(status) for status in (409, 410)}
 WRITING: Final[Responses] = {
     status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY, 409, 412, 429)
 }
+
+
+_TEXT_HEADER: Final = {"schema": {"type": "string"}}
+_SNAPSHOT: Final = {SNAPSHOT_ID: _TEXT_HEADER}
+_BLOB: Final = {"ETag": _TEXT_HEADER, "Accept-Ranges": _TEXT_HEADER} | _SNAPSHOT
+_PART: Final = {"Content-Range": _TEXT_HEADER}
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+_BLOB_MET: Final[Responses] = {
+    302: {"description": "It is kept elsewhere.", "headers": {"Location": _TEXT_HEADER}},
+    304: {"description": "It is what the caller has.", "headers": _BLOB},
+}
+
+BLOB_READ: Final[Responses] = {
+    **READING,
+    **_BLOB_MET,
+    200: {"description": "All of it.", "content": _BYTES, "headers": _BLOB},
+    206: {"description": "A range of it.", "content": _BYTES, "headers": _BLOB | _PART},
+    412: _describe(412),
+    416: _describe(416) | {"headers": _PART},
+    424: _describe(424) | {"headers": _SNAPSHOT},
+}
+"""The answers with the bytes of a blob."""
+
+BLOB_ASKED: Final[Responses] = {
+    **{status: {"description": HTTPStatus(status).phrase} for status in (*_ALWAYS, 412, 424)},
+    **_BLOB_MET,
+    200: {"description": "It is there.", "headers": _BLOB},
+}
+"""The same without any body, as HEAD is answered."""
 
 
 def find_methods(document: Mapping[str, Any], path: str) -> list[str]:

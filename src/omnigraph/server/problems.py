@@ -141,6 +141,14 @@ def _outcome_unknown(error: OmnigraphError) -> JsonObject:
     }
 
 
+def _blob_range(error: OmnigraphError) -> JsonObject:
+    return {"blob_range": {name: _fact(error, name) for name in ("start", "end", "length")}}
+
+
+def _external_blob(error: OmnigraphError) -> JsonObject:
+    return {"external_blob_source": {name: _fact(error, name) for name in ("uri", "reason")}}
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     error: type[OmnigraphError]
@@ -159,6 +167,9 @@ TABLE: Final = (
     Line(errors.ChangesRefused, 409, "conflict", _diff_refusal, retryable=False),
     Line(errors.ChangeFeedGap, 410, None, _feed_gap, retryable=False),
     Line(errors.QueryMemoryExceeded, 413, None, _resource_limit, retryable=False),
+    Line(errors.BlobRangeInvalid, 416, None, _blob_range),
+    Line(errors.ExternalBlob, 424, None, _external_blob),
+    Line(errors.BlobChanged, 412, None, _precondition),
     Line(errors.InputError, 400, "bad_request"),
     Line(errors.NotFoundError, 404, "not_found"),
     Line(errors.HeadMoved, 412, None, _precondition),
@@ -207,6 +218,8 @@ def problem(error: OmnigraphError) -> Response:
     if isinstance(error, errors.TooManyRequests):
         metrics.REFUSALS.inc()
         headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, errors.BlobRangeInvalid):
+        headers["Content-Range"] = f"bytes */{error.length}"
     if line.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JsonResponse(problem_document(error), status_code=line.status, headers=headers)

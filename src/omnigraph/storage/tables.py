@@ -34,6 +34,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.objects import Listed
 
 ROW_ID: Final = "_rowid"
@@ -543,6 +544,10 @@ class Tables(Protocol):
         self, handle: Handle, column: str, addresses: Sequence[int]
     ) -> list[bytes | None]:
         """The bytes of a blob column at these row addresses, in their order; None for a null."""
+        ...
+
+    def open_blob(self, handle: Handle, column: str, address: int) -> BlobFile:
+        """One blob, to read parts of. It is not null, and not kept elsewhere."""
         ...
 
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:

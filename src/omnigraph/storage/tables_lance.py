@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.storage import (
+    lance_blobs,
     lance_branches,
     lance_commit,
     lance_compact,
@@ -24,6 +25,7 @@ from omnigraph.storage import (
     lance_reshape,
     lance_stage,
 )
+from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import (
@@ -112,6 +114,9 @@ class LanceTables:
         self, handle: Handle, column: str, addresses: Sequence[int]
     ) -> list[bytes | None]:
         return lance_read.read_blobs(_own(handle), column, addresses)
+
+    def open_blob(self, handle: Handle, column: str, address: int) -> BlobFile:
+        return lance_blobs.open_blob(_own(handle), column, address)
 
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
         return lance_stage.locate(_own(handle), column, values)

@@ -7,3 +7,6 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 
 HEADER: Final = b"omnigraph:result"
 """The key under which an Arrow schema says what a JSON document says beside its rows."""
+
+SNAPSHOT_ID: Final = "Omnigraph-Snapshot-Id"
+"""The header that says as which commit left the graph a blob was read."""

@@ -18,6 +18,7 @@ from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
 from omnigraph.engine.query.entity import read_entity
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.memory import Memory
@@ -114,6 +115,12 @@ class Reader:
         commit = seen.snapshot.commit
         commit_id = None if commit is None else commit.id
         return QueryResult(type_.name, seen.asked, commit_id, table, types)
+
+    def open_blob(self, type_: NodeType | EdgeType, name: BlobName, seen: Seen) -> OpenBlob:
+        """Raises BlobNotFound, TableUnknown."""
+        view = self._view(Catalog(), seen)
+        commit = seen.snapshot.commit
+        return open_blob(view.table(type_), name, None if commit is None else commit.id)
 
     def _view(self, catalog: Catalog, seen: Seen) -> View:
         return View(

@@ -1,0 +1,156 @@
+"""One blob of one node or edge, as a snapshot shows it: what it is, and its bytes in chunks.
+
+Whoever reads never holds more than a chunk of it. The tag of a blob (its ETag on HTTP) promises:
+the same tag, the same bytes. Of a blob no larger than a chunk it is the digest of its bytes; such a
+blob is read when it is opened, and never again. Of a larger one it is where the bytes are: files
+of a table are written once and their names never come back. A large blob that was written again
+unchanged, such as by an update of another property or by a compaction, has another tag; whoever
+compares tags then reads it again, and is never wrong.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine import filters
+from omnigraph.engine.query import metered
+from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.view import TableView
+from omnigraph.engine.spell import ELSEWHERE
+from omnigraph.errors import BlobNotFound, BlobRangeInvalid, ExternalBlob, NotABlob, UsageError
+from omnigraph.ids import CommitId
+from omnigraph.storage.blobs import BlobFile
+from omnigraph.storage.tables import ROW_ADDRESS, ScanRequest
+
+CHUNK_BYTES: Final = 4 * 2**20
+"""How much of a blob is held at once."""
+
+ENTITIES: Final = ("node", "edge")
+
+Fetch = Callable[[int, int], Iterator[bytes]]
+"""Bytes of a blob from an offset on, so many, in chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobName:
+    """Which blob: whose, and of which property."""
+
+    entity: str
+    type_name: str
+    id: str
+    property_name: str
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if self.entity not in ENTITIES:
+            raise UsageError(f"a Blob is of a node or an edge, not of {self.entity!r}")
+
+    def missing(self, what: str) -> BlobNotFound:
+        return BlobNotFound(
+            self.entity,
+            type_name=self.type_name,
+            id=self.id,
+            property_name=self.property_name,
+            missing=what,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBlob:
+    """A blob that is there. Where its bytes are kept elsewhere, nothing is known but the `uri`."""
+
+    name: BlobName
+    commit_id: CommitId | None
+    """The commit whose snapshot shows it."""
+    length: int | None = None
+    etag: str | None = None
+    """The same tag, the same bytes; without the quotes it has on HTTP."""
+    uri: str | None = None
+    fetch: Fetch | None = field(default=None, repr=False, compare=False)
+
+    def read(self, offset: int = 0, length: int | None = None) -> bytes:
+        """So many bytes from an offset on, or all; fewer if it ends before.
+
+        Raises BlobRangeInvalid beyond the end, ExternalBlob, and whatever the store raises.
+        """
+        return b"".join(self.chunks(offset, length))
+
+    def chunks(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """The same, at most `CHUNK_BYTES` at a time."""
+        if self.fetch is None or self.length is None:
+            raise ExternalBlob(str(self.uri), reason="fetch it yourself, if you trust that place")
+        end = self.length if length is None else min(offset + length, self.length)
+        if offset < 0 or offset > self.length or end < offset:
+            last = None if length is None else offset + length - 1
+            raise BlobRangeInvalid(start=offset, end=last, length=self.length)
+        return self.fetch(offset, end - offset) if end > offset else iter(())
+
+
+def split(offset: int, length: int) -> Iterator[tuple[int, int]]:
+    """A range as ranges of one chunk each."""
+    for start in range(offset, offset + length, CHUNK_BYTES):
+        yield start, min(CHUNK_BYTES, offset + length - start)
+
+
+def find_blob_owner(catalog: Catalog, name: BlobName) -> NodeType | EdgeType:
+    """The type of the entity that has the blob. Raises BlobNotFound, NotABlob."""
+    is_node = name.entity == "node"
+    type_ = catalog.node(name.type_name) if is_node else catalog.edge(name.type_name)
+    if type_ is None:
+        raise name.missing("type")
+    found = next((each for each in type_.properties if each.name == name.property_name), None)
+    if found is None:
+        raise name.missing("property")
+    if not found.type.is_blob:
+        raise NotABlob(type_.name, property_name=found.name, declared=str(found.type))
+    return type_
+
+
+def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> OpenBlob:
+    """Raises BlobNotFound, and whatever the store raises."""
+    found, address = _describe(table, name)
+    if found is None:
+        raise name.missing("value")
+    if found["kind"] == ELSEWHERE:
+        return OpenBlob(name, commit_id, uri=found["blob_uri"])
+    file = table.tables.open_blob(table.handle, name.property_name, address)
+    if file.length > CHUNK_BYTES:
+        etag = hashlib.sha256(f"{file.place}/{file.length}".encode()).hexdigest()
+        return OpenBlob(name, commit_id, file.length, etag, fetch=_reading(file))
+    data = file.read(0, file.length)
+    return OpenBlob(
+        name, commit_id, len(data), hashlib.sha256(data).hexdigest(), fetch=_slicing(data)
+    )
+
+
+def _describe(table: TableView, name: BlobName) -> tuple[Mapping[str, Any] | None, int]:
+    """What the table says of a blob, found through the index of ids; and where its row is."""
+    column = name.property_name
+    handle = table.handle
+    is_held = column in handle.schema.names  # the property may be younger than the snapshot
+    request = ScanRequest(
+        columns=(column,) if is_held else (ID,),
+        where=filters.one_of(ID, STRING, [name.id]),
+        with_row_address=True,
+    )
+    rows = metered.read(table.tables, handle, request).to_pylist()
+    if not rows:
+        raise name.missing("entity")
+    return (rows[0][column] if is_held else None), rows[0][ROW_ADDRESS]
+
+
+def _reading(file: BlobFile) -> Fetch:
+    def fetch(offset: int, length: int) -> Iterator[bytes]:
+        return (file.read(start, size) for start, size in split(offset, length))
+
+    return fetch
+
+
+def _slicing(data: bytes) -> Fetch:
+    def fetch(offset: int, length: int) -> Iterator[bytes]:
+        yield data[offset : offset + length]
+
+    return fetch

@@ -1,0 +1,134 @@
+"""What we believe of Lance about blobs: how parts are read, and what it keeps of addresses."""
+
+import os
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance import LanceDataset
+
+from omnigraph.catalog.arrow import BLOB_METADATA
+from omnigraph.engine.addresses import SCHEMES, find_flaw
+from omnigraph.engine.spell import ELSEWHERE
+
+KIND = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("b", KIND, metadata=BLOB_METADATA)])
+
+Value = bytes | str | None
+
+
+def create(place: Path, *values: Value) -> LanceDataset:
+    structs = [
+        None
+        if each is None
+        else {"data": None, "uri": each}
+        if isinstance(each, str)
+        else {"data": each, "uri": None}
+        for each in values
+    ]
+    columns = {"id": list(range(len(values))), "b": pa.array(structs, KIND)}
+    return lance.write_dataset(
+        pa.table(columns, SCHEMA),
+        place,
+        enable_stable_row_ids=True,
+        data_storage_version="2.2",
+        allow_external_blob_outside_bases=True,
+    )
+
+
+@pytest.mark.parametrize("size", [1, 60_000, 70_000, 200_000, 5_000_000])
+def test_a_range_of_a_blob_is_read_without_the_rest(tmp_path: Path, size: int) -> None:
+    data = os.urandom(size)
+    dataset = lance.dataset(create(tmp_path / "t", b"before", data, b"after").uri)
+    (file,) = dataset.take_blobs("b", addresses=[1], buffer_size=0)
+    assert file is not None
+    assert file.size() == size
+    dataset.io_stats_incremental()
+    start = size // 2
+    found = file.read_range(start, min(10, size - start))
+    assert found == data[start : start + 10]
+    assert dataset.io_stats_incremental().read_bytes == len(found)
+
+
+def test_null_is_no_blob_and_an_empty_one_is(tmp_path: Path) -> None:
+    dataset = create(tmp_path / "t", None, b"")
+    absent, empty = dataset.take_blobs("b", addresses=[0, 1])
+    assert absent is None
+    assert empty is not None
+    assert empty.size() == 0
+    described = dataset.to_table(columns=["b"])["b"].to_pylist()
+    assert described[0] is None
+    assert described[1]["size"] == 0
+
+
+def test_opening_a_blob_that_is_elsewhere_reaches_out_for_it(tmp_path: Path) -> None:
+    """Which is why its description is looked at before."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"secret")
+    dataset = create(tmp_path / "t", elsewhere.as_uri())
+    (described,) = dataset.to_table(columns=["b"])["b"].to_pylist()
+    assert (described["kind"], described["blob_uri"]) == (ELSEWHERE, elsewhere.as_uri())
+    (file,) = dataset.take_blobs("b", addresses=[0])
+    assert file is not None
+    assert file.read() == b"secret"
+
+
+def test_the_address_of_nothing_survives_a_compaction(tmp_path: Path) -> None:
+    create(tmp_path / "t", "file:///nowhere/a")
+    dataset = lance.dataset(tmp_path / "t")
+    dataset.insert(
+        dataset.to_table(columns=["id"]).append_column(
+            SCHEMA.field("b"), pa.array([{"data": b"x", "uri": None}], KIND)
+        )
+    )
+    dataset.optimize.compact_files()
+    described = lance.dataset(tmp_path / "t").to_table(columns=["b"])["b"].to_pylist()
+    assert [each["blob_uri"] for each in described] == ["file:///nowhere/a", ""]
+
+
+ADDRESSES = [
+    *(f"{scheme}://place/some/key" for scheme in sorted(SCHEMES)),
+    "file:///a b/ä",
+    "S3://b/k",
+    "s3://b",
+    "file:///a//b",
+    "abfss://c@account/k",
+    "https://host/a",
+    "http://host/a",
+    "ftp://host/a",
+    "urn:x:y",
+    "C:\\letter.txt",
+    "notes.txt",
+    "/srv/notes.txt",
+    "",
+    "s3://b b/k",
+    "s3://[b/k",
+    "s3://b/%ff",
+    "gs://b/a%00b",
+    "s3://b//k",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_lance_keeps_the_addresses_that_we_take_and_refuses_the_others(
+    tmp_path: Path, address: str
+) -> None:
+    try:
+        create(tmp_path / "t", address)
+        is_kept = True
+    except OSError:
+        is_kept = False
+    assert (find_flaw(address) is None) == is_kept
+
+
+def test_the_file_of_a_blob_column_lists_its_field(tmp_path: Path) -> None:
+    """A tag stands for this file, and for the row in it."""
+    dataset = create(tmp_path / "t", b"a")
+    field = dataset.lance_schema.field("b")
+    assert field is not None
+    (file,) = dataset.get_fragments()[0].metadata.files
+    assert field.id() in file.fields
+    dataset.update({"id": "7"})
+    (fragment,) = lance.dataset(tmp_path / "t").get_fragments()
+    assert [each.path for each in fragment.metadata.files] != [file.path]

@@ -631,15 +631,18 @@ class NotABlob(InputError):
 
 
 class BlobRangeInvalid(InputError):
-    """Bytes were asked for that lie outside of a Blob. `end` is the last of them; None if open."""
+    """Bytes were asked for that lie outside of a Blob.
+
+    `end` is the last of them; the length of the Blob, if no last one was named.
+    """
 
     code = Code.BLOB_RANGE_INVALID
 
-    def __init__(self, *, start: int | None, end: int | None, length: int) -> None:
+    def __init__(self, *, start: int, end: int | None, length: int) -> None:
         self.start = start
-        self.end = end
+        self.end = length if end is None else end
         self.length = length
-        asked = f"{'' if start is None else start}-{'' if end is None else end}"
+        asked = f"from {start} on" if end is None else f"{start} to {end}"
         super().__init__(f"bytes {asked} lie outside of a Blob of {length} bytes")
 
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -27,9 +28,9 @@ def create(place: Path, *values: Value) -> LanceDataset:
         else {"data": each, "uri": None}
         for each in values
     ]
-    columns = {"id": list(range(len(values))), "b": pa.array(structs, KIND)}
+    ids = pa.array(range(len(values)), pa.int64())
     return lance.write_dataset(
-        pa.table(columns, SCHEMA),
+        pa.table([ids, pa.array(structs, KIND)], schema=SCHEMA),
         place,
         enable_stable_row_ids=True,
         data_storage_version="2.2",
@@ -51,15 +52,19 @@ def test_a_range_of_a_blob_is_read_without_the_rest(tmp_path: Path, size: int) -
     assert dataset.io_stats_incremental().read_bytes == len(found)
 
 
+def described(dataset: LanceDataset) -> list[Any]:
+    return dataset.to_table(columns=["b"])["b"].to_pylist()
+
+
 def test_null_is_no_blob_and_an_empty_one_is(tmp_path: Path) -> None:
     dataset = create(tmp_path / "t", None, b"")
     absent, empty = dataset.take_blobs("b", addresses=[0, 1])
     assert absent is None
     assert empty is not None
     assert empty.size() == 0
-    described = dataset.to_table(columns=["b"])["b"].to_pylist()
-    assert described[0] is None
-    assert described[1]["size"] == 0
+    first, second = described(dataset)
+    assert first is None
+    assert second["size"] == 0
 
 
 def test_opening_a_blob_that_is_elsewhere_reaches_out_for_it(tmp_path: Path) -> None:
@@ -67,8 +72,8 @@ def test_opening_a_blob_that_is_elsewhere_reaches_out_for_it(tmp_path: Path) -> 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"secret")
     dataset = create(tmp_path / "t", elsewhere.as_uri())
-    (described,) = dataset.to_table(columns=["b"])["b"].to_pylist()
-    assert (described["kind"], described["blob_uri"]) == (ELSEWHERE, elsewhere.as_uri())
+    (found,) = described(dataset)
+    assert (found["kind"], found["blob_uri"]) == (ELSEWHERE, elsewhere.as_uri())
     (file,) = dataset.take_blobs("b", addresses=[0])
     assert file is not None
     assert file.read() == b"secret"
@@ -83,8 +88,8 @@ def test_the_address_of_nothing_survives_a_compaction(tmp_path: Path) -> None:
         )
     )
     dataset.optimize.compact_files()
-    described = lance.dataset(tmp_path / "t").to_table(columns=["b"])["b"].to_pylist()
-    assert [each["blob_uri"] for each in described] == ["file:///nowhere/a", ""]
+    found = described(lance.dataset(tmp_path / "t"))
+    assert [each["blob_uri"] for each in found] == ["file:///nowhere/a", ""]
 
 
 ADDRESSES = [

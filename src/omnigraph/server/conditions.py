@@ -63,7 +63,7 @@ def _last_bytes(count: int | None, length: int) -> Span | None:
     if count is None or (count and not length):
         return None
     if not count:
-        raise BlobRangeInvalid(start=None, end=0, length=length)
+        raise BlobRangeInvalid(start=length, end=None, length=length)
     return Span(max(length - count, 0), length, is_part=True)
 
 

@@ -34,6 +34,7 @@
     │   ├── ChangesRefused        what changed cannot be told for this commit
     │   ├── NotABlob              a property was to be read as a Blob and is none
     │   ├── BlobRangeInvalid      bytes were asked for that lie outside of a Blob
+    │   ├── Misaddressed          the graph was named twice, not at all, or for another command
     │   └── UsageError            a command was called the wrong way
     ├── NotFoundError         what was named is not there; look again, or name another
     │   ├── ObjectNotFound        no object of that key
@@ -223,6 +224,7 @@ class Code(StrEnum):
     BLOB_NOT_FOUND = "blob_not_found"
     EXTERNAL_BLOB = "external_blob"
     BLOB_CHANGED = "blob_changed"
+    MISADDRESSED = "misaddressed"
 
 
 class Finding(Protocol):
@@ -339,6 +341,12 @@ class UsageError(InputError):
     """A command or call was made the wrong way."""
 
     code = Code.USAGE
+
+
+class Misaddressed(InputError):
+    """The graph was named twice, not at all, or in a way that the command cannot take."""
+
+    code = Code.MISADDRESSED
 
 
 class FileUnreadable(InputError):

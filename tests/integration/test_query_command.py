@@ -48,6 +48,49 @@ def test_a_table_is_what_people_get(capsys: Streams) -> None:
     ]
 
 
+def configure(defaults: str) -> None:
+    Path("home").mkdir(exist_ok=True)
+    Path("home/config.yaml").write_text(f"defaults: {{ store: g, {defaults} }}")
+
+
+@pytest.mark.usefixtures("graph")
+def test_the_configuration_says_how_rows_are_printed(capsys: Streams) -> None:
+    asked = ["query", "everyone", "--query", "queries.gq"]
+    configure("output: csv")
+    assert run(asked) == 0
+    assert capsys.readouterr().out == "p.name,p.age\nAda,36\nBo,null\n"
+    assert run([*asked, "--format", "kv"]) == 0
+    assert "row 1\n" in capsys.readouterr().out
+    assert run([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["row_count"] == 2
+    assert run(["profile", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["output_format"] == "csv"
+    configure("output: xml")
+    assert run(asked) == 1
+    assert "'xml' is none of table, kv" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("graph")
+def test_cells_that_are_too_wide_are_cut_or_go_on_below(capsys: Streams) -> None:
+    asked = ["query", "-e", "query q() { match { $p: Person } return { $p.name } }"]
+    local.open("g").insert("Person", [{"name": "one two three four"}])
+    configure("table_max_column_width: 10")
+    assert run(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == ["----------", "Ada", "Bo", "one two t…"]
+    configure("table_max_column_width: 1, table_cell_layout: wrap")
+    assert run(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:] == ["one two", "three fo", "ur"], "eight is the least"
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_field_that_holds_a_line_end_of_any_kind_is_quoted(capsys: Streams) -> None:
+    local.open("g").insert("Person", [{"name": "a\rb"}, {"name": "c\nd"}, {"name": 'e"f'}])
+    out = printed(capsys, "everyone", "--query", "queries.gq", "--format", "csv")
+    assert out == 'p.name,p.age\nAda,36\nBo,null\n"a\rb",null\n"c\nd",null\n"e""f",null\n'
+
+
 @pytest.mark.usefixtures("graph")
 def test_pairs_lines_and_commas(capsys: Streams) -> None:
     asked = ("everyone", "--query", "queries.gq", "--format")

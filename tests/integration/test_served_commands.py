@@ -84,21 +84,26 @@ def test_a_day_with_a_server(
     assert run(["query", "find", "--params", '{"name": "Ada"}', "--format", "csv"]) == 0
     assert out(capsys).splitlines() == ["p.name", "Ada"]
     assert run(["mutate", "add", "--params", '{"n": "Bo"}', "--quiet"]) == 0
-    assert run(["branch", "create", "review/a"]) == 0
+    capsys.readouterr()
+    assert run(["branch", "create", "review/a", "--json"]) == 0
+    assert json.loads(out(capsys))["actor_id"] == "ada"
     assert run(["branch", "list"]) == 0
     assert out(capsys).splitlines()[-2:] == ["main", "review/a"]
     assert run(["branch", "merge", "review/a", "--json"]) == 0
     assert json.loads(out(capsys))["outcome"] == "already_up_to_date"
     assert run(["branch", "delete", "review/a"]) == 1, "nobody said yes"
-    assert run(["branch", "delete", "review/a", "--yes"]) == 0
-    capsys.readouterr()
+    assert f"{url}/graphs/g: not confirmed" in capsys.readouterr().err
+    assert run(["branch", "delete", "review/a", "--yes", "--json"]) == 0
+    assert json.loads(out(capsys))["actor_id"] == "ada"
+    assert run(["queries", "list"]) == 0
+    assert out(capsys).splitlines() == ["add(n: string) mutation", "find(name: string) read"]
     for command in (["commit", "list"], ["snapshot"], ["schema", "show"], ["export"]):
         assert run(command) == 0, command
     assert '"name":"Bo"' in out(capsys).replace(": ", ":")
     assert run(["alias", "who", "Ada", "--json"]) == 0
     assert json.loads(out(capsys))["row_count"] == 1
     assert run(["alias", "who", "Ada", "too many"]) == 2
-    assert run(["mutate", "-e", ADD, *params, "--as", "eve"]) == 2
+    assert run(["mutate", "-e", ADD, *params, "--as", "eve"]) == 1
 
 
 @pytest.mark.usefixtures("url")
@@ -151,7 +156,7 @@ def test_the_past_what_changed_and_the_schema_are_a_servers_affair_too(
     assert "add property 'nick: String?'" in served
     assert run([*plan, *aside]) == 0
     assert served == out(capsys)
-    assert run(["schema", "apply", "--schema", str(wider), "--as", "eve"]) == 2
+    assert run(["schema", "apply", "--schema", str(wider), "--as", "eve"]) == 1
     assert run(["schema", "apply", "--schema", str(wider), "--json"]) == 0
     assert json.loads(out(capsys))["applied"] is True
     assert graph.commits()[0].actor == "ada"
@@ -208,11 +213,40 @@ def test_an_address_that_cannot_be_meant_is_refused(command: list[str]) -> None:
 @pytest.mark.usefixtures("url")
 def test_profiles_are_shown(capsys: Streams) -> None:
     assert run(["profile", "list", "--json"]) == 0
-    (profile,) = json.loads(out(capsys))["profiles"]
+    (profile,) = json.loads(out(capsys))
     assert (profile["name"], profile["scope_kind"], profile["valid"]) == ("ops", "server", True)
     assert run(["profile", "show", "ops"]) == 0
     assert "default_graph: g" in out(capsys)
-    assert run(["profile", "show", "nobody"]) == 2
+    assert run(["profile", "show", "nobody"]) == 1
+
+
+def test_stored_queries_are_checked_before_a_server_has_them(
+    graph: LocalGraph, tmp_path: Path, capsys: Streams
+) -> None:
+    folder, schema = tmp_path / "queries", tmp_path / "s.pg"
+    folder.mkdir()
+    schema.write_text(SCHEMA)
+    (folder / "q.gq").write_text(
+        "query near($v: Vector(3), $n: I64?) { match { $p: Person } return { $p.name } }"
+    )
+    words = ["--queries", str(folder), "--json"]
+    assert run(["queries", "validate", graph.uri, *words]) == 0
+    report = json.loads(out(capsys))
+    assert (report["ok"], report["breakages"]) == (True, [])
+    assert [each["query"] for each in report["warnings"]] == ["near"]
+    assert run(["queries", "list", "--schema", str(schema), *words]) == 0
+    (listed,) = json.loads(out(capsys))["queries"]
+    assert (listed["mcp_expose"], listed["tool_name"], listed["mutation"]) == (False, None, False)
+    types = [(each["name"], each["type"], each["nullable"]) for each in listed["params"]]
+    assert types == [("v", "Vector(3)", False), ("n", "I64", True)]
+    (folder / "bad.gq").write_text("query b() { match { $p: Nobody } return { $p.name } }")
+    assert run(["queries", "validate", graph.uri, *words]) == 1
+    (breakage,) = json.loads(out(capsys))["breakages"]
+    assert breakage["query"].endswith("bad.gq:b")
+    assert "Nobody" in breakage["message"]
+    assert run(["queries", "validate", graph.uri, "--queries", str(folder)]) == 1
+    assert "1 queries valid, 1 broken" in out(capsys)
+    assert run(["queries", "list", graph.uri]) == 1
 
 
 def test_a_policy_is_checked_before_it_is_in_force(tmp_path: Path, capsys: Streams) -> None:

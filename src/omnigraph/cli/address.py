@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from omnigraph.cli.config import PROFILE, Config, Scope, read_config
 from omnigraph.cli.globals import Globals
-from omnigraph.errors import UsageError
+from omnigraph.errors import Misaddressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Server:
 def find_address(
     uri: str | None, settings: Globals, config: Config | None = None
 ) -> Store | Server:
-    """What a command that works on either works on. Raises UsageError, ConfigInvalid."""
+    """What a command that works on either works on. Raises Misaddressed, ConfigInvalid."""
     known = read_config() if config is None else config
     given = _given(uri, settings)
     if given is None:
@@ -46,7 +46,7 @@ def find_address(
 
 
 def find_store(uri: str | None, settings: Globals) -> str:
-    """The storage a command works on directly. Raises UsageError, ConfigInvalid."""
+    """The storage a command works on directly. Raises Misaddressed, ConfigInvalid."""
     given = _given(uri, settings)
     if given is not None:
         return _check_direct(*given)
@@ -68,9 +68,11 @@ def _given(uri: str | None, settings: Globals) -> tuple[str, str] | None:
     }
     given = [(how, place) for how, place in named.items() if place is not None]
     if len(given) > 1:
-        raise UsageError(f"name the graph once: {' and '.join(how for how, _ in given)} were given")
+        raise Misaddressed(
+            f"name the graph once: {' and '.join(how for how, _ in given)} were given"
+        )
     if settings.graph is not None and (uri is not None or settings.store is not None):
-        raise UsageError("--graph picks a graph of a server or cluster; a store is one graph")
+        raise Misaddressed("--graph picks a graph of a server or cluster; a store is one graph")
     return given[0] if given else None
 
 
@@ -80,15 +82,15 @@ def _server_url(name: str, config: Config) -> str:
         return name.rstrip("/")
     if name not in config.servers:
         known = ", ".join(sorted(config.servers)) or "none"
-        raise UsageError(f"there is no server '{name}' in the configuration; known: {known}")
+        raise Misaddressed(f"there is no server '{name}' in the configuration; known: {known}")
     return config.servers[name]
 
 
 def _check_direct(how: str, place: str) -> str:
     if how in ("--server", "--cluster"):
-        raise UsageError(f"this command works on storage; use --store instead of {how}")
+        raise Misaddressed(f"this command works on storage; use --store instead of {how}")
     if place.startswith(("http://", "https://")):
-        raise UsageError(f"{place} is a server's address; use --server")
+        raise Misaddressed(f"{place} is a server's address; use --server")
     return place
 
 
@@ -99,7 +101,7 @@ def _scope(config: Config, settings: Globals) -> tuple[Scope, str]:
     if name in config.profiles:
         return config.profiles[name], f"profile '{name}' names"
     known = ", ".join(sorted(config.profiles)) or "none"
-    raise UsageError(f"there is no profile '{name}'; known: {known}")
+    raise Misaddressed(f"there is no profile '{name}'; known: {known}")
 
 
 def _store_of(scope: Scope, whose: str) -> str:
@@ -107,5 +109,5 @@ def _store_of(scope: Scope, whose: str) -> str:
         return scope.store
     for kind, place in (("server", scope.server), ("cluster", scope.cluster)):
         if place is not None:
-            raise UsageError(f"{whose} the {kind} '{place}', and this command works on storage")
-    raise UsageError("no graph addressed; give a URI, --store, or a profile")
+            raise Misaddressed(f"{whose} the {kind} '{place}', and this command works on storage")
+    raise Misaddressed("no graph addressed; give a URI, --store, or a profile")

@@ -1,5 +1,6 @@
 """The command `omnigraph`."""
 
+import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,9 @@ from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.lazy import Entry, LazyCommands
+from omnigraph.cli.planes import check_flags
 from omnigraph.cli.render import print_error, print_line, print_note
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, UsageError
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "init": Entry("init", "init"),
@@ -48,6 +50,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "profile": Entry("login", "profiles"),
     "graphs": Entry("login", "graphs"),
     "policy": Entry("policy", "app"),
+    "queries": Entry("queries", "app"),
 }
 """In the order in which help lists them."""
 
@@ -77,6 +80,13 @@ DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("read",), ("query",)),
 )
 """Old spellings of commands, and what they are called now."""
+
+GONE: Final[Mapping[str, str]] = {
+    "--alias": "say `omnigraph alias NAME`; aliases are in ~/.omnigraph/config.yaml",
+    "--config": "an operator's settings are in ~/.omnigraph/config.yaml, a server's in the "
+    "server.yaml of `omnigraph serve`",
+}
+"""Flags of old, and what to do instead."""
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -112,7 +122,9 @@ def run(arguments: Sequence[str]) -> int:
         is_serve = list(arguments[:1]) == ["serve"]
         settings, rest = (Globals(), list(arguments)) if is_serve else split_globals(arguments)
         error_format = settings.errors
-        app(_modernise(rest), prog_name="omnigraph", obj=settings)
+        words = rest if is_serve else _modernise(rest)
+        check_flags(settings, words)
+        app(words, prog_name="omnigraph", obj=settings)
     except OmnigraphError as error:
         print_error(error, error_format)
         return exit_for(error)
@@ -127,6 +139,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _modernise(arguments: list[str]) -> list[str]:
+    """The same command as it is spelled now. Raises UsageError for what has no new spelling."""
+    for word in itertools.takewhile(lambda each: each != "--", arguments):
+        name = word.partition("=")[0]
+        if name in GONE:
+            raise UsageError(f"there is no {name} any more: {GONE[name]}")
     for old, new in DEPRECATED:
         if tuple(arguments[: len(old)]) == old:
             print_note(f"warning: '{' '.join(old)}' is now '{' '.join(new)}'")

@@ -13,6 +13,7 @@ from typing import Final
 import yaml
 
 from omnigraph.cli.render import print_note
+from omnigraph.cli.tables import WIDTH_MIN, Format, Layout
 from omnigraph.errors import ConfigInvalid
 from omnigraph.pipeline.settings import LOCAL, SparkSettings
 
@@ -20,6 +21,8 @@ HOME: Final = "OMNIGRAPH_HOME"
 PROFILE: Final = "OMNIGRAPH_PROFILE"
 
 _KNOWN: Final = ("operator", "servers", "clusters", "defaults", "profiles", "aliases", "spark")
+_SCOPE: Final = ("store", "server", "default_graph")
+_LAYOUTS: Final = ("truncate", "wrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Alias:
     graph: str | None = None
     args: tuple[str, ...] = ()
     params: Mapping[str, object] = field(default_factory=dict)
-    format: str | None = None
+    format: Format | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,12 @@ class Config:
     spark: SparkSettings = field(default_factory=SparkSettings)
     servers: Mapping[str, str] = field(default_factory=dict)
     """Their addresses, by name."""
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """Their roots, by name."""
     aliases: Mapping[str, Alias] = field(default_factory=dict)
+    format: Format | None = None
+    """How rows are printed if nobody says."""
+    layout: Layout = field(default_factory=Layout)
 
 
 def config_path() -> Path:
@@ -77,17 +85,23 @@ def read_config() -> Config:
 
 
 def _read_document(document: object, path: Path) -> Config:
-    sections = _mapping(document, "the file", path)
-    for key in sections:
-        if key not in _KNOWN:
-            print_note(f"warning: {path}: unknown key '{key}'")
-    operator = _mapping(sections.get("operator") or {}, "operator", path)
+    sections = _section(document, "the file", path, _KNOWN)
+    operator = _section(sections.get("operator") or {}, "operator", path, ("actor",))
     profiles = _mapping(sections.get("profiles") or {}, "profiles", path)
     servers = _mapping(sections.get("servers") or {}, "servers", path)
+    clusters = _mapping(sections.get("clusters") or {}, "clusters", path)
     aliases = _mapping(sections.get("aliases") or {}, "aliases", path)
+    defaults = _section(
+        sections.get("defaults") or {},
+        "defaults",
+        path,
+        (*_SCOPE, "output", "table_max_column_width", "table_cell_layout"),
+    )
+    if defaults.get("server") is not None and defaults.get("store") is not None:
+        raise ConfigInvalid(str(path), reason="defaults: name a server or a store, not both")
     return Config(
         actor=_text(operator.get("actor"), "operator.actor", path),
-        defaults=_scope(sections.get("defaults") or {}, "defaults", path),
+        defaults=_scope(defaults, "defaults", path),
         profiles={
             str(name): _profile(found, f"profiles.{name}", path) for name, found in profiles.items()
         },
@@ -95,6 +109,11 @@ def _read_document(document: object, path: Path) -> Config:
         servers={
             str(name): _server(found, f"servers.{name}", path) for name, found in servers.items()
         },
+        clusters={
+            str(name): _cluster(found, f"clusters.{name}", path) for name, found in clusters.items()
+        },
+        format=_format(defaults.get("output"), "defaults.output", path),
+        layout=_layout(defaults, path),
         aliases={
             str(name): _alias(found, f"aliases.{name}", path) for name, found in aliases.items()
         },
@@ -102,14 +121,41 @@ def _read_document(document: object, path: Path) -> Config:
 
 
 def _server(found: object, where: str, path: Path) -> str:
-    url = _text(_mapping(found, where, path).get("url"), f"{where}.url", path)
+    url = _text(_section(found, where, path, ("url",)).get("url"), f"{where}.url", path)
     if url is None or not url.startswith(("http://", "https://")):
         raise ConfigInvalid(str(path), reason=f"{where} needs a url of http:// or https://")
     return url.rstrip("/")
 
 
+def _cluster(found: object, where: str, path: Path) -> str:
+    root = _text(_section(found, where, path, ("root",)).get("root"), f"{where}.root", path)
+    if root is None:
+        raise ConfigInvalid(str(path), reason=f"{where} needs a root")
+    return root
+
+
+def _format(found: object, where: str, path: Path) -> Format | None:
+    text = _text(found, where, path)
+    if text is not None and text not in set(Format):
+        raise ConfigInvalid(str(path), reason=f"{where}: '{text}' is none of {', '.join(Format)}")
+    return None if text is None else Format(text)
+
+
+def _layout(defaults: Mapping[str, object], path: Path) -> Layout:
+    width = defaults.get("table_max_column_width", Layout().width_max)
+    if not isinstance(width, int) or isinstance(width, bool):
+        reason = f"defaults.table_max_column_width must be a number, not {width!r}"
+        raise ConfigInvalid(str(path), reason=reason)
+    name = _text(defaults.get("table_cell_layout"), "defaults.table_cell_layout", path)
+    if name not in (None, *_LAYOUTS):
+        reason = f"defaults.table_cell_layout is {' or '.join(_LAYOUTS)}, not '{name}'"
+        raise ConfigInvalid(str(path), reason=reason)
+    return Layout(max(width, WIDTH_MIN), is_wrapped=name == "wrap")
+
+
 def _alias(found: object, where: str, path: Path) -> Alias:
-    section = _mapping(found, where, path)
+    known = ("server", "graph", "query", "args", "params", "format")
+    section = _section(found, where, path, known)
     server = _text(section.get("server"), f"{where}.server", path)
     query = _text(section.get("query"), f"{where}.query", path)
     if server is None or query is None:
@@ -123,15 +169,13 @@ def _alias(found: object, where: str, path: Path) -> Alias:
         _text(section.get("graph"), f"{where}.graph", path),
         tuple(args),
         _mapping(section.get("params") or {}, f"{where}.params", path),
-        _text(section.get("format"), f"{where}.format", path),
+        _format(section.get("format"), f"{where}.format", path),
     )
 
 
 def _spark(found: object, path: Path) -> SparkSettings:
-    section = _mapping(found, "spark", path)
-    for key in section:
-        if key not in ("master", "remote", "scratch", "concurrency", "configuration"):
-            print_note(f"warning: {path}: unknown key 'spark.{key}'")
+    known = ("master", "remote", "scratch", "concurrency", "configuration")
+    section = _section(found, "spark", path, known)
     concurrency = section.get("concurrency")
     if concurrency is not None and (
         isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1
@@ -153,14 +197,14 @@ def _setting(value: object) -> str:
 
 
 def _profile(found: object, where: str, path: Path) -> Scope:
-    scope = _scope(found or {}, where, path)
+    section = _section(found or {}, where, path, (*_SCOPE, "cluster"))
+    scope = _scope(section, where, path)
     if [scope.store, scope.server, scope.cluster].count(None) != 2:
         raise ConfigInvalid(str(path), reason=f"{where} needs one of store, server and cluster")
     return scope
 
 
-def _scope(found: object, where: str, path: Path) -> Scope:
-    section = _mapping(found, where, path)
+def _scope(section: Mapping[str, object], where: str, path: Path) -> Scope:
     scope = Scope(
         **{
             name: _text(section.get(name), f"{where}.{name}", path)
@@ -170,6 +214,21 @@ def _scope(found: object, where: str, path: Path) -> Scope:
     if scope.store is not None and scope.default_graph is not None:
         raise ConfigInvalid(str(path), reason=f"{where}: a store is one graph; drop default_graph")
     return scope
+
+
+def _section(found: object, where: str, path: Path, known: tuple[str, ...]) -> Mapping[str, object]:
+    """A mapping of keys we know. Others are named, once, in a warning."""
+    section = _mapping(found, where, path)
+    for key in section:
+        name = f"{path}: unknown key '{key if where == 'the file' else f'{where}.{key}'}'"
+        if key not in known and name not in _named:
+            _named.add(name)
+            print_note(f"warning: {name}")
+    return section
+
+
+_named: Final[set[str]] = set()
+"""A command reads the file more than once, and tells each mistake once."""
 
 
 def _mapping(found: object, where: str, path: Path) -> Mapping[str, object]:

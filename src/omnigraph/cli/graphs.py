@@ -10,7 +10,7 @@ from omnigraph.cli.address import Server, find_actor, find_address, find_store
 from omnigraph.cli.config import read_config
 from omnigraph.cli.credentials import find_token
 from omnigraph.cli.globals import Globals
-from omnigraph.errors import AccessError, ServerAnswerInvalid, UsageError
+from omnigraph.errors import AccessError, Misaddressed, ServerAnswerInvalid
 
 if TYPE_CHECKING:
     from omnigraph.sdk.client import GraphClient
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -> "LocalGraph":
-    """Raises UsageError when no graph was named, and whatever opening it raises."""
+    """Raises Misaddressed when no graph was named, and whatever opening it raises."""
     from omnigraph.sdk import local
 
     return local.open(find_store(uri, settings), read_only=read_only)
 
 
 def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
-    """The graph a command means, in storage or behind a server. Raises UsageError and the rest."""
+    """The graph a command means, in storage or on a server. Raises Misaddressed and the rest."""
     address = find_address(uri, settings)
     if isinstance(address, Server):
         return connect(address)
@@ -36,7 +36,9 @@ def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) 
 def find_place(uri: str | None, settings: Globals) -> str:
     """Where the graph is that a command means, without opening it."""
     address = find_address(uri, settings)
-    return address.url if isinstance(address, Server) else address.uri
+    if not isinstance(address, Server):
+        return address.uri
+    return address.url if address.graph is None else f"{address.url}/graphs/{address.graph}"
 
 
 def connect(address: Server) -> "RemoteGraph":
@@ -54,7 +56,7 @@ def connect(address: Server) -> "RemoteGraph":
         finally:
             connection.close()
         if served:
-            raise UsageError(f"name a graph of the server: --graph {' or '.join(served)}")
+            raise Misaddressed(f"name a graph of the server: --graph {' or '.join(served)}")
     graph = remote.connect(address.url, graph=address.graph, token=token)
     _connected.append(graph)
     return graph
@@ -70,10 +72,20 @@ def close_connections() -> None:
         _connected.pop().close()
 
 
-def find_writer(graph: "GraphClient", settings: Globals) -> str | None:
-    """Who is recorded on a write. A server knows by itself. Raises UsageError."""
+def as_served(graph: "GraphClient") -> "RemoteGraph | None":
+    """The graph if it is a server's. What talks to servers is imported only then."""
     if not graph.uri.startswith(("http://", "https://")):
+        return None
+    from omnigraph.sdk.remote import RemoteGraph
+
+    assert isinstance(graph, RemoteGraph)
+    return graph
+
+
+def find_writer(graph: "GraphClient", settings: Globals) -> str | None:
+    """Who is recorded on a write. A server knows by itself. Raises Misaddressed."""
+    if as_served(graph) is None:
         return find_actor(settings)
     if settings.actor is not None:
-        raise UsageError("--as is for direct writes; a server knows who writes by the token")
+        raise Misaddressed("--as is for direct writes; a server knows who writes by the token")
     return None

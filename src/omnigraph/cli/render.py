@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from omnigraph.cli.globals import ErrorFormat, Globals
 from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
@@ -12,7 +12,7 @@ def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def print_json(document: Mapping[str, object]) -> None:
+def print_json(document: Mapping[str, object] | Sequence[object]) -> None:
     print_line(json.dumps(document, ensure_ascii=False, indent=2))
 
 

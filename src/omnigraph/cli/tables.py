@@ -1,11 +1,10 @@
 """Printing the rows of a read: for people, for spreadsheets, for programs."""
 
-import csv
-import io
 import json
-import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.cli.render import print_json, print_line
@@ -13,8 +12,8 @@ from omnigraph.cli.render import print_json, print_line
 if TYPE_CHECKING:
     from omnigraph.sdk.client import ReadResult
 
-WIDTH_MAX: Final = 80
-"""Wider cells are cut."""
+WIDTH_MIN: Final = 8
+"""Nobody can read narrower columns."""
 
 
 class Format(StrEnum):
@@ -25,7 +24,25 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def print_result(result: "ReadResult", wanted: Format) -> None:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What becomes of cells that are too wide for a table: they are cut, or go on below."""
+
+    width_max: int = 80
+    is_wrapped: bool = False
+
+    def pieces(self, value: object) -> list[str]:
+        """The lines of a cell; there is at least one."""
+        text = _plain(value).replace("\n", "\\n")
+        width = self.width_max
+        if len(text) <= width:
+            return [text]
+        if not self.is_wrapped:
+            return [f"{text[: width - 1]}…"]
+        return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+def print_result(result: "ReadResult", wanted: Format, layout: Layout) -> None:
     match wanted:
         case Format.JSON:
             print_json(result.document())
@@ -36,7 +53,7 @@ def print_result(result: "ReadResult", wanted: Format) -> None:
         case Format.KV:
             _print_pairs(result)
         case Format.TABLE:
-            _print_table(result)
+            _print_table(result, layout)
 
 
 def _print_lines(result: "ReadResult") -> None:
@@ -51,11 +68,16 @@ def _print_lines(result: "ReadResult") -> None:
 
 
 def _print_csv(result: "ReadResult") -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(result.columns)
-    writer.writerows([_plain(each) for each in row.values()] for row in result.json_rows())
-    sys.stdout.write(text.getvalue())
+    print_line(",".join(map(_quoted, result.columns)))
+    for row in result.json_rows():
+        print_line(",".join(_quoted(_plain(each)) for each in row.values()))
+
+
+def _quoted(field: str) -> str:
+    if not any(each in field for each in ',"\r\n'):
+        return field
+    doubled = field.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _headline(result: "ReadResult") -> str:
@@ -79,27 +101,30 @@ def print_entity(cells: Mapping[str, object]) -> None:
         print_line(f"{name}: {_plain(value)}")
 
 
-def _print_table(result: "ReadResult") -> None:
+def _print_table(result: "ReadResult", layout: Layout) -> None:
     print_line(_headline(result))
-    cells = [[_cell(each) for each in row.values()] for row in result.json_rows()]
+    if not result.columns:
+        print_line("(no rows)")
+        return
+    head = [layout.pieces(name) for name in result.columns]
+    rows = [[layout.pieces(each) for each in row.values()] for row in result.json_rows()]
     widths = [
-        max(len(name), *(len(row[at]) for row in cells)) if cells else len(name)
-        for at, name in enumerate(result.columns)
+        max(len(piece) for row in (head, *rows) for piece in row[at]) for at in range(len(head))
     ]
-    print_line(_line(result.columns, widths))
+    _print_row(head, widths)
     print_line("-+-".join("-" * width for width in widths))
-    for row in cells:
-        print_line(_line(row, widths))
+    for row in rows:
+        _print_row(row, widths)
+
+
+def _print_row(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    for line in zip_longest(*cells, fillvalue=""):
+        print_line(_line(line, widths))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
     return " | ".join(padded).rstrip()
-
-
-def _cell(value: object) -> str:
-    text = _plain(value).replace("\n", "\\n")
-    return text if len(text) <= WIDTH_MAX else f"{text[: WIDTH_MAX - 1]}…"
 
 
 def _plain(value: object) -> str:

@@ -70,22 +70,35 @@ class RemoteBranches:
     ) -> BranchName:
         """A branch that starts as `source` is now, or as `commit` left the graph."""
         _check_actor(actor)
-        document = self._connection.write(
-            "POST",
-            "/branches",
-            {"name": name, "from": source, "commit": commit},
-            key=idempotency_key,
+        document = self.ask_create(
+            name, source=source, commit=commit, idempotency_key=idempotency_key
         )
         reply = decoded(self._connection.url, document, BranchCreateReply.model_validate)
         return BranchName(reply.name)
+
+    def ask_create(
+        self,
+        name: str,
+        *,
+        source: str = MAIN,
+        commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """The same, with all that the server answers: who it was for, too."""
+        body = {"name": name, "from": source, "commit": commit}
+        return self._connection.write("POST", "/branches", body, key=idempotency_key)
 
     def delete(
         self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
     ) -> Deleted:
         _check_actor(actor)
-        path = f"/branches/{segment(name)}"
-        self._connection.write("DELETE", path, key=idempotency_key)
+        self.ask_delete(name, idempotency_key=idempotency_key)
         return Deleted(BranchName(name), ())
+
+    def ask_delete(self, name: str, *, idempotency_key: str | None = None) -> dict[str, Any]:
+        """The same, with all that the server answers."""
+        path = f"/branches/{segment(name)}"
+        return self._connection.write("DELETE", path, key=idempotency_key)
 
 
 class RemoteGraph(RemoteReview):

@@ -203,7 +203,9 @@ class Host:
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
         graph, kept = self._graph(name, settings, embedding, guard)
-        return Served(name, graph, kept, read_stored(settings.queries, graph.catalog))
+        stored = read_stored(settings.queries, graph.catalog)
+        _tell(stored)
+        return Served(name, graph, kept, stored)
 
     def _graph(
         self, name: str, settings: GraphSettings, embedding: EmbedSettings | None, guard: Guard
@@ -219,6 +221,15 @@ class Host:
             found = (LocalGraph(open_graph(settings.uri, settings=options, gate=guard)), guard)
             self._open[key] = found
         return found
+
+
+def _tell(stored: StoredQueries) -> None:
+    """For whoever reads the log."""
+    for broken in stored.broken:
+        logger.warning("stored query %s is kept back: %s", broken.source, broken.reason)
+    for query in stored.queries.values():
+        for warning in query.warnings:
+            logger.warning("stored query %s: %s", query.name, warning)
 
 
 def _read_policy(path: Path, *, graph_id: str | None) -> Policy:

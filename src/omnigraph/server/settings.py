@@ -210,6 +210,8 @@ class _File:
             raise ConfigInvalid(str(self.path), reason=str(error)) from error
         except (yaml.YAMLError, RecursionError) as error:
             raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
+        if self.path.name == "omnigraph.yaml":
+            raise self._invalid("omnigraph.yaml is not read any more; write a server.yaml")
         known = {"version", "graphs", "policy", "bind", "unauthenticated", "limits", "embedding"}
         top = self._section(document, "the file", known | {"require_all_graphs"})
         if top.get("version") != 1:

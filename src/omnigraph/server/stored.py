@@ -4,7 +4,6 @@ They are checked against the schema when the server starts and at every reload. 
 be read or a query that does not fit is kept back with the reason; the others, and the graph, serve.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,6 @@ from omnigraph.compiler.ir import Mutation, Parameter
 from omnigraph.errors import ConfigInvalid, OmnigraphError, StoredQueryNotFound
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-
-logger = logging.getLogger(__name__)
 
 _KINDS: Final[Mapping[Scalar, str]] = {
     Scalar.STRING: "string",
@@ -109,11 +106,6 @@ def read_stored(folder: Path | None, catalog: Catalog) -> StoredQueries:
                 broken.append(Broken(f"{path}:{found.name}", f"{other} has one of that name too"))
             else:
                 queries[found.name] = found
-    for each in broken:
-        logger.warning("stored query %s is kept back: %s", each.source, each.reason)
-    for query in queries.values():
-        for warning in query.warnings:
-            logger.warning("stored query %s: %s", query.name, warning)
     return StoredQueries(queries, tuple(broken))
 
 

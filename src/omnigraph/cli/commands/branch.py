@@ -7,7 +7,7 @@ import typer
 
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.graphs import find_place, find_writer, open_client
+from omnigraph.cli.graphs import as_served, find_place, find_writer, open_client
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import BranchInUse, FileUnreadable, UsageError
@@ -38,20 +38,21 @@ def create(
     """Create a branch. It costs the same whatever the graph holds."""
     graph = open_client(uri or uri_option, context.obj)
     print_target("branch create", graph.uri, context.obj)
-    created = graph.branches.create(
-        name, source=source, commit=commit, actor=find_writer(graph, context.obj)
-    )
-    if as_json:
-        print_json(
-            {
-                "uri": graph.uri,
-                "from": commit or source,
-                "name": created,
-                "actor_id": find_writer(graph, context.obj),
-            }
-        )
+    actor = find_writer(graph, context.obj)
+    if (served := as_served(graph)) is not None:
+        document = served.branches.ask_create(name, source=source, commit=commit)
     else:
-        print_line(f"created branch {created} from {commit or source}")
+        created = graph.branches.create(name, source=source, commit=commit, actor=actor)
+        document = {
+            "uri": graph.uri,
+            "from": commit or source,
+            "name": created,
+            "actor_id": actor,
+        }
+    if as_json:
+        print_json(document)
+    else:
+        print_line(f"created branch {document['name']} from {document['from']}")
 
 
 @app.command("list")
@@ -81,11 +82,16 @@ def delete(
     confirm_destructive(f"delete branch {name} of", store, context.obj, interactive=not as_json)
     graph = open_client(uri or uri_option, context.obj)
     print_target("branch delete", graph.uri, context.obj)
-    deleted = graph.branches.delete(name, actor=find_writer(graph, context.obj))
-    for key in deleted.forks_left:
-        print_note(f"note: the files of {key} on {name} could not be removed; cleanup will")
+    actor = find_writer(graph, context.obj)
+    if (served := as_served(graph)) is not None:
+        document = served.branches.ask_delete(name)
+    else:
+        deleted = graph.branches.delete(name, actor=actor)
+        for key in deleted.forks_left:
+            print_note(f"note: the files of {key} on {name} could not be removed; cleanup will")
+        document = {"uri": graph.uri, "name": name, "actor_id": actor}
     if as_json:
-        print_json({"uri": graph.uri, "name": name, "actor_id": find_writer(graph, context.obj)})
+        print_json(document)
     else:
         print_line(f"deleted branch {name}")
 

@@ -39,6 +39,8 @@ def cleanup(
     from omnigraph.sdk.documents import cleanup_document
 
     settings: Globals = context.obj
+    if keep is None and older_than is None:
+        raise UsageError("say what to keep: --keep N, --older-than AGE, or both")
     age_s = None if older_than is None else _read_age(older_than)
     graph = open_graph(uri, settings, read_only=not confirm)
     if confirm:
@@ -49,7 +51,7 @@ def cleanup(
             [f"the newest {keep} commits"] * (keep is not None)
             + [f"what is younger than {older_than}"] * (older_than is not None)
         )
-        print_note(f"would keep {kept or 'nothing'}; say --confirm to remove the rest")
+        print_note(f"would keep {kept}; say --confirm to remove the rest")
     with showing(settings, wanted=progress):
         result = graph.cleanup(
             keep=keep, older_than_s=age_s, confirm=confirm, actor=find_actor(settings)

@@ -26,7 +26,7 @@ def list_(
     branch: Annotated[str, typer.Option(help="Whose history.")] = "main",
     filters: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="actor=NAME or since=TIME; may be repeated."),
+        typer.Option("--filter", help="actor=NAME, branch=NAME or since=TIME; may be repeated."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
     as_json: Json = False,
@@ -41,7 +41,7 @@ def list_(
     graph = open_client(uri, context.obj, read_only=True)
     since = wanted.get("since")
     commits = graph.commits(
-        branch,
+        wanted.get("branch", branch),
         actor=wanted.get("actor"),
         since_us=None if since is None else _microseconds(since),
         limit=limit,
@@ -120,8 +120,9 @@ def _read_filters(filters: list[str]) -> dict[str, str]:
     wanted = {}
     for each in filters:
         key, equals, value = each.partition("=")
-        if not equals or key not in ("actor", "since"):
-            raise UsageError(f"--filter takes actor=NAME or since=TIME, not '{each}'")
+        if not equals or key not in ("actor", "branch", "since"):
+            message = "--filter takes actor=NAME, branch=NAME or since=TIME"
+            raise UsageError(f"{message}, not '{each}'")
         wanted[key] = value
     return wanted
 

@@ -11,7 +11,7 @@ from omnigraph.cli.config import PROFILE, Config, Scope, read_config
 from omnigraph.cli.credentials import find_token, remove_token, save_token
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.render import print_json, print_line
-from omnigraph.errors import UsageError
+from omnigraph.errors import Misaddressed
 
 profiles = typer.Typer(help="Look at the profiles of the configuration.", no_args_is_help=True)
 graphs = typer.Typer(help="Look at what a server serves.", no_args_is_help=True)
@@ -62,7 +62,7 @@ def list_profiles(context: typer.Context, *, as_json: Json = False) -> None:
         for name, scope in sorted(config.profiles.items())
     ]
     if as_json:
-        print_json({"profiles": found})
+        print_json(found)
         return
     for each in found:
         mark = "*" if each["active"] else " "
@@ -82,16 +82,18 @@ def show_profile(
     wanted = name or settings.profile or os.environ.get(PROFILE)
     if wanted is not None and wanted not in config.profiles:
         known = ", ".join(sorted(config.profiles)) or "none"
-        raise UsageError(f"there is no profile '{wanted}'; known: {known}")
+        raise Misaddressed(f"there is no profile '{wanted}'; known: {known}")
     scope = config.defaults if wanted is None else config.profiles[wanted]
     kind, target = _binding(scope)
     document = {
         "name": wanted or "(defaults)",
         "scope_kind": kind,
         "target": target,
-        "endpoint": config.servers.get(target or "", target),
+        "endpoint": (config.clusters if kind == "cluster" else config.servers).get(
+            target or "", target
+        ),
         "default_graph": scope.default_graph,
-        "output_format": None,
+        "output_format": config.format,
     }
     if as_json:
         print_json(document)
@@ -109,14 +111,16 @@ def _profile_document(
     name: str, scope: Scope, config: Config, *, is_active: bool
 ) -> dict[str, object]:
     kind, target = _binding(scope)
-    is_known = kind != "server" or "://" in (target or "") or target in config.servers
+    named = {"server": config.servers, "cluster": config.clusters}.get(kind or "")
+    is_place = "://" in (target or "") or (kind == "cluster" and "/" in (target or ""))
+    is_known = named is None or is_place or target in named
     return {
         "name": name,
         "binding": f"{kind}: {target}",
         "scope_kind": kind,
         "target": target,
         "valid": is_known,
-        "error": None if is_known else f"there is no server '{target}'",
+        "error": None if is_known else f"there is no {kind} '{target}'",
         "default_graph": scope.default_graph,
         "active": is_active,
     }
@@ -136,7 +140,7 @@ def list_graphs(
     settings: Globals = context.obj
     address = Server(uri) if uri is not None else find_address(None, settings, config)
     if not isinstance(address, Server):
-        raise UsageError("graphs are listed by a server; use --server")
+        raise Misaddressed("graphs are listed by a server; use --server")
     connection = Connection(address.url, token=find_token(address.url, config))
     found = connection.get("/graphs")
     connection.close()

@@ -12,7 +12,7 @@ from omnigraph.cli.config import Alias, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, open_client
 from omnigraph.cli.tables import Format, print_result
-from omnigraph.errors import UsageError
+from omnigraph.errors import Misaddressed, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.sdk.client import GraphClient, ReadResult
@@ -44,7 +44,8 @@ def query(
         str | None, typer.Option(help="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.")
     ] = None,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="How to print the rows; a table if not said.")
+        Format | None,
+        typer.Option("--format", help="How to print the rows; as configured, or a table."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -65,7 +66,9 @@ def query(
             version=version,
             at=at,
         )
-    print_result(result, Format.JSON if as_json else format_ or Format.TABLE)
+    config = read_config()
+    chosen = format_ or config.format or Format.TABLE
+    print_result(result, Format.JSON if as_json else chosen, config.layout)
 
 
 def run_stored(
@@ -106,14 +109,14 @@ def alias(
     found = config.aliases.get(name)
     if found is None:
         known = ", ".join(sorted(config.aliases)) or "none"
-        raise UsageError(f"there is no alias '{name}'; known: {known}")
+        raise Misaddressed(f"there is no alias '{name}'; known: {known}")
     values = {**found.params, **_read_arguments(found, arguments or [])}
     values |= read_params(params, params_file) or {}
     address = find_address(None, Globals(server=found.server, graph=found.graph), config)
     assert isinstance(address, Server), "it was given as one"
     result = connect(address).run_stored(found.query, params=values)
-    chosen = format_ or (Format(found.format) if found.format in set(Format) else Format.TABLE)
-    print_result(result, Format.JSON if as_json else chosen)
+    chosen = format_ or found.format or config.format or Format.TABLE
+    print_result(result, Format.JSON if as_json else chosen, config.layout)
 
 
 def _read_arguments(found: Alias, given: list[str]) -> dict[str, object]:

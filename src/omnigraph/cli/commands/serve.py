@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.errors import UsageError
+
 
 def serve(
     *,
@@ -24,6 +26,7 @@ def serve(
     unauthenticated: Annotated[
         bool, typer.Option("--unauthenticated", help="Serve everybody, when there are no tokens.")
     ] = False,
+    cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many processes answer.")] = 1,
     require_all_graphs: Annotated[
         bool, typer.Option("--require-all-graphs", help="Refuse to start without one of them.")
@@ -34,6 +37,8 @@ def serve(
     Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its siblings. SIGHUP reads tokens,
     policies, stored queries and graphs again.
     """
+    if cluster is not None:
+        raise UsageError("graphs come from --graph ID=URI or --config server.yaml, not a cluster")
     from omnigraph.server.run import serve as run_server
     from omnigraph.server.settings import Flags
 

@@ -1,0 +1,111 @@
+"""`omnigraph queries`: stored queries, before a server has them and on one that does."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnigraph.cli.address import Server, find_address
+from omnigraph.cli.exits import Exit
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.graphs import connect
+from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.schemas import find_schema
+from omnigraph.errors import Misaddressed
+
+if TYPE_CHECKING:
+    from omnigraph.server.stored import StoredQueries, StoredQuery
+
+app = typer.Typer(help="Look at stored queries, and check them.", no_args_is_help=True)
+
+_Uri = Annotated[
+    str | None, typer.Argument(help="The graph whose schema counts, without --schema.")
+]
+_Schema = Annotated[Path | None, typer.Option(help="The schema, a .pg file.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+
+
+@app.command()
+def validate(
+    context: typer.Context,
+    uri: _Uri = None,
+    *,
+    folder: Annotated[Path, typer.Option("--queries", help="The folder of .gq files.")],
+    schema: _Schema = None,
+    as_json: _Json = False,
+) -> None:
+    """Check every query of a folder against a schema, as a server would.
+
+    The schema is a file, or the one of a graph. Exits with 1 if a query does not fit.
+    """
+    found = _read(folder, schema, uri, context.obj)
+    warnings = [(each.name, warning) for each in _listed(found) for warning in each.warnings]
+    if as_json:
+        broken = [{"query": each.source, "message": each.reason} for each in found.broken]
+        noted = [{"query": name, "message": message} for name, message in warnings]
+        print_json({"ok": not broken, "breakages": broken, "warnings": noted})
+    else:
+        for each in found.broken:
+            print_line(f"ERROR query {each.source}: {each.reason}")
+        for name, message in warnings:
+            print_line(f"WARN  query '{name}': {message}")
+        print_line(f"{len(found.queries)} queries valid, {len(found.broken)} broken")
+    if found.broken:
+        raise typer.Exit(Exit.FAILED)
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    uri: _Uri = None,
+    *,
+    folder: Annotated[
+        Path | None, typer.Option("--queries", help="A folder of .gq files, without a server.")
+    ] = None,
+    schema: _Schema = None,
+    as_json: _Json = False,
+) -> None:
+    """List stored queries and their parameters: those of a folder, or those a server has."""
+    if folder is None:
+        document = _ask(uri, context.obj)
+    else:
+        found = _listed(_read(folder, schema, uri, context.obj))
+        document = {"queries": [_document(each) for each in found]}
+    if as_json:
+        print_json(document)
+        return
+    for each in document["queries"]:
+        kind = "mutation" if each["mutation"] else "read"
+        print_line(f"{each['name']}({', '.join(map(_spell, each['params']))}) {kind}")
+
+
+def _ask(uri: str | None, settings: Globals) -> dict[str, Any]:
+    """What a server has. Raises Misaddressed."""
+    address = find_address(uri, settings)
+    if not isinstance(address, Server):
+        raise Misaddressed("name the stored queries: --queries DIR, or a --server that has some")
+    return connect(address).stored_queries()
+
+
+def _read(folder: Path, schema: Path | None, uri: str | None, settings: Globals) -> "StoredQueries":
+    from omnigraph.server.stored import read_stored
+
+    catalog, _ = find_schema(schema, uri, settings)
+    return read_stored(folder, catalog)
+
+
+def _listed(found: "StoredQueries") -> list["StoredQuery"]:
+    return sorted(found.queries.values(), key=lambda each: each.name)
+
+
+def _document(query: "StoredQuery") -> dict[str, Any]:
+    """What a catalog says, with the types as the language spells them."""
+    document: dict[str, Any] = query.document()
+    for told, parameter in zip(document["params"], query.parameters, strict=True):
+        told["type"] = str(parameter.type).removesuffix("?")
+    return {**document, "mcp_expose": False, "tool_name": None}
+
+
+def _spell(parameter: dict[str, Any]) -> str:
+    optional = "?" if parameter["nullable"] else ""
+    return f"{parameter['name']}: {parameter.get('type', parameter['kind'])}{optional}"

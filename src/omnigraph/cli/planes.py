@@ -1,0 +1,68 @@
+"""Which global flags mean something to which command.
+
+A flag that were silently ignored would let a write go elsewhere than its author believes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from omnigraph.cli.globals import FLAGS, Globals
+from omnigraph.errors import Misaddressed
+
+EVERYWHERE: Final = frozenset({"yes", "quiet", "errors"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """What a command works on, and how that is named."""
+
+    takes: frozenset[str]
+    hint: str
+
+
+_STORAGE: Final = "it works on storage; name the graph by a URI, --store or --profile"
+_EITHER: Final = "name the graph by a URI, --store, --server or --profile"
+_GRAPH: Final = frozenset({"store", "server", "graph", "profile"})
+
+READS: Final = Plane(_GRAPH, f"it only reads; {_EITHER}")
+WRITES: Final = Plane(_GRAPH | {"actor"}, _EITHER)
+DIRECT_READS: Final = Plane(frozenset({"store", "profile"}), _STORAGE)
+DIRECT_WRITES: Final = Plane(frozenset({"store", "profile", "actor"}), _STORAGE)
+MAKES: Final = Plane(frozenset({"actor"}), "it makes a graph; give the place after the command")
+SERVED: Final = Plane(frozenset({"server", "profile"}), "it asks a server; use --server")
+BOUND: Final = Plane(frozenset(), "the configuration binds an alias to its server and graph")
+PROFILES: Final = Plane(frozenset({"profile"}), "it only reads the configuration")
+LOCAL: Final = Plane(frozenset(), "it concerns no graph")
+
+PLANES: Final[Mapping[str, Plane]] = {
+    **dict.fromkeys(("query", "entity", "snapshot", "export", "diff", "changes", "commit"), READS),
+    **dict.fromkeys(("blob", "branch list", "schema show", "schema get", "schema plan"), READS),
+    **dict.fromkeys(("mutate", "load", "ingest", "schema apply"), WRITES),
+    **dict.fromkeys(("branch create", "branch delete", "branch merge"), WRITES),
+    **dict.fromkeys(("lint", "explain", "doctor", "recovery", "pipeline plan"), DIRECT_READS),
+    **dict.fromkeys(("optimize", "repair", "cleanup", "index", "pipeline run"), DIRECT_WRITES),
+    "queries list": READS,
+    "queries validate": DIRECT_READS,
+    "init": MAKES,
+    "graphs": SERVED,
+    "alias": BOUND,
+    "profile": PROFILES,
+    **dict.fromkeys(("policy", "embed", "login", "logout", "spark", "version"), LOCAL),
+}
+"""By the first word of a command, or the first two."""
+
+
+def check_flags(settings: Globals, words: Sequence[str]) -> None:
+    """Raises Misaddressed for a flag that means nothing to the command."""
+    for name in (" ".join(words[:2]), *words[:1]):
+        if name in PLANES:
+            _check(settings, PLANES[name], name)
+            return
+
+
+def _check(settings: Globals, plane: Plane, name: str) -> None:
+    for each in FLAGS:
+        is_given = each.field not in EVERYWHERE and getattr(settings, each.field) is not None
+        if is_given and each.field not in plane.takes:
+            raise Misaddressed(f"{each.flag} is not for 'omnigraph {name}': {plane.hint}")

@@ -1,0 +1,80 @@
+"""Flags and commands: what means something to which."""
+
+from pathlib import Path
+
+import pytest
+
+from omnigraph.cli.app import COMMANDS, run
+from omnigraph.cli.globals import Globals
+from omnigraph.cli.planes import PLANES, check_flags
+from omnigraph.errors import Misaddressed
+
+Streams = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "hint"),
+    [
+        ("init x --schema s.pg", "--server prod", "it makes a graph"),
+        ("init x --schema s.pg", "--store y", "it makes a graph"),
+        ("optimize", "--server prod", "it works on storage"),
+        ("repair", "--cluster brain", "it works on storage"),
+        ("lint --query q.gq --schema s.pg", "--server prod", "it works on storage"),
+        ("lint --query q.gq --schema s.pg", "--graph g", "it works on storage"),
+        ("commit list", "--as eve", "it only reads"),
+        ("branch list", "--cluster brain", "--server"),
+        ("graphs list", "--graph g", "it asks a server"),
+        ("graphs list", "--store g", "it asks a server"),
+        ("alias who Ada", "--server prod", "binds an alias"),
+        ("alias who Ada", "--profile ops", "binds an alias"),
+        ("login prod --token t", "--store x", "concerns no graph"),
+        ("policy validate --file p.yaml", "--server prod", "concerns no graph"),
+        ("version", "--as eve", "concerns no graph"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_flag_that_means_nothing_to_a_command_is_refused(
+    capsys: Streams, command: str, flags: str, hint: str, *, is_first: bool
+) -> None:
+    words, given = command.split(), flags.split()
+    assert run([*given, *words] if is_first else [*words, *given]) == 1
+    error = capsys.readouterr().err
+    assert f"error: {given[0]} is not for 'omnigraph {words[0]}" in error
+    assert hint in error
+
+
+def test_every_command_has_its_plane() -> None:
+    planned = {name.split()[0] for name in PLANES}
+    assert COMMANDS.keys() - planned == {"serve"}
+
+
+@pytest.mark.parametrize(
+    "words", [["mutate"], ["load"], ["schema", "apply"], ["branch", "merge", "x"], ["ingest"]]
+)
+def test_writes_take_an_actor_and_either_address(words: list[str]) -> None:
+    check_flags(Globals(store="g", actor="ada", yes=True, quiet=True), words)
+    check_flags(Globals(server="prod", graph="g", profile="ops"), words)
+    with pytest.raises(Misaddressed, match="--cluster"):
+        check_flags(Globals(cluster="brain"), words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["query", "--alias", "who"], "omnigraph alias NAME"),
+        (["query", "--config=omnigraph.yaml"], "~/.omnigraph/config.yaml"),
+        (["serve", "--cluster", "."], "--config server.yaml"),
+        (["serve", "--config", "omnigraph.yaml"], "write a server.yaml"),
+    ],
+)
+def test_flags_of_old_say_what_to_do_instead(
+    capsys: Streams,
+    arguments: list[str],
+    advice: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "omnigraph.yaml").write_text("graphs: {}")
+    assert run(arguments) in (1, 2)
+    assert advice in capsys.readouterr().err

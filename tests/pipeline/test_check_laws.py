@@ -30,6 +30,7 @@ node Ant {
   @unique(born, rank)
 }
 node Bee { seen: DateTime? @unique }
+node Cow { name: String @key  bell: String? @unique }
 edge Eats: Ant -> Bee @card(1..2) { day: Date?  @unique(src, day) }
 edge Meets: Bee -> Bee @card(2..3)
 """
@@ -39,6 +40,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 SIZES = st.sampled_from([None, 0.0, -0.0, 0.1, 2])
 DAYS = st.sampled_from([None, "1970-01-01", 0, "2024-05-01"])
 RANKS = st.sampled_from([None, 0, 2**64 - 1])
+BELLS = st.sampled_from([None, "", "it's"])
 INSTANTS = st.sampled_from([None, "1970-01-01T00:00:00Z", 0, 5])
 
 
@@ -62,6 +64,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
         }
     ),
     st.fixed_dictionaries({"type": st.just("Bee"), "data": data(id=NAMES, seen=INSTANTS)}),
+    st.fixed_dictionaries({"type": st.just("Cow"), "data": data(name=NAMES, bell=BELLS)}),
     edges("Eats", NAMES, NAMES, id=NAMES, day=DAYS),
     edges("Meets", NAMES, NAMES, id=NAMES),
 )
@@ -69,6 +72,8 @@ INPUT = st.lists(RECORDS, min_size=1, max_size=9)
 BEFORE: tuple[Record, ...] = (
     {"type": "Ant", "data": {"name": "a", "size": 0.1, "born": 0, "rank": 0}},
     {"type": "Ant", "data": {"name": "d", "size": 2}},
+    {"type": "Cow", "data": {"name": "a", "bell": ""}},
+    {"type": "Cow", "data": {"name": "d", "bell": "it's"}},
     {"type": "Bee", "data": {"id": "a", "seen": 5}},
     {"type": "Bee", "data": {"id": "d"}},
     {"edge": "Eats", "from": "a", "to": "a", "data": {"id": "a", "day": 0}},

@@ -1,6 +1,7 @@
 """What is cleared without a join is right, and texts that are equal meet in one bucket."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -10,9 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.commit.base import Bases
-from omnigraph.ids import MAIN
-from omnigraph.pipeline.buckets import BucketFile, Texts, find_buckets, sort_texts
-from omnigraph.pipeline.sift import Apart, Counted, Distinct, Plain, Sift, Stored, Within
+from omnigraph.engine.batch import Existing
+from omnigraph.engine.bulk import type_of
+from omnigraph.engine.columns import build_column, column_type
+from omnigraph.engine.opening import create
+from omnigraph.engine.rows import Cell
+from omnigraph.ids import MAIN, TableKey
+from omnigraph.pipeline.buckets import BucketFile, Filed, Order, Pairs, Texts, filed, find_buckets
+from omnigraph.pipeline.keys import texts_of
+from omnigraph.pipeline.sift import (
+    Apart,
+    Counted,
+    CountedPairs,
+    Distinct,
+    Paired,
+    Plain,
+    Sift,
+    Stored,
+    Within,
+)
 from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores
@@ -41,7 +58,8 @@ def test_a_text_is_in_one_bucket_whatever_is_around_it(
     alone = [int(find_buckets(pa.array([text]), buckets)[0]) for text in texts]
     array = pa.array([*before, *texts], pa.string())
     assert find_buckets(array.slice(len(before)), buckets).tolist() == alone
-    sorted_ = [some.to_pylist() for some in sort_texts(array.slice(len(before)), buckets)]
+    mine = array.slice(len(before))
+    sorted_ = [some.to_pylist() for some in Order.of(mine, buckets).sort(mine)]
     assert sorted_ == [
         [text for text, at in zip(texts, alone, strict=True) if at == bucket]
         for bucket in range(buckets)
@@ -58,9 +76,33 @@ def test_keys_as_people_make_them_spread_over_the_buckets(spell: str) -> None:
     assert max(found.values()) < 2 * min(found.values())
 
 
-def is_clear(question: Plain, buckets: int) -> bool:
+def find_doubts(question: Plain, buckets: int) -> set[str]:
     work = Sift((question,), buckets)
-    return not any(work(bucket)["doubts"] for bucket in range(buckets))
+    return {str(text) for bucket in range(buckets) for text in work.find(question, bucket)}
+
+
+def put(folder: Path, pairs: Sequence[tuple[str, str]], buckets: int) -> Pairs:
+    """Two files, the one written in two pieces, beside a column of something else."""
+    files = []
+    columns = (*filed("other", "text"), Filed("who", "text"))
+    for some in (pairs[::2], pairs[1::2]):
+        path = folder / f"{next(NUMBERS)}.arrow"
+        file = BucketFile(path, columns, buckets)
+        for piece in (some[:1], some[1:]):
+            text, who = zip(*piece, (None, "nobody"), strict=True)
+            rows = {"other": ["x"] * len(text), "text": text, "who": who}
+            file.write(pa.table({name: pa.array(each, pa.string()) for name, each in rows.items()}))
+        written = file.close()
+        assert written is not None
+        files.append(written)
+    texts, partners = (Texts(tuple(files), columns, column, len(pairs)) for column in columns[1:])
+    return Pairs(texts, partners)
+
+
+def miscounted(counts: Mapping[str, int], low: int, high: int | None) -> set[str]:
+    return {
+        text for text, times in counts.items() if times < low or (high is not None and times > high)
+    }
 
 
 @settings(max_examples=150, deadline=None)
@@ -74,52 +116,66 @@ def test_what_is_cleared_is_what_is_so(
     high: int,
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-
-    def put(texts: list[str]) -> tuple[Texts, ...]:
-        """Two files, the one written in two pieces, beside a column of something else."""
-        files = []
-        for some in (texts[::2], texts[1::2]):
-            path = Path(folder) / f"{next(NUMBERS)}.arrow"
-            file = BucketFile(path, ("other", "text"), buckets)
-            for piece in (some[:1], some[1:]):
-                column = pa.array([*piece, None], pa.string())
-                other = pa.array(["x"] * len(column), pa.string())
-                file.write(pa.table({"other": other, "text": column}))
-            written = file.close()
-            assert written is not None
-            files.append(written)
-        return (Texts(tuple(files), ("other", "text"), "text", len(texts)),)
-
-    mine, others = put(ours), put(theirs)
-    both = Counter([*ours, *theirs])
-    assert is_clear(Distinct(mine), buckets) == (len(set(ours)) == len(ours))
-    assert is_clear(Apart(mine, others), buckets) == (not set(ours) & set(theirs))
-    assert is_clear(Within(mine, others), buckets) == (set(ours) <= set(theirs))
-    assert is_clear(Within(mine, ()), buckets) == (not ours)
-    fits = all(low <= times <= high for times in both.values())
-    assert is_clear(Counted((*mine, *others), low, high), buckets) == fits
-    assert is_clear(Counted(mine, low, None), buckets) == all(
-        low <= times for times in Counter(ours).values()
+    mine, others = (
+        (put(folder, [(text, "") for text in each], buckets).texts,) for each in (ours, theirs)
     )
+    in_ours, in_both = Counter(ours), Counter([*ours, *theirs])
+    assert find_doubts(Distinct(mine), buckets) == miscounted(in_ours, 0, 1)
+    assert find_doubts(Apart(mine, others), buckets) == set(ours) & set(theirs)
+    assert find_doubts(Within(mine, others), buckets) == set(ours) - set(theirs)
+    assert find_doubts(Within(mine, ()), buckets) == set(ours)
+    counted = Counted((*mine, *others), low, high)
+    assert find_doubts(counted, buckets) == miscounted(in_both, low, high)
+    assert find_doubts(Counted(mine, low, None), buckets) == miscounted(in_ours, low, None)
+
+
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(["", "a", "b", "ab", "c"]), st.sampled_from("xyz")), max_size=8
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ours=PAIRS, theirs=PAIRS, buckets=COUNTS, low=st.integers(0, 2), high=st.integers(0, 3))
+def test_what_is_cleared_of_pairs_is_what_is_so(
+    tmp_path_factory: pytest.TempPathFactory,
+    ours: list[tuple[str, str]],
+    theirs: list[tuple[str, str]],
+    buckets: int,
+    low: int,
+    high: int,
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    mine, others = ((put(folder, each, buckets),) for each in (ours, theirs))
+    touched = {text for text, _ in ours}
+    together = Counter(text for text, _ in {*ours, *theirs} if text in touched)
+    alone = Counter(text for text, _ in {*ours})
+    assert find_doubts(Paired(mine, others), buckets) == miscounted(together, 0, 1)
+    assert find_doubts(Paired(mine, ()), buckets) == miscounted(alone, 0, 1)
+    counted = CountedPairs(mine, others, low, high)
+    assert find_doubts(counted, buckets) == miscounted(together, low, high)
+    counted = CountedPairs(mine, others, low, None)
+    assert find_doubts(counted, buckets) == miscounted(together, low, None)
 
 
 def test_columns_that_are_left_out_are_empty(tmp_path: Path) -> None:
-    file = BucketFile(tmp_path / "some.arrow", ("id", "src"), 3)
+    columns = (*filed("id", "src"), Filed("src", "id"), Filed("id", "src"))
+    file = BucketFile(tmp_path / "some.arrow", columns, 3)
     rows = pa.table({"id": ["1", "2"], "src": ["a", "b"]})
     file.write(rows, without=("id",))
     file.write(rows)
     path = file.close()
     assert path is not None
-    for name, expected in (("id", ["1", "2"]), ("src", ["a", "a", "b", "b"])):
-        texts = Texts((path,), ("id", "src"), name, 4)
+    expected = (["1", "2"], ["a", "a", "b", "b"], ["a", "b"], ["1", "1", "2", "2"])
+    for column, held in zip(columns, expected, strict=True):
+        texts = Texts((path,), columns, column, 4)
         found = [text for bucket in range(3) for some in texts.read(bucket, 3) for text in some]
-        assert sorted(str(text) for text in found) == expected
+        assert sorted(str(text) for text in found) == held
 
 
 def test_what_is_stored_is_asked_for_as_many_at_a_time_as_an_index_answers(tmp_path: Path) -> None:
     """Asked for more at once, the store would read the whole column."""
     root = tmp_path / "g"
-    new_graph(root)
+    graph = new_graph(root)
     write(bench_of(stores_at(root)), "there")
     pin = Bases(stores_at(root)).current(MAIN).manifest.pins[PERSON]
     recorder = Recorder()
@@ -129,7 +185,38 @@ def test_what_is_stored_is_asked_for_as_many_at_a_time_as_an_index_answers(tmp_p
             return watch_stores(stores_at(root), recorder)
 
     storage = Watched(stores_at(root).root, {}, Durability.RELAXED)
-    stored = Stored(storage, TableRef(pin.path), pin.version, "id")
+    stored = Stored(storage, TableRef(pin.path), pin.version, type_of(graph.catalog, PERSON), "id")
     texts = pa.array([*(f"p{number}" for number in range(2 * LOOKED_UP_MAX)), "there"])
-    assert [text.as_py() for some in stored.find(texts) for text in some] == ["there"]
-    assert recorder.calls.count("tables.locate") == 3
+    assert stored.find(texts).to_pylist() == [{"text": "there", "partner": "there"}]
+    assert recorder.calls.count("tables.read") == 3
+
+
+SCALARS: dict[str, tuple[str, list[Cell], Cell]] = {
+    "text": ("String", ["it's", "", "1:a"], "nowhere"),
+    "small": ("I32", [-(2**31), 0, 7], 8),
+    "large": ("I64", [-(2**63), 2**63 - 1, 0], 1),
+    "natural": ("U64", [2**64 - 1, 0, 3], 2**63),
+    "single": ("F32", [-0.0, 0.1, 1e30], 0.2),
+    "double": ("F64", [0.1, 0.0, -1e300], 0.10000000000000002),
+    "flag": ("Bool", [True, None, None], False),
+    "day": ("Date", [-1, 0, 19_844], 1),
+    "instant": ("DateTime", [-1, 1_714_525_323_004, 0], 1),
+    "kind": ("enum(a, b, c, d)", ["a", "b", "c"], "d"),
+}
+"""Of each column its type, what three rows hold, and what none holds."""
+
+
+def test_unique_values_of_every_type_are_found_where_they_are_stored(tmp_path: Path) -> None:
+    columns = "  ".join(f"{name}: {type_}? @unique" for name, (type_, _, _) in SCALARS.items())
+    graph = create(str(tmp_path / "g"), f"node Thing {{ key: String @key  {columns} }}")
+    held = {name: cells for name, (_, cells, _) in SCALARS.items()}
+    rows = [{"key": f"k{at}", **{name: held[name][at] for name in held}} for at in range(3)]
+    graph.write_rows("Thing", rows, existing=Existing.REFUSE)
+    pin = graph.snapshot().pins[TableKey("node:Thing")]
+    thing = type_of(graph.catalog, pin.key)
+    storage = Storage(stores_at(tmp_path / "g").root, {}, Durability.RELAXED)
+    for name, (_, (first, *_), absent) in SCALARS.items():
+        column = build_column([first, absent], column_type(thing, name))
+        texts = texts_of(thing, pa.table({name: column}), (name,))
+        stored = Stored(storage, TableRef(pin.path), pin.version, thing, name, is_unique=True)
+        assert stored.find(texts).to_pylist() == [{"text": texts[0].as_py(), "partner": "k0"}], name

@@ -3,12 +3,14 @@
 A worker sorts the keys of its rows into buckets as it writes them, and whoever asks a question
 about one bucket reads that bucket of every file. Which bucket a text belongs to follows from some
 of its bytes. If those are alike in all texts, one bucket gets them all: that is slow, not wrong.
+
+Where it matters who has a text, the texts of another column lie beside it, in the same order.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,8 @@ _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dty
 _PLACES: Final = 4
 """A word from the beginning, from the end, and from so many places between, less one."""
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_EMPTY: Final = pa.array([], pa.string())
+PAIR: Final = pa.schema([pa.field("text", pa.string()), pa.field("partner", pa.string())])
 _SCHEMA: Final = pa.schema([pa.field("text", pa.string())])
 
 
@@ -46,37 +50,67 @@ def find_buckets(texts: "pa.Array[Any]", count: int) -> "np.ndarray[Any, np.dtyp
     return ((mixed >> np.uint64(40)) * np.uint64(count) >> np.uint64(24)).astype(np.int16)
 
 
-def sort_texts(texts: "pa.Array[Any]", count: int) -> Iterator["pa.Array[Any]"]:
-    """The texts of each bucket, in order."""
-    if count == 1:
-        yield texts
-        return
-    buckets = find_buckets(texts, count)
-    ordered = texts.take(np.argsort(buckets, kind="stable"))
-    begin = 0
-    for size in np.bincount(buckets, minlength=count).tolist():
-        yield ordered.slice(begin, size)
-        begin += size
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where texts are to be found, bucket by bucket, and how many are in each."""
+
+    positions: "np.ndarray[Any, np.dtype[np.int64]] | None"
+    """None if they are in order as they are."""
+    sizes: Sequence[int]
+
+    @classmethod
+    def of(cls, texts: "pa.Array[Any]", count: int) -> Self:
+        if count == 1:
+            return cls(None, [len(texts)])
+        buckets = find_buckets(texts, count)
+        sizes = np.bincount(buckets, minlength=count).tolist()
+        return cls(np.argsort(buckets, kind="stable"), sizes)
+
+    def sort(self, texts: "pa.Array[Any]") -> Iterator["pa.Array[Any]"]:
+        """The texts of each bucket, or what goes with them."""
+        ordered = texts if self.positions is None else texts.take(self.positions)
+        begin = 0
+        for size in self.sizes:
+            yield ordered.slice(begin, size)
+            begin += size
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """The texts of one column, in the buckets that those of another belong to; or its own."""
+
+    column: str
+    by: str
+
+
+def filed(*columns: str) -> tuple[Filed, ...]:
+    """Columns, each in its own buckets."""
+    return tuple(Filed(each, each) for each in columns)
 
 
 class BucketFile:
     """Some columns of texts; of each, every write adds one batch to every bucket."""
 
-    def __init__(self, path: Path, columns: Sequence[str], count: int) -> None:
+    def __init__(self, path: Path, columns: Sequence[Filed], count: int) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._count = count
         self._writer: pa.RecordBatchFileWriter | None = None
 
     def write(self, rows: pa.Table, *, without: Collection[str] = ()) -> None:
-        """Nulls are left out, and so are columns that nobody will ask about."""
+        """Nulls are left out, and so are the buckets of columns that nobody will ask about."""
         if self._writer is None:
             self._writer = pa.ipc.new_file(str(self._path), _SCHEMA)
-        for name in self._columns:
-            texts = pa.concat_arrays(rows[name].drop_null().chunks or [pa.array([], pa.string())])
-            texts = texts.slice(0, 0) if name in without else texts
-            for some in sort_texts(texts, self._count):
-                self._writer.write_batch(pa.record_batch([some], schema=_SCHEMA))
+        orders: dict[str, Order] = {}
+        for each in self._columns:
+            some = rows.slice(0, 0) if each.by in without else rows
+            if each.by not in orders:
+                orders[each.by] = Order.of(_joined(some[each.by].drop_null()), self._count)
+            texts = some[each.column]
+            if some[each.by].null_count:
+                texts = texts.filter(some[each.by].is_valid())
+            for part in orders[each.by].sort(_joined(texts)):
+                self._writer.write_batch(pa.record_batch([part], schema=_SCHEMA))
 
     def close(self) -> str | None:
         """Where it is; None if nothing was written."""
@@ -86,22 +120,42 @@ class BucketFile:
         return str(self._path)
 
 
+def _joined(column: "pa.ChunkedArray[Any]") -> "pa.Array[Any]":
+    return (
+        column.chunks[0] if column.num_chunks == 1 else pa.concat_arrays([_EMPTY, *column.chunks])
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
     """One column of some files, as a task is told of it."""
 
     files: tuple[str, ...]
-    columns: tuple[str, ...]
+    columns: tuple[Filed, ...]
     """All columns of these files."""
-    name: str
+    column: Filed
     row_count: int
 
     def read(self, bucket: int, count: int) -> "list[pa.Array[Any]]":
         """What one bucket holds, left in its files until somebody looks at it."""
-        first = self.columns.index(self.name) * count + bucket
+        first = self.columns.index(self.column) * count + bucket
         found: list[pa.Array[Any]] = []
         for path in self.files:
             file = pa.ipc.open_file(pa.memory_map(path))
             batches = range(first, file.num_record_batches, len(self.columns) * count)
             found += [file.get_batch(number).column(0) for number in batches]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Texts, and beside each the one that goes with it."""
+
+    texts: Texts
+    partners: Texts
+
+    def read(self, bucket: int, count: int) -> pa.Table:
+        texts = pa.chunked_array(self.texts.read(bucket, count), pa.string())
+        partners = pa.chunked_array(self.partners.read(bucket, count), pa.string())
+        assert len(texts) == len(partners), "no text is without a partner"
+        return pa.table([texts, partners], schema=PAIR)

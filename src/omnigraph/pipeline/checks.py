@@ -37,7 +37,16 @@ from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.jobs import failing_as
 from omnigraph.pipeline.keys import ORDINAL_KEY, cells_of, unique_name
 from omnigraph.pipeline.keysets import KeySets, Question, union
-from omnigraph.pipeline.sift import Apart, Counted, Distinct, Plain, Within, find_doubts
+from omnigraph.pipeline.sift import (
+    Apart,
+    Counted,
+    CountedPairs,
+    Distinct,
+    Paired,
+    Plain,
+    Within,
+    find_doubts,
+)
 
 HOLDERS_MAX: Final = 10_000
 """How many rows that share values are looked at; more than anybody will read about."""
@@ -239,11 +248,14 @@ class _Checks:
         return counts.where("count > 1")
 
     def _plainly_unshared(self, type_: Type, name: str) -> tuple[Plain, ...]:
-        committed = self.keys.committed_texts(type_, name)
-        if committed and self._may_replace(type_):
-            # A row that comes in again holds what it held before, as a rule.
-            return ()
-        return (Distinct((*self.keys.incoming_texts(type_, name), *committed)),)
+        if self._may_replace(type_):
+            # A row that comes in again holds what it held before, as a rule. What a row gives up
+            # in favour of another is in doubt, and found right by the join.
+            theirs, stored = self.keys.read_or_ask_pairs(type_, name, "id")
+            return (Paired(self.keys.incoming_pairs(type_, name, "id"), theirs, stored),)
+        mine = self.keys.incoming_texts(type_, name)
+        there, stored = self.keys.read_or_ask(type_, name)
+        return (Distinct((*mine, *there)), *([Apart(mine, (), stored)] if stored else ()))
 
     def _may_replace(self, type_: Type) -> bool:
         """May an incoming row rightly take the place of another one?"""
@@ -360,14 +372,19 @@ class _Checks:
 
     def _plainly_counted(self, edge: EdgeType) -> tuple[Plain, ...]:
         if self._may_replace(edge):
-            # Rows that are replaced must not be counted.
-            return ()
+            # Those that are replaced count once, unless they left another source before.
+            there, stored = self.keys.read_or_ask_pairs(edge, "id", "src")
+            have_stayed = Paired(self.keys.incoming_pairs(edge, "id", "src"), there, stored)
+            there, stored = self.keys.read_or_ask_pairs(edge, "src", "id")
+            mine = self.keys.incoming_pairs(edge, "src", "id")
+            low, high = edge.cardinality.low, edge.cardinality.high
+            return (have_stayed, CountedPairs(mine, there, low, high, stored))
         are_new: tuple[Plain, ...] = ()
         if self.keys.has_committed(edge) and self.keys.has_given_ids(edge):
             # They should not replace any, but they might.
             are_new = (self._plainly_new(edge),)
-        there, stored = self.keys.read_or_ask(edge, "src")
-        texts = (*self.keys.incoming_texts(edge, "src"), *there)
+        found, stored = self.keys.read_or_ask(edge, "src")
+        texts = (*self.keys.incoming_texts(edge, "src"), *found)
         return (Counted(texts, edge.cardinality.low, edge.cardinality.high, stored), *are_new)
 
     def _find_counts(self, edge: EdgeType) -> DataFrame:

@@ -19,7 +19,7 @@ from omnigraph.engine.bulk import type_of
 from omnigraph.engine.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
 from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.keys import KeyFiles, keys_of, places_of
+from omnigraph.pipeline.keys import KeyFiles, filed_columns, keys_of, places_of
 from omnigraph.pipeline.sift import Stored
 from omnigraph.pipeline.stage import KeyFile, Storage
 from omnigraph.storage.tables import Anatomy, Index, IndexKind, ScanRequest, TableRef
@@ -49,7 +49,7 @@ class ReadKeys:
     catalog: Catalog
     storage: Storage
     scratch: str
-    with_places: bool
+    replaces: bool
     bucket_count: int
 
     def __call__(self, number: int) -> dict[str, Any]:
@@ -61,16 +61,17 @@ class ReadKeys:
         request = ScanRequest(
             columns=key_columns(type_),
             fragment_ids=piece.fragment_ids,
-            with_row_id=self.with_places,
-            with_row_address=self.with_places,
+            with_row_id=self.replaces,
+            with_row_address=self.replaces,
             batch_rows_max=ROWS_PER_BATCH,
         )
-        writer = KeyFile(type_, path, self.bucket_count)
+        columns = filed_columns(type_, with_partners=self.replaces)
+        writer = KeyFile(path, columns, self.bucket_count)
         with tables.scan(handle, request) as batches:
             for batch in batches:
                 rows = pa.Table.from_batches([batch])
                 keys = keys_of(type_, rows, None)
-                if self.with_places:
+                if self.replaces:
                     for column in (places := places_of(rows)).column_names:
                         keys = keys.append_column(column, places[column])
                 writer.write(keys)
@@ -85,8 +86,8 @@ class CommittedKeys:
     catalog: Catalog
     storage: Storage
     scratch: Path
-    with_places: bool
-    """Are rows to be replaced? Then it matters where they are."""
+    replaces: bool
+    """May rows be replaced? Then it matters where they are, and who holds what."""
     bucket_count: int
     _files: dict[Pin, KeyFiles] = field(default_factory=dict)
 
@@ -100,7 +101,7 @@ class CommittedKeys:
                 self.catalog,
                 self.storage,
                 str(self.scratch),
-                self.with_places,
+                self.replaces,
                 self.bucket_count,
             )
             answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
@@ -127,8 +128,9 @@ class CommittedKeys:
             for column in columns
         )
 
-    def stored(self, pin: Pin, column: str) -> Stored:
-        return Stored(self.storage, _ref(pin), pin.version, column)
+    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> Stored:
+        type_ = type_of(self.catalog, pin.key)
+        return Stored(self.storage, _ref(pin), pin.version, type_, column, is_unique, partner)
 
     def _inspect(self, pin: Pin) -> Anatomy:
         tables = self.storage.open().tables

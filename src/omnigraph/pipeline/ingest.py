@@ -22,6 +22,7 @@ from omnigraph.engine.bulk import Fault, LoadMode, Placement, Target
 from omnigraph.engine.committed import Type
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.delimited import read_cells
+from omnigraph.pipeline.keys import filed_columns
 from omnigraph.pipeline.parquet import read_row_groups
 from omnigraph.pipeline.parse import Parsed, parse_block
 from omnigraph.pipeline.sources import (
@@ -106,7 +107,8 @@ class Ingest:
             rows = InPlace(self.storage, target, self.mode)
         keys = None
         if not self.is_small:
-            keys = KeyFile(type_, folder / f"{stem}.keys.parquet", self.bucket_count)
+            columns = filed_columns(type_, with_partners=self.mode is LoadMode.MERGE)
+            keys = KeyFile(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
         return Sink(type_, rows, keys)
 
 

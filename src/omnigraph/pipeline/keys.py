@@ -13,12 +13,13 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.model import Cardinality, EdgeType
 from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.engine.columns import column_type
 from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.rows import Cell
+from omnigraph.pipeline.buckets import Filed, filed
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID
 
 ORDINAL_KEY: Final = "ordinal"
@@ -54,13 +55,26 @@ def text_columns(type_: Type) -> tuple[str, ...]:
     return ("id", *ends, *(unique_name(number) for number in range(len(uniques_of(type_)))))
 
 
+def filed_columns(type_: Type, *, with_partners: bool) -> tuple[Filed, ...]:
+    """What is put into buckets: each column of texts. Where rows may replace others it also has to
+    be known who holds a unique value, which edges leave a source, and which source an edge leaves.
+    """
+    own = filed(*text_columns(type_))
+    if not with_partners:
+        return own
+    holders = [Filed("id", unique_name(number)) for number in range(len(uniques_of(type_)))]
+    is_counted = isinstance(type_, EdgeType) and type_.cardinality != Cardinality()
+    edges = [Filed("id", "src"), Filed("src", "id")] if is_counted else []
+    return (*own, *holders, *edges)
+
+
 def keys_of(type_: Type, rows: pa.Table, ordinals: "pa.ChunkedArray[Any] | None") -> pa.Table:
     """The keys of rows. Committed rows have no ordinals."""
     made: dict[str, Any] = {"id": rows["id"]}
     if isinstance(type_, EdgeType):
         made |= {"src": rows["src"], "dst": rows["dst"]}
     for number, group in enumerate(uniques_of(type_)):
-        made[unique_name(number)] = _texts_of(type_, rows, group)
+        made[unique_name(number)] = texts_of(type_, rows, group)
     made[ORDINAL_KEY] = pa.nulls(rows.num_rows, pa.int64()) if ordinals is None else ordinals
     return pa.table(made)
 
@@ -75,7 +89,7 @@ def places_of(rows: pa.Table) -> pa.Table:
     )
 
 
-def _texts_of(type_: Type, rows: pa.Table, group: tuple[str, ...]) -> Any:
+def texts_of(type_: Type, rows: pa.Table, group: tuple[str, ...]) -> Any:
     """One text for the values of a group; null where one of them is."""
     parts: list[Any] = []
     for name in group:

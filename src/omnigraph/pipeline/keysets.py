@@ -8,6 +8,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import starmap
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +20,17 @@ from omnigraph.engine.bulk import LoadMode, RecordPlace
 from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.incoming import is_keyed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.buckets import Texts
+from omnigraph.pipeline.buckets import Filed, Pairs, Texts
 from omnigraph.pipeline.committed import CommittedKeys
-from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY, KeyFiles, text_columns
+from omnigraph.pipeline.keys import (
+    ADDRESS_KEY,
+    ORDINAL_KEY,
+    ROW_ID_KEY,
+    KeyFiles,
+    filed_columns,
+    text_columns,
+    unique_name,
+)
 from omnigraph.pipeline.sift import Stored
 
 BROADCAST_ROWS: Final = 1_000_000
@@ -152,39 +161,76 @@ class KeySets:
     # the same as texts
 
     def incoming_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
+        return self._incoming_column(type_, Filed(name, name))
+
+    def _incoming_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
         key = type_.table_key
         files = self.question.key_files.get(key, KeyFiles())
-        return _as_texts(files, type_, name, self.question.counts.get(key, 0))
+        return self._as_texts(files, type_, column, self.question.counts.get(key, 0))
 
     def committed_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
         """Of all rows that are there, and stay unless they are replaced."""
+        return self._committed_column(type_, Filed(name, name))
+
+    def _committed_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
         count = self._count_committed(type_)
-        return _as_texts(self._files_of(type_), type_, name, count) if count else ()
+        return self._as_texts(self._files_of(type_), type_, column, count) if count else ()
+
+    def _as_texts(
+        self, files: KeyFiles, type_: Type, column: Filed, row_count: int
+    ) -> tuple[Texts, ...]:
+        if not files.buckets:
+            return ()
+        is_merge = self.question.mode is LoadMode.MERGE
+        columns = filed_columns(type_, with_partners=is_merge)
+        return (Texts(files.buckets, columns, column, row_count),)
 
     def read_or_ask(self, type_: Type, name: str) -> tuple[tuple[Texts, ...], tuple[Stored, ...]]:
         """The same; or, where there is much of it, whom to ask about the little that matters."""
         if not self.is_asked(type_):
             return self.committed_texts(type_, name), ()
-        return (), (self.source.stored(self.pins[type_.table_key], name),)
+        return (), (self._stored(type_, name, "id"),)
+
+    def incoming_pairs(self, type_: Type, name: str, partner: str) -> tuple[Pairs, ...]:
+        texts = self.incoming_texts(type_, name)
+        partners = self._incoming_column(type_, Filed(partner, name))
+        return tuple(starmap(Pairs, zip(texts, partners, strict=True)))
+
+    def read_or_ask_pairs(
+        self, type_: Type, name: str, partner: str
+    ) -> tuple[tuple[Pairs, ...], tuple[Stored, ...]]:
+        """Committed texts, each with its partner; or whom to ask about them."""
+        if self.is_asked(type_):
+            return (), (self._stored(type_, name, partner),)
+        texts = self.committed_texts(type_, name)
+        partners = self._committed_column(type_, Filed(partner, name))
+        return tuple(starmap(Pairs, zip(texts, partners, strict=True))), ()
+
+    def _stored(self, type_: Type, name: str, partner: str) -> Stored:
+        pin = self.pins[type_.table_key]
+        groups = {unique_name(number): group for number, group in enumerate(uniques_of(type_))}
+        if name not in groups:
+            return self.source.stored(pin, name, is_unique=False, partner=partner)
+        (column,) = groups[name]
+        return self.source.stored(pin, column, is_unique=True, partner=partner)
 
     def is_asked(self, type_: Type) -> bool:
         """Is it cheaper to look up what comes in than to read what is there?"""
         count = self._count_committed(type_)
         incoming = sum(self.question.counts.values())
-        is_read_anyway = type_.table_key in self.question.key_files and bool(uniques_of(type_))
-        if not count or is_read_anyway or count < self.question.asked_ratio * incoming:
+        if not count or count < self.question.asked_ratio * incoming:
             return False
-        columns = ("id", "src") if isinstance(type_, EdgeType) else ("id",)
+        columns = {"id", "src"} if isinstance(type_, EdgeType) else {"id"}
+        if type_.table_key in self.question.key_files:
+            groups = uniques_of(type_)
+            if any(len(group) > 1 for group in groups):
+                # One value of several may be in every row, and then an index is of no help.
+                return False
+            columns |= {name for group in groups for name in group}
         return self.source.is_indexed(self.pins[type_.table_key], columns)
 
     def has_committed(self, type_: Type) -> bool:
         return bool(self._count_committed(type_))
-
-
-def _as_texts(files: KeyFiles, type_: Type, name: str, row_count: int) -> tuple[Texts, ...]:
-    if not files.buckets:
-        return ()
-    return (Texts(files.buckets, text_columns(type_), name, row_count),)
 
 
 def _count_both(ours: DataFrame, theirs: DataFrame) -> DataFrame:

@@ -173,7 +173,7 @@ class SparkIngested(Answers):
             job.catalog,
             work.storage,
             Path(work.scratch),
-            with_places=job.mode is LoadMode.MERGE,
+            replaces=job.mode is LoadMode.MERGE,
             bucket_count=work.bucket_count,
         )
 

@@ -6,7 +6,7 @@ commit names them on whatever version it finds, which has the same columns.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +19,8 @@ from omnigraph.effects import REAL
 from omnigraph.engine.bulk import ORDINAL, LoadMode, Target
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.committed import Type
-from omnigraph.pipeline.buckets import BucketFile
-from omnigraph.pipeline.keys import keys_of, text_columns
+from omnigraph.pipeline.buckets import BucketFile, Filed
+from omnigraph.pipeline.keys import keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
@@ -141,10 +141,10 @@ def aside_schema(type_: Type) -> pa.Schema:
 class KeyFile:
     """The keys of rows, for the checks that span rows."""
 
-    def __init__(self, type_: Type, path: Path, bucket_count: int) -> None:
+    def __init__(self, path: Path, columns: Sequence[Filed], bucket_count: int) -> None:
         self._path = path
         self._writer: pq.ParquetWriter | None = None
-        self._buckets = BucketFile(path.with_suffix(".arrow"), text_columns(type_), bucket_count)
+        self._buckets = BucketFile(path.with_suffix(".arrow"), columns, bucket_count)
 
     def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
         """Add some; the buckets do without columns that nobody will ask about."""

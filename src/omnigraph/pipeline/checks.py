@@ -70,7 +70,7 @@ def find_verdict(
     keys = KeySets(spark, question, committed, {key: pins[key] for key in asked})
     types = [type_of(question.catalog, key) for key in sorted(asked)]
     # All that is read, in one job.
-    committed.find_files([pins[each.table_key] for each in types if not keys.is_asked(each)])
+    committed.find_buckets([pins[each.table_key] for each in types if not keys.is_asked(each)])
     return replace(_Checks(question, keys, moved).verdict(), asked=asked)
 
 

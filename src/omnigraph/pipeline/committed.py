@@ -1,10 +1,10 @@
-"""The keys of committed tables, read by workers and left where Spark finds them.
+"""The keys of committed tables, read by workers and left in buckets, or where Spark finds them.
 
 They have the same columns as the keys of the input, and are read at the versions a manifest pins.
 A version never changes, so keys that were read once serve every later question about it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +18,18 @@ from omnigraph.effects import REAL
 from omnigraph.engine.bulk import type_of
 from omnigraph.engine.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
+from omnigraph.pipeline.buckets import BucketFile
 from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.keys import KeyFiles, filed_columns, keys_of, places_of
+from omnigraph.pipeline.keys import (
+    BUCKETS,
+    ROWS_OF_KEYS,
+    KeyFiles,
+    filed_columns,
+    keys_of,
+    places_of,
+)
 from omnigraph.pipeline.sift import Stored
-from omnigraph.pipeline.stage import KeyFile, Storage
+from omnigraph.pipeline.stage import KeyRows, Storage
 from omnigraph.storage.tables import Anatomy, Index, IndexKind, ScanRequest, TableRef
 
 UNINDEXED_ROWS_MAX: Final = 100_000
@@ -50,32 +58,42 @@ class ReadKeys:
     storage: Storage
     scratch: str
     replaces: bool
-    bucket_count: int
+    bucket_count: int | None
+    """None for rows that Spark reads."""
 
     def __call__(self, number: int) -> dict[str, Any]:
-        piece = self.pieces[number]
+        stem = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}"
+        if self.bucket_count is None:
+            rows = KeyRows(stem.with_suffix(".parquet"))
+            for keys in self._read(self.pieces[number], with_places=self.replaces):
+                rows.write(keys)
+            return {ROWS_OF_KEYS: rows.close()}
+        type_ = type_of(self.catalog, self.pieces[number].key)
+        columns = filed_columns(type_, with_partners=self.replaces)
+        buckets = BucketFile(stem.with_suffix(".arrow"), columns, self.bucket_count)
+        for keys in self._read(self.pieces[number], with_places=False):
+            buckets.write(keys)
+        return {BUCKETS: buckets.close()}
+
+    def _read(self, piece: Piece, *, with_places: bool) -> Iterator[pa.Table]:
         type_ = type_of(self.catalog, piece.key)
-        path = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}.parquet"
         tables = self.storage.open().tables
         handle = tables.open_at(piece.ref, piece.version)
         request = ScanRequest(
             columns=key_columns(type_),
             fragment_ids=piece.fragment_ids,
-            with_row_id=self.replaces,
-            with_row_address=self.replaces,
+            with_row_id=with_places,
+            with_row_address=with_places,
             batch_rows_max=ROWS_PER_BATCH,
         )
-        columns = filed_columns(type_, with_partners=self.replaces)
-        writer = KeyFile(path, columns, self.bucket_count)
         with tables.scan(handle, request) as batches:
             for batch in batches:
                 rows = pa.Table.from_batches([batch])
                 keys = keys_of(type_, rows, None)
-                if self.replaces:
+                if with_places:
                     for column in (places := places_of(rows)).column_names:
                         keys = keys.append_column(column, places[column])
-                writer.write(keys)
-        return writer.close()
+                yield keys
 
 
 @dataclass
@@ -89,11 +107,20 @@ class CommittedKeys:
     replaces: bool
     """May rows be replaced? Then it matters where they are, and who holds what."""
     bucket_count: int
-    _files: dict[Pin, KeyFiles] = field(default_factory=dict)
+    _files: dict[tuple[Pin, bool], tuple[str, ...]] = field(default_factory=dict)
 
-    def find_files(self, pins: Collection[Pin]) -> Mapping[TableKey, KeyFiles]:
-        """The files that hold the keys of these tables; none for a table without rows."""
-        wanted = [pin for pin in pins if pin.row_count and pin not in self._files]
+    def find_buckets(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+        """The files that hold the keys of these tables in buckets; none for one without rows."""
+        return self._find(pins, in_buckets=True)
+
+    def find_rows(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+        """The same as rows for Spark, which seldom has to be asked."""
+        return self._find(pins, in_buckets=False)
+
+    def _find(
+        self, pins: Collection[Pin], *, in_buckets: bool
+    ) -> Mapping[TableKey, tuple[str, ...]]:
+        wanted = [pin for pin in pins if pin.row_count and (pin, in_buckets) not in self._files]
         pieces = [piece for pin in wanted for piece in self._cut(pin)]
         if pieces:
             work = ReadKeys(
@@ -102,7 +129,7 @@ class CommittedKeys:
                 self.storage,
                 str(self.scratch),
                 self.replaces,
-                self.bucket_count,
+                self.bucket_count if in_buckets else None,
             )
             answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
             for pin in wanted:
@@ -111,8 +138,9 @@ class CommittedKeys:
                     for piece, answer in zip(pieces, answers, strict=True)
                     if piece.key == pin.key
                 ]
-                self._files[pin] = KeyFiles.gather(mine)
-        return {pin.key: self._files.get(pin, KeyFiles()) for pin in pins}
+                found = KeyFiles.gather(mine)
+                self._files[pin, in_buckets] = found.buckets if in_buckets else found.rows
+        return {pin.key: self._files.get((pin, in_buckets), ()) for pin in pins}
 
     def is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
         """Can a few values be found without reading much of the table?"""

@@ -26,6 +26,10 @@ ORDINAL_KEY: Final = "ordinal"
 ROW_ID_KEY: Final = "row_id"
 ADDRESS_KEY: Final = "address"
 
+ROWS_OF_KEYS: Final = "rows_of_keys"
+BUCKETS: Final = "buckets"
+"""Where a task says that it put keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyFiles:
@@ -37,8 +41,11 @@ class KeyFiles:
     @classmethod
     def gather(cls, answers: Sequence[Mapping[str, Any]]) -> Self:
         """From what tasks said; those that found no rows wrote no files."""
-        found = [each["keys"] for each in answers if each.get("keys") is not None]
-        return cls(tuple(each["rows"] for each in found), tuple(each["buckets"] for each in found))
+        rows, buckets = (
+            tuple(each[name] for each in answers if each.get(name) is not None)
+            for name in (ROWS_OF_KEYS, BUCKETS)
+        )
+        return cls(rows, buckets)
 
 
 _STORED: Final[dict[Scalar, Any]] = {Scalar.DATE: pa.int32(), Scalar.DATETIME: pa.int64()}

@@ -98,11 +98,11 @@ class KeySets:
         """(3) What is there before the load, and stays unless it is replaced."""
         if self.is_replaced(type_):
             return None
-        return self._read(type_, self._files_of(type_).rows)
+        return self._read(type_, self._rows_of(type_))
 
-    def _files_of(self, type_: Type) -> KeyFiles:
+    def _rows_of(self, type_: Type) -> tuple[str, ...]:
         pin = self.pins.get(type_.table_key)
-        return KeyFiles() if pin is None else self.source.find_files([pin])[pin.key]
+        return () if pin is None else self.source.find_rows([pin])[pin.key]
 
     def _count_committed(self, type_: Type) -> int:
         pin = self.pins.get(type_.table_key)
@@ -110,7 +110,7 @@ class KeySets:
 
     def places(self, type_: Type) -> DataFrame | None:
         """Where the rows are that are there before a merge."""
-        return self._read(type_, self._files_of(type_).rows, (ROW_ID_KEY, ADDRESS_KEY))
+        return self._read(type_, self._rows_of(type_), (ROW_ID_KEY, ADDRESS_KEY))
 
     def kept(self, type_: Type) -> DataFrame | None:
         """(2) Committed rows that the load does not replace."""
@@ -165,7 +165,7 @@ class KeySets:
 
     def _incoming_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
         key = type_.table_key
-        files = self.question.key_files.get(key, KeyFiles())
+        files = self.question.key_files.get(key, KeyFiles()).buckets
         return self._as_texts(files, type_, column, self.question.counts.get(key, 0))
 
     def committed_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
@@ -174,16 +174,19 @@ class KeySets:
 
     def _committed_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
         count = self._count_committed(type_)
-        return self._as_texts(self._files_of(type_), type_, column, count) if count else ()
+        if not count:
+            return ()
+        pin = self.pins[type_.table_key]
+        return self._as_texts(self.source.find_buckets([pin])[pin.key], type_, column, count)
 
     def _as_texts(
-        self, files: KeyFiles, type_: Type, column: Filed, row_count: int
+        self, files: tuple[str, ...], type_: Type, column: Filed, row_count: int
     ) -> tuple[Texts, ...]:
-        if not files.buckets:
+        if not files:
             return ()
         is_merge = self.question.mode is LoadMode.MERGE
         columns = filed_columns(type_, with_partners=is_merge)
-        return (Texts(files.buckets, columns, column, row_count),)
+        return (Texts(files, columns, column, row_count),)
 
     def read_or_ask(self, type_: Type, name: str) -> tuple[tuple[Texts, ...], tuple[Stored, ...]]:
         """The same; or, where there is much of it, whom to ask about the little that matters."""

@@ -20,7 +20,7 @@ from omnigraph.engine.bulk import ORDINAL, LoadMode, Target
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.committed import Type
 from omnigraph.pipeline.buckets import BucketFile, Filed
-from omnigraph.pipeline.keys import keys_of
+from omnigraph.pipeline.keys import BUCKETS, ROWS_OF_KEYS, keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
@@ -138,16 +138,14 @@ def aside_schema(type_: Type) -> pa.Schema:
     return schema_of(type_).append(pa.field(ORDINAL, pa.int64(), nullable=False))
 
 
-class KeyFile:
-    """The keys of rows, for the checks that span rows."""
+class KeyRows:
+    """The keys of rows, as Spark reads them."""
 
-    def __init__(self, path: Path, columns: Sequence[Filed], bucket_count: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._writer: pq.ParquetWriter | None = None
-        self._buckets = BucketFile(path.with_suffix(".arrow"), columns, bucket_count)
 
-    def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
-        """Add some; the buckets do without columns that nobody will ask about."""
+    def write(self, keys: pa.Table) -> None:
         if self._writer is None:
             # Keys hardly repeat and are read whole, so neither a dictionary nor bounds would pay.
             self._writer = pq.ParquetWriter(
@@ -158,13 +156,29 @@ class KeyFile:
                 write_statistics=False,
             )
         self._writer.write_table(keys)
+
+    def close(self) -> str | None:
+        """Where they are; None if nothing was written."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return str(self._path)
+
+
+class KeyFile:
+    """The keys of rows that come in, for the checks that span rows."""
+
+    def __init__(self, path: Path, columns: Sequence[Filed], bucket_count: int) -> None:
+        self._rows = KeyRows(path)
+        self._buckets = BucketFile(path.with_suffix(".arrow"), columns, bucket_count)
+
+    def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
+        """Add some; the buckets do without columns that nobody will ask about."""
+        self._rows.write(keys)
         self._buckets.write(keys, without=without)
 
     def close(self) -> dict[str, Any]:
-        if self._writer is None:
-            return {}
-        self._writer.close()
-        return {"keys": {"rows": str(self._path), "buckets": self._buckets.close()}}
+        return {ROWS_OF_KEYS: self._rows.close(), BUCKETS: self._buckets.close()}
 
 
 @dataclass(slots=True)

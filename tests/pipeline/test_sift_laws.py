@@ -1,0 +1,207 @@
+"""What a load is cleared of without Spark, the evaluator finds right: nothing slips through.
+
+Tasks run in this process here, and whatever is in doubt ends the question. What the joins say of it
+is compared in `test_check_laws`, at seconds for each example.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnigraph.commit.base import Bases
+from omnigraph.engine.batch import Existing
+from omnigraph.engine.bulk import LoadJob, LoadMode, Placement, Target, Verdict
+from omnigraph.engine.incoming import Incoming, judge
+from omnigraph.ids import MAIN, OperationId
+from omnigraph.pipeline import committed, load, reading, sift
+from omnigraph.pipeline.load import SparkBulk
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.tables import TableRef
+from omnigraph.testing.loading import LARGE, Loader, new_loader
+from omnigraph.testing.writing import stores_at
+
+SCHEMA = """
+node Ant { name: String @key  size: F32? @unique  born: Date?  rank: I32?  @unique(born, rank) }
+node Bee { seen: I32? @unique }
+edge Eats: Ant -> Bee @card(1..2) { day: I32?  @unique(src, day) }
+edge Meets: Bee -> Bee @card(0..2)
+"""
+Record = Mapping[str, object]
+BEFORE: Mapping[str, Sequence[Record]] = {
+    "Ant": [
+        {"name": "a", "size": 0, "born": 0, "rank": 0},
+        {"name": "b", "size": 1, "born": 0, "rank": 1},
+        {"name": "c"},
+    ],
+    "Bee": [{"id": "a", "seen": 0}, {"id": "b", "seen": 1}],
+    "Eats": [
+        {"id": "a", "from": "a", "to": "a", "day": 0},
+        {"id": "b", "from": "a", "to": "b", "day": 1},
+        {"id": "c", "from": "b", "to": "b", "day": 0},
+    ],
+    "Meets": [{"id": "a", "from": "a", "to": "a"}, {"id": "b", "from": "b", "to": "a"}],
+}
+NUMBERS = count()
+
+
+class InDoubt(Exception):
+    """Spark would be asked."""
+
+
+class NoSpark:
+    """A session that can be asked nothing but where it runs."""
+
+    def __init__(self) -> None:
+        self.conf = {"spark.master": "local"}
+
+
+def refuse_to_join(self: object, checks: Sequence[object]) -> dict[object, object]:
+    del self
+    if checks:
+        raise InDoubt
+    return {}
+
+
+def run_here(
+    spark: object, work: Any, count: int, *, job: str, **_: object
+) -> list[dict[str, Any]]:
+    del spark, job
+    return [work(number) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def colony(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
+    loader = new_loader(tmp_path_factory.mktemp("colony"), LARGE, SCHEMA)
+    for name, rows in BEFORE.items():
+        loader.graph.write_rows(name, rows, existing=Existing.REFUSE)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (reading, committed, sift):
+            patch.setattr(module, "run_tasks", run_here)
+        patch.setattr(load, "find_session", lambda *_, **__: NoSpark())
+        patch.setattr("omnigraph.pipeline.checks._Checks._find_wrong", refuse_to_join)
+        yield loader
+
+
+def records_of(name: str, rows: Sequence[Record]) -> list[Record]:
+    if name in ("Ant", "Bee"):
+        return [{"type": name, "data": row} for row in rows]
+    ends = ("from", "to")
+    return [
+        {
+            "edge": name,
+            **{end: row[end] for end in ends},
+            "data": {key: cell for key, cell in row.items() if key not in ends},
+        }
+        for row in rows
+    ]
+
+
+def ask(
+    loader: Loader, bulk: SparkBulk, mode: LoadMode, records: Sequence[Record]
+) -> tuple[Verdict | None, Verdict]:
+    """What is said without Spark, if anything is, and what the evaluator says."""
+    stores = stores_at(Path(loader.graph.uri))
+    manifest = Bases(stores).current(MAIN).manifest
+    job = LoadJob(
+        sources=(loader.write(*records),),
+        mode=mode,
+        branch=MAIN,
+        operation_id=OperationId(f"asked-{next(NUMBERS)}"),
+        catalog=loader.graph.catalog,
+        targets={
+            key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
+            for key, pin in manifest.pins.items()
+        },
+        root=stores.root,
+        storage_options={},
+        durability=Durability.RELAXED,
+    )
+    with bulk.ingest(job) as ingested:
+        assert not ingested.faults.count
+        incoming = Incoming(loader.graph.catalog, mode, ingested)
+        judged = judge(stores, manifest, incoming, errors_max=100)
+        try:
+            return ingested.check(manifest.pins), judged
+        except InDoubt:
+            return None, judged
+
+
+NAMES, CELLS = st.sampled_from("abcd"), st.sampled_from([None, 0, 1, 2])
+
+
+def rows_of(name: str) -> st.SearchStrategy[list[Record]]:
+    columns: Mapping[str, Mapping[str, st.SearchStrategy[Any]]] = {
+        "Ant": {"name": NAMES, "size": CELLS, "born": CELLS, "rank": CELLS},
+        "Bee": {"id": NAMES, "seen": CELLS},
+        "Eats": {"id": NAMES, "from": NAMES, "to": st.sampled_from("ab"), "day": CELLS},
+        "Meets": {"id": NAMES, "from": st.sampled_from("abc"), "to": NAMES},
+    }
+    rows = st.lists(st.fixed_dictionaries(columns[name]), min_size=1, max_size=4)
+    return rows.map(lambda some: records_of(name, some))
+
+
+RECORDS = st.one_of(
+    *(rows_of(name) for name in BEFORE),
+    st.tuples(*(rows_of(name) for name in BEFORE)).map(lambda parts: [*chain(*parts)]),
+)
+
+
+@settings(max_examples=int(os.environ.get("OMNIGRAPH_SIFT_EXAMPLES", "60")), deadline=None)
+@given(RECORDS, st.sampled_from(LoadMode), st.booleans())
+def test_what_is_cleared_without_spark_is_right(
+    colony: Loader,
+    records: list[Record],
+    mode: LoadMode,
+    asks: bool,  # noqa: FBT001 - drawn
+) -> None:
+    bulk = replace(LARGE, asked_ratio=0) if asks else LARGE
+    said, judged = ask(colony, bulk, mode, records)
+    is_right = not judged.faults.count and not judged.taken
+    if said is not None:
+        assert (said.faults, said.taken) == (judged.faults, judged.taken)
+        assert is_right
+    elif mode is not LoadMode.MERGE:
+        # Only what is replaced can be in doubt and right.
+        assert not is_right
+
+
+def test_merging_the_same_again_and_more_is_cleared(colony: Loader) -> None:
+    """It is what merges do, so it must not take a join."""
+    more: Mapping[str, Sequence[Record]] = {
+        "Ant": [{"name": "e", "size": 5, "born": 5, "rank": 5}],
+        "Bee": [{"id": "e", "seen": 5}],
+        "Eats": [{"id": "e", "from": "e", "to": "e", "day": 0}],
+        "Meets": [{"id": "e", "from": "a", "to": "e"}],
+    }
+    records = [
+        record for name, rows in BEFORE.items() for record in records_of(name, [*rows, *more[name]])
+    ]
+    for bulk in (LARGE, replace(LARGE, asked_ratio=0)):
+        said, _ = ask(colony, bulk, LoadMode.MERGE, records)
+        assert said is not None
+        assert not said.faults.count
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        records_of("Ant", [{"name": "a", "size": 1}, {"name": "b", "size": 0}]),
+        records_of("Bee", [{"id": "a"}, {"id": "c", "seen": 0}]),
+        records_of("Bee", [{"id": "c", "seen": 2}, {"id": "c"}, {"id": "d", "seen": 2}]),
+        records_of("Meets", [{"id": "a", "from": "b", "to": "a"}]),
+    ],
+    ids=["swapped", "given up", "of a row that does not count", "another source"],
+)
+def test_what_moves_from_row_to_row_is_left_to_the_join(
+    colony: Loader, records: list[Record]
+) -> None:
+    said, judged = ask(colony, LARGE, LoadMode.MERGE, records)
+    assert said is None
+    assert not judged.faults.count

@@ -12,6 +12,7 @@ from lance import LanceDataset
 from omnigraph.catalog.arrow import BLOB_METADATA
 from omnigraph.engine.addresses import SCHEMES, find_flaw
 from omnigraph.engine.spell import ELSEWHERE
+from omnigraph.storage.translate import BLOB_SUFFIX, MISSING_FILE
 
 KIND = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("b", KIND, metadata=BLOB_METADATA)])
@@ -90,6 +91,17 @@ def test_the_address_of_nothing_survives_a_compaction(tmp_path: Path) -> None:
     dataset.optimize.compact_files()
     found = described(lance.dataset(tmp_path / "t"))
     assert [each["blob_uri"] for each in found] == ["file:///nowhere/a", ""]
+
+
+def test_a_missing_file_of_blobs_is_named(tmp_path: Path) -> None:
+    dataset = create(tmp_path / "t", b"x" * 200_000)
+    (lost,) = tmp_path.rglob(f"*{BLOB_SUFFIX}")
+    lost.unlink()
+    (file,) = dataset.take_blobs("b", addresses=[0])
+    assert file is not None
+    with pytest.raises(ValueError, match=MISSING_FILE) as failed:
+        file.read_range(0, 1)
+    assert lost.name in str(failed.value)
 
 
 ADDRESSES = [

@@ -33,6 +33,7 @@ from omnigraph.errors import (
 MISSING: Final = "was not found"
 MISSING_FILE: Final = "Not found:"
 MANIFEST_SUFFIX: Final = ".manifest"
+BLOB_SUFFIX: Final = ".blob"
 TABLE_TAKEN: Final = "Dataset already exists"
 TABLE_TAKEN_LATE: Final = "_versions/0.manifest was not found"
 BRANCH_TAKEN: Final = "Clone operation should not enter build_manifest"
@@ -100,6 +101,9 @@ def _table_error(
     if version is not None and MISSING in text and MANIFEST_SUFFIX in text:
         return VersionNotFound(path, branch=branch, version=version)
     if isinstance(error, pa.ArrowInvalid) and MISSING_FILE in text:
+        return TableCorrupt(action, subject=path, reason=_first_line(error))
+    if MISSING_FILE in text and BLOB_SUFFIX in text:
+        # Lance says this as it says that there is no table.
         return TableCorrupt(action, subject=path, reason=_first_line(error))
     if any(sign in text for sign in CUT_SHORT):
         return TableCorrupt(action, subject=path, reason=_first_line(error))

@@ -9,7 +9,7 @@ import pytest
 from httpx import Client
 
 import omnigraph
-from omnigraph.errors import LoadRejected
+from omnigraph.errors import FileUnreadable, LoadRejected
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.sdk.remote import RemoteGraph
 from omnigraph.server.settings import Flags
@@ -94,6 +94,13 @@ def check_faults(remote: RemoteGraph, tmp_path: Path) -> None:
     assert rejected.value.count == 1
     assert rejected.value.faults[0].line == 2
     assert "Nobody" in rejected.value.faults[0].message
+    assert rejected.value.faults[0].file == "wrong.jsonl"
+    assert "\nwrong.jsonl:2: " in str(rejected.value)
+    table = tmp_path / "odd.parquet"
+    table.write_bytes(b"not a table")
+    with pytest.raises(FileUnreadable, match=r"cannot read odd\.parquet: ") as unreadable:
+        remote.load(table, mode="append", type="Person")
+    assert unreadable.value.path == "odd.parquet"
 
 
 def test_a_load_that_cannot_be_is_told(client: Client, graph: LocalGraph) -> None:
@@ -102,6 +109,10 @@ def test_a_load_that_cannot_be_is_told(client: Client, graph: LocalGraph) -> Non
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
     large = client.post("/load/ndjson", content=records(*map(str, range(200))))
     assert large.status_code == 413
+    wrong = client.post("/load", json={"data": '{"type": "Nobody", "data": {}}'})
+    assert wrong.status_code == 400
+    assert "omnigraph-load" not in wrong.text, "where a body lies here is nobody's business"
+    assert wrong.json()["cause"]["facts"]["faults"][0]["rendered"].startswith("the body:1: ")
     assert client.post("/load/ndjson?mode=replace", content=b"").status_code == 422
     assert client.post("/load/files", content=b"x").status_code == 415
     empty = client.post("/load/files", files=[], data={"x": "y"})

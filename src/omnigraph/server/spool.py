@@ -1,13 +1,15 @@
 """Bodies that are too large for memory: on disk while the request lasts.
 
-The names of uploaded files are the client's; only their ends are kept, because those tell what is
-in them.
+The names of uploaded files are the client's; only their ends are kept on disk, because those tell
+what is in them. Errors call the files as the client did: where they lie here is nobody's business.
 """
 
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +18,13 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from omnigraph.engine.bulk import Fault
+from omnigraph.errors import OmnigraphError
+
 _SUFFIXES: Final = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")
 FILES_MAX: Final = 1000
+BODY: Final = "the body"
+"""What a body is called that is one file of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,36 @@ class Spool:
 
     folder: Path
     files: tuple[Path, ...]
+    names: tuple[str, ...]
+    """What whoever sent them calls them."""
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Let errors of the work inside call the files by their names."""
+        try:
+            yield
+        except OmnigraphError as error:
+            error.args = tuple(map(self._rename, error.args))
+            for key, value in vars(error).items():
+                setattr(error, key, self._rename(value))
+            raise
+
+    def _rename(self, value: object) -> object:
+        match value:
+            case str():
+                for path, name in zip(self.files, self.names, strict=True):
+                    value = value.replace(str(path), name)
+                return value
+            case tuple():
+                return tuple(map(self._rename, value))
+            case Fault():
+                return replace(
+                    value,
+                    file=None if value.file is None else str(self._rename(value.file)),
+                    message=str(self._rename(value.message)),
+                )
+            case _:
+                return value
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -36,7 +73,7 @@ def spool_text(text: str) -> Spool:
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
     path = folder / "records.jsonl"
     path.write_text(text, encoding="utf-8")
-    return Spool(folder, (path,))
+    return Spool(folder, (path,), (BODY,))
 
 
 async def spool_stream(request: Request) -> Spool:
@@ -50,7 +87,7 @@ async def spool_stream(request: Request) -> Spool:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Spool(folder, (path,))
+    return Spool(folder, (path,), (BODY,))
 
 
 async def spool_files(request: Request) -> Spool:
@@ -69,11 +106,18 @@ async def spool_files(request: Request) -> Spool:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    spool = Spool(folder, tuple(paths))
+    names = (_name(each, at) for at, each in enumerate(uploads, start=1))
+    spool = Spool(folder, tuple(paths), tuple(names))
     if not paths:
         spool.remove()
         raise HTTPException(422, "the body holds no file")
     return spool
+
+
+def _name(upload: UploadFile, number: int) -> str:
+    """The last part of what the client calls it, if that can be shown."""
+    name = re.split(r"[/\\]", upload.filename or "")[-1]
+    return name if name and name.isprintable() else f"file {number}"
 
 
 def _keep(upload: UploadFile, folder: Path, at: int) -> Path:

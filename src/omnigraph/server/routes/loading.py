@@ -179,7 +179,7 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
 
 
 def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
-    with metrics.LOADS.time():
+    with metrics.LOADS.time(), spool.named():
         result = asked.graph.load(
             spool.files,
             mode=wanted.mode,

@@ -224,6 +224,7 @@ def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
     [
         ("{", "not YAML"),
         ("[]", "must be a mapping"),
+        ("defaults: {}\ndefaults: {}", "'defaults' is there twice"),
         ("defaults: 3", "defaults must be a mapping"),
         ("defaults: { store: 3 }", "must be text"),
         ("profiles: { p: {} }", "needs one of"),

@@ -92,6 +92,9 @@ def test_conflicts_go_to_a_file_and_come_back_resolved(
     assert run([*ask, "--dry-run", "--conflicts", file, "--json"]) == 1
     (conflict,) = printed(capsys)["merge_conflicts"]
     assert (conflict["property"], conflict["ours"], conflict["theirs"]) == ("age", 6, 5)
+    assert (conflict["table_key"], conflict["row_id"]) == ("node:Person", "ann")
+    later = (conflict["entity_kind"], conflict["type_name"], conflict["entity_id"])
+    assert later == ("node", "Person", "ann")
     assert run([*ask, "--resolutions", file]) == 1, "nothing is decided yet"
     filled = json.loads(Path(file).read_text())
     filled["conflicts"][0]["resolution"] = {"value": 7}

@@ -16,6 +16,7 @@ from omnigraph.cli.render import print_note
 from omnigraph.cli.tables import WIDTH_MIN, Format, Layout
 from omnigraph.errors import ConfigInvalid
 from omnigraph.pipeline.settings import LOCAL, SparkSettings
+from omnigraph.yamltext import read_yaml
 
 HOME: Final = "OMNIGRAPH_HOME"
 PROFILE: Final = "OMNIGRAPH_PROFILE"
@@ -78,7 +79,7 @@ def read_config() -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(str(path), reason=str(error)) from error
     try:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
     except yaml.YAMLError as error:
         raise ConfigInvalid(str(path), reason=f"it is not YAML: {error}") from error
     return _read_document({} if document is None else document, path)

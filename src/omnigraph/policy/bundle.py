@@ -12,6 +12,7 @@ import yaml
 
 from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import ON_BRANCH, ON_SERVER, ON_TARGET, Action
+from omnigraph.yamltext import read_yaml
 
 
 class BranchScope(StrEnum):
@@ -56,7 +57,7 @@ def parse_bundle(text: str, *, name: str) -> Bundle:
 
 def _load(text: str, name: str) -> object:
     try:
-        return yaml.safe_load(text)
+        return read_yaml(text)
     except (yaml.YAMLError, RecursionError) as error:
         raise PolicyInvalid(name, reason=f"it is not YAML: {error}") from error
 

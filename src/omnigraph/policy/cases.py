@@ -7,6 +7,7 @@ import yaml
 from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Policy, Question
+from omnigraph.yamltext import read_yaml
 
 _KEYS = frozenset({"id", "actor", "action", "branch", "target_branch", "expect"})
 
@@ -21,7 +22,7 @@ class Case:
 def parse_cases(text: str, *, name: str) -> tuple[Case, ...]:
     """Raises PolicyInvalid."""
     try:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
     except (yaml.YAMLError, RecursionError) as error:
         raise PolicyInvalid(name, reason=f"it is not YAML: {error}") from error
     if not isinstance(document, dict) or document.get("version") != 1:

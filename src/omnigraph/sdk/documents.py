@@ -17,7 +17,7 @@ from omnigraph.engine.export import ExportResult
 from omnigraph.engine.indexes import IndexReport, IndexState, IndicesResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadResult
-from omnigraph.engine.merge.conflicts import conflict_document
+from omnigraph.engine.merge.conflicts import Conflict, conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizedTable, OptimizeResult
@@ -110,8 +110,14 @@ def merge_document(result: MergeResult) -> JsonObject:
             }
             for key, each in result.counts.items()
         ],
-        "merge_conflicts": [conflict_document(each) for each in result.conflicts],
+        "merge_conflicts": [_conflict(each) for each in result.conflicts],
     }
+
+
+def _conflict(conflict: Conflict) -> JsonObject:
+    kind, name = split_table_key(conflict.table)
+    later: JsonObject = {"entity_kind": kind, "type_name": name, "entity_id": conflict.row_id}
+    return {**conflict_document(conflict), **later}
 
 
 def load_document(result: LoadResult) -> JsonObject:

@@ -23,6 +23,7 @@ from omnigraph.embed.settings import (
 )
 from omnigraph.embed.settings import read_settings as read_embedding
 from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.yamltext import read_yaml
 
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
 REQUIRE_ALL: Final = "OMNIGRAPH_REQUIRE_ALL_GRAPHS"
@@ -205,7 +206,7 @@ class _File:
 
     def read(self) -> ServerSettings:
         try:
-            document = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+            document = read_yaml(self.path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(str(self.path), reason=str(error)) from error
         except (yaml.YAMLError, RecursionError) as error:

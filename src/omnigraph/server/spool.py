@@ -4,6 +4,7 @@ The names of uploaded files are the client's; only their ends are kept on disk, 
 what is in them. Errors call the files as the client did: where they lie here is nobody's business.
 """
 
+import json
 import re
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from omnigraph.engine.bulk import Fault
 from omnigraph.errors import OmnigraphError
 
 _SUFFIXES: Final = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")
+_RECORD: Final = re.compile(r"[^ \t\r\n]")
+_DECODER: Final = json.JSONDecoder()
 FILES_MAX: Final = 1000
 BODY: Final = "the body"
 """What a body is called that is one file of records."""
@@ -69,11 +72,32 @@ class Spool:
 
 
 def spool_text(text: str) -> Spool:
-    """Records that came in one piece."""
+    """Records that came in one piece, separated by whatever space there is."""
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
     path = folder / "records.jsonl"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(one_a_line(text), encoding="utf-8")
     return Spool(folder, (path,), (BODY,))
+
+
+def one_a_line(text: str) -> str:
+    """The same records, each on a line of its own.
+
+    The same text if they are already, so that lines keep their numbers; and if it is not JSON:
+    the load will say what is wrong, and where.
+    """
+    records: list[str] = []
+    at, is_fine = 0, True
+    try:
+        while found := _RECORD.search(text, at):
+            start = found.start()
+            is_fine &= not records or "\n" in text[at:start]
+            _, at = _DECODER.raw_decode(text, start)
+            records.append(text[start:at])
+            is_fine &= "\n" not in records[-1]
+    except (ValueError, RecursionError):
+        return text
+    # Inside of a record, the end of a line is nothing but space: a text would have to escape it.
+    return text if is_fine else "\n".join(each.replace("\n", " ") for each in records)
 
 
 async def spool_stream(request: Request) -> Spool:

@@ -86,6 +86,7 @@ RULES = f"version: 1\ngroups: {{ g: [a] }}\n{RULE}"
         ("version: 2", "version must be 1"),
         ("[", "not YAML"),
         ("version: 1\nrule: []", "unknown key 'rule'"),
+        ("version: 1\nrules: []\nrules: []", "'rules' is there twice"),
         ("version: 1\ngroups: { g: [] }", "no members"),
         ("version: 1\ngroups: { g: [' '] }", "not blank"),
         (f"version: 1\n{RULE}", "group 'g', which is not there"),

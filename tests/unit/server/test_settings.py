@@ -56,6 +56,7 @@ def test_flags_win_over_the_file_and_add_to_it(tmp_path: Path) -> None:
         ("version: 1\npolicies: x", "unknown key 'policies'"),
         ("version: 1\ngraphs: { g: { uri: x } }\nlimits: { body_bytes: -1 }", "above 0"),
         ("version: 3", "version must be 1"),
+        ("version: 1\ngraphs: { g: { uri: x }, g: { uri: y } }", "'g' is there twice"),
         ("- x", "mapping"),
     ],
 )

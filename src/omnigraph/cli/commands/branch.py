@@ -10,7 +10,7 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import as_served, find_place, find_writer, open_client
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
-from omnigraph.errors import BranchInUse, FileUnreadable, UsageError
+from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.engine.merge.run import MergeResult
@@ -161,8 +161,8 @@ def merge(
         error = None
         try:
             graph.branches.delete(source, actor=actor)
-        except BranchInUse as used:
-            error = str(used)
+        except OmnigraphError as refused:
+            error = str(refused)
             print_note(f"note: {source} was merged and could not be deleted: {error}")
         document |= {"branch_deleted": error is None, "branch_delete_error": error}
     if as_json:

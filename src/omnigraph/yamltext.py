@@ -1,0 +1,26 @@
+"""Reading YAML that people write: one key, one value.
+
+A key that is there twice would silently count once, and half of a policy would be no policy.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+
+class _Strict(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as it is overridden
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key '{key.value}' is there twice", key.start_mark
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str) -> object:
+    """Raises yaml.YAMLError, RecursionError."""
+    return yaml.load(text, _Strict)  # noqa: S506 - it is a safe one

@@ -17,7 +17,7 @@ RECORDS = [
 
 @pytest.mark.parametrize(
     ("indent", "between", "is_ascii"),
-    product([None, 2], [" ", "", "\n", "\r\n\n", "\t"], [True, False]),
+    list(product([None, 2], [" ", "", "\n", "\r\n\n", "\t"], [True, False])),
 )
 def test_records_are_the_same_however_they_were_laid_out(
     *, indent: int | None, between: str, is_ascii: bool

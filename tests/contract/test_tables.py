@@ -563,6 +563,26 @@ def test_wide_integers_times_lists_vectors_and_blobs_survive_every_change(local:
     assert [len(blob or b"") for blob in rows["picture"].to_pylist()] == [300_000, 10, 300_000]
 
 
+def test_a_part_of_a_blob_is_read_wherever_it_is_kept(tables: Tables) -> None:
+    handle = commit(tables, tables.stage_create(PERSON, WIDE, mark()))
+    for name, size in (("a", 10), ("b", 70_000), ("c", 300_000)):
+        staged = tables.stage_append(handle, wide_rows(name, blob_bytes=size), mark())
+        handle = commit(tables, staged)
+    placed = place(tables, handle, "a", "b", "c")
+    addresses = numbers(placed, "_rowaddr")
+    found = [tables.open_blob(handle, "picture", each) for each in addresses]
+    assert [each.length for each in found] == [10, 70_000, 300_000]
+    assert [each.read(each.length - 3, 3) for each in found] == [b"ppp"] * 3
+    assert found[0].read(4, 0) == b""
+    assert len({each.place for each in found}) == 3
+    later = commit(tables, tables.stage_append(handle, wide_rows("d"), mark()))
+    assert tables.open_blob(later, "picture", addresses[2]).place == found[2].place
+    changed = tables.stage_upsert(later, wide_rows("c", blob_bytes=300_000), mark(), key="id")
+    moved = commit(tables, changed)
+    (address,) = numbers(place(tables, moved, "c"), "_rowaddr")
+    assert tables.open_blob(moved, "picture", address).place != found[2].place
+
+
 # --- exactness ------------------------------------------------------------------------------
 
 

@@ -555,6 +555,17 @@ def test_a_wrong_method_is_told_the_right_ones(serve: Serve, address: str, allow
     assert (refused.status_code, refused.headers["Allow"]) == (405, allowed)
 
 
+def test_what_can_be_got_has_a_head(serve: Serve) -> None:
+    client = serve()
+    for address in ("/healthz", "/graphs/g/branches", "/graphs/g/snapshot", "/metrics"):
+        got, head = client.get(address), client.head(address)
+        assert (head.status_code, head.content) == (200, b"")
+        if address != "/metrics":
+            assert head.headers["content-length"] == got.headers["content-length"]
+    assert client.head("/graphs/g/snapshot?branch=no").status_code == 404
+    assert client.head("/graphs/g/query").status_code == 405
+
+
 def test_a_schema_is_applied_and_tables_are_tidied(serve: Serve) -> None:
     client = serve()
     grown = {"schema_source": SCHEMA.replace("age: I32?", "age: I32? born: Date?")}

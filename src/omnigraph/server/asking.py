@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from omnigraph.commit.records import Commit
 from omnigraph.errors import RequestInvalid
@@ -186,7 +187,17 @@ def parse_json(body: bytes) -> Any:
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class ServerRoute(APIRoute):
+class Route(APIRoute):
+    """What answers to GET answers to HEAD, without the body; balancers ask like that."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Only if no route is for HEAD itself: then this one was found, and would refuse.
+        if scope["method"] == "HEAD" and self.methods == {"GET"}:
+            scope = {**scope, "method": "GET"}
+        await super().handle(scope, receive, send)
+
+
+class ServerRoute(Route):
     """A route about the server itself; it sees to tokens on its own."""
 
     def get_route_handler(self) -> Handler:
@@ -199,7 +210,7 @@ class ServerRoute(APIRoute):
         return limited
 
 
-class GraphRoute(APIRoute):
+class GraphRoute(Route):
     """A route of one graph: somebody known asks, with a body that is not too large."""
 
     def bytes_max(self, limits: Limits) -> int:

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_records_are_loaded_however_they_come(client: Client, graph: LocalGraph)
     assert graph.snapshot().pins["node:Person"].row_count == 2  # type: ignore[index]
 
 
-def test_files_are_sent_by_the_remote_client(url: str, graph: LocalGraph, tmp_path: Path) -> None:
+def test_files_are_sent_by_the_remote_client(
+    url: str, graph: LocalGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"
     plain.write_text(records("a"))
     packed.write_bytes(gzip.compress(records("b", "c").encode()))
@@ -86,6 +89,22 @@ def test_files_are_sent_by_the_remote_client(url: str, graph: LocalGraph, tmp_pa
         assert loaded.commit is not None
         assert loaded.commit.id == graph.commits("new")[0].id
         check_faults(remote, tmp_path)
+        check_places(remote, tmp_path, monkeypatch)
+
+
+def check_places(remote: RemoteGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders, patterns and standard input go to a server as they go to a graph."""
+    folder = tmp_path / "more"
+    folder.mkdir()
+    for name in ("c", "d"):
+        (folder / f"{name}.jsonl").write_text(records(name))
+    (folder / "_SUCCESS").write_text("")
+    assert remote.load(folder, mode="merge").counts == {"node:Person": 2}
+    assert remote.load(str(folder / "*.jsonl"), mode="merge").counts == {"node:Person": 2}
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(records("s").encode())))
+    assert remote.load("-", mode="merge").counts == {"node:Person": 1}
+    with pytest.raises(FileUnreadable, match="no file matches"):
+        remote.load(str(folder / "*.csv"), mode="merge")
 
 
 def check_faults(remote: RemoteGraph, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ affair: an actor cannot be named. What is written is written once, also if an an
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -421,22 +420,13 @@ class RemoteGraph(RemoteReview):
     ) -> LoadResult:
         """Send files and load them as one commit, or nothing.
 
+        A source is a file, a folder or a pattern, or `-` for standard input; or a list of these.
         Parquet and CSV files are tables: `type` or `edge` says what their rows are.
         """
         _check_actor(actor)
-        listed = source if isinstance(source, list | tuple) else [source]
-        paths = [Path(each) for each in listed if isinstance(each, str | Path)]
-        if len(paths) != len(listed):
-            raise UsageError("only files can be sent to a server")
-        with ExitStack() as stack:
-            files = []
-            for path in paths:
-                try:
-                    file = stack.enter_context(path.open("rb"))
-                except OSError as error:
-                    reason = error.strerror or str(error)
-                    raise FileUnreadable(str(path), reason=reason) from error
-                files.append((path.name, file))
+        from omnigraph.sdk.sending import open_sources  # noqa: PLC0415 - it brings buckets along
+
+        with open_sources(source) as files:
             document = self._connection.send(
                 "/load/files",
                 files,

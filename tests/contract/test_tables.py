@@ -583,6 +583,24 @@ def test_a_part_of_a_blob_is_read_wherever_it_is_kept(tables: Tables) -> None:
     assert tables.open_blob(moved, "picture", address).place != found[2].place
 
 
+def test_no_two_blobs_are_at_one_place(local: Stores) -> None:
+    """Of the same length, in one file, beside and below each other."""
+    tables = local.tables
+    fields = [pa.field("id", pa.string(), nullable=False), BLOB, BLOB.with_name("negative")]
+    values = pa.array([{"data": each, "uri": None} for each in (b"1", b"2")], BLOB.type)
+    rows = pa.table([pa.array(["a", "b"]), values, values.take([1, 0])], schema=schema(*fields))
+    handle = commit(tables, tables.stage_create(PERSON, rows.schema, mark()))
+    handle = commit(tables, tables.stage_append(handle, rows, mark()))
+    addresses = numbers(place(tables, handle, "a", "b"), "_rowaddr")
+    found = [
+        tables.open_blob(handle, column, address)
+        for column in ("picture", "negative")
+        for address in addresses
+    ]
+    assert [each.read(0, 1) for each in found] == [b"1", b"2", b"2", b"1"]
+    assert len({each.place for each in found}) == 4
+
+
 # --- exactness ------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
+from omnigraph.cli.files import write_whole
+from omnigraph.errors import StorageFailure
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.settings import Flags
 from omnigraph.testing.serving import running
@@ -71,6 +73,21 @@ def test_a_file_appears_when_all_of_it_is_there(
     assert [each.name for each in tmp_path.iterdir()] == ["scan.bin"], "nothing is left beside it"
     assert run(["blob", "get", *SCAN, *there, "--out", str(tmp_path / "no" / "where")]) == 1
     assert b"No such file" in capsysbinary.readouterr().err
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "scan.bin"
+    out.write_bytes(b"before")
+
+    def breaking() -> Iterator[bytes]:
+        yield b"half"
+        assert out.read_bytes() == b"before"
+        raise StorageFailure("read", subject="it", reason="gone")
+
+    with pytest.raises(StorageFailure):
+        write_whole(out, breaking())
+    assert [each.name for each in tmp_path.iterdir()] == ["scan.bin"]
+    assert out.read_bytes() == b"before"
 
 
 def test_a_blob_is_described(there: list[str], graph: LocalGraph, capsysbinary: Streams) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.engine.query.blob import CHUNK_BYTES
+from omnigraph.engine.query.blob import CHUNK_BYTES, BlobName
+from omnigraph.engine.query.target import Target
 from omnigraph.errors import BlobNotFound
+from omnigraph.ids import CommitId
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 
@@ -97,6 +99,14 @@ def test_a_property_that_is_younger_than_the_past_was_not_there(graph: LocalGrap
     with pytest.raises(BlobNotFound) as refused:
         graph.blob("node", "Letter", "small", "seal", commit=before)
     assert refused.value.missing == "property"
+    # Of commits that do not say which schema was theirs, the one in force is believed.
+    inner = graph._graph
+    letter = inner.catalog.node("Letter")
+    seen = inner.look(Target(commit_id=CommitId(before)))
+    assert letter is not None
+    with pytest.raises(BlobNotFound) as refused:
+        inner._reader.open_blob(letter, BlobName("node", "Letter", "small", "seal"), seen)
+    assert refused.value.missing == "value"
 
 
 def test_two_writes_of_the_same_large_bytes_are_told_apart_and_of_small_ones_are_not(

@@ -186,6 +186,7 @@ def test_values_that_fit_are_stored(name: str, given: object, stored: object) ->
         ("vec", [1, None], "expected a number"),
         ("vec", 3, "expected an array"),
         ("blob", "base64:%", "not base64"),
+        ("blob", "https://host/a", "its scheme is none of"),
         ("blob", 3, "expected a string"),
     ],
 )

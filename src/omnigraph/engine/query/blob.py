@@ -83,7 +83,7 @@ class OpenBlob:
         if self.fetch is None or self.length is None:
             raise ExternalBlob(str(self.uri), reason="fetch it yourself, if you trust that place")
         end = self.length if length is None else min(offset + length, self.length)
-        if offset < 0 or offset > self.length or end < offset:
+        if offset < 0 or end < offset:
             last = None if length is None else offset + length - 1
             raise BlobRangeInvalid(start=offset, end=last, length=self.length)
         return self.fetch(offset, end - offset) if end > offset else iter(())

@@ -211,6 +211,39 @@ def test_an_address_that_cannot_be_meant_is_refused(command: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("url")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["login", "DEFAULT", "--token", "t"],
+        ["login", "a]b", "--token", "t"],
+        ["login", "prod", "--token", "two\nlines"],
+        ["branch", "list", "--server", "http://[::1"],
+        ["mutate", "add", "--server", "prod", "--graph", "g", "--if-commit", "é"],
+    ],
+    ids=["default", "name", "token", "address", "commit"],
+)
+def test_what_no_file_and_no_header_can_hold_is_refused(
+    command: list[str], capsys: Streams
+) -> None:
+    assert run(["login", "prod", "--token", "secret"]) == 0
+    assert run(command) == 2
+    assert run(["branch", "list", "--server", "prod", "--graph", "g"]) == 0
+    assert "two" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("url")
+@pytest.mark.parametrize("token", ["sécret", "sec\nret"])
+def test_a_token_that_cannot_be_sent_is_not_repeated(
+    token: str, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNIGRAPH_TOKEN_PROD", token)
+    assert run(["branch", "list", "--server", "prod", "--graph", "g"]) == 2
+    error = capsys.readouterr().err
+    assert "the token" in error
+    assert token[:3] not in error
+
+
+@pytest.mark.usefixtures("url")
 def test_profiles_are_shown(capsys: Streams) -> None:
     assert run(["profile", "list", "--json"]) == 0
     (profile,) = json.loads(out(capsys))

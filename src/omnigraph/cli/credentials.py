@@ -2,6 +2,7 @@
 
 import configparser
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,10 @@ from omnigraph.cli.config import Config, config_path
 from omnigraph.errors import ConfigInvalid, UsageError
 
 ANY_SERVER: Final = "OMNIGRAPH_BEARER_TOKEN"
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_TOKEN: Final = re.compile(r"[!-~]+")
+"""What a header can carry."""
 
 
 def credentials_path() -> Path:
@@ -36,9 +41,13 @@ def find_token(url: str, config: Config) -> str | None:
 
 
 def save_token(name: str, token: str) -> Path:
-    """Raises UsageError for a blank token, ConfigInvalid."""
+    """Raises UsageError for a name or a token that cannot be kept, ConfigInvalid."""
+    if not _NAME.fullmatch(name) or name == configparser.DEFAULTSECT:
+        raise UsageError(f"{name!r} cannot name a server: use letters, digits, '.', '-' and '_'")
     if not token.strip():
         raise UsageError("the token is blank")
+    if not _TOKEN.fullmatch(token.strip()):
+        raise UsageError("the token has spaces in it, or signs that are not ASCII")
     found = _read()
     if not found.has_section(name):
         found.add_section(name)

@@ -7,6 +7,7 @@
 4. A write is not reported failed if an earlier try of it may have come through.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
@@ -15,7 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from omnigraph.effects import REAL, Effects
-from omnigraph.errors import OmnigraphError, ServerAnswerInvalid, ServerUnreachable
+from omnigraph.errors import OmnigraphError, ServerAnswerInvalid, ServerUnreachable, UsageError
 from omnigraph.wire.causes import read_cause
 from omnigraph.wire.problems import Problem
 
@@ -27,6 +28,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 KEY: Final = "Idempotency-Key"
 
 UNSURE: Final = 503
+_HEADER: Final = re.compile(r"[!-~]+")
 _AGAIN: Final = frozenset({429, 502, 504})
 """Answers after which the same request is worth sending again."""
 
@@ -35,9 +37,14 @@ class Connection:
     """One graph on a server. Safe to share among threads."""
 
     def __init__(self, url: str, *, token: str | None = None, effects: Effects = REAL) -> None:
+        """Raises UsageError for an address or a token that cannot be one."""
         self.url = url.rstrip("/")
         self._effects = effects
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{url!r} is no address of a server: {error}") from None
+        headers = {} if token is None else {"Authorization": f"Bearer {_sent(token, 'the token')}"}
         timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._client = httpx.Client(headers=headers, timeout=timeout)
 
@@ -100,10 +107,10 @@ class Connection:
         if_commit: str | None = None,
         params: Mapping[str, object] | None = None,
     ) -> dict[str, Any]:
-        """(1) Change something; if no key is given, one is made up."""
-        headers = {KEY: key or self.new_key()}
+        """(1) Change something; if no key is given, one is made up. Raises UsageError."""
+        headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
         if if_commit is not None:
-            headers["Omnigraph-If-Graph-Commit"] = if_commit
+            headers["Omnigraph-If-Graph-Commit"] = _sent(if_commit, "the commit")
         more: dict[str, Any] = {} if body is None else {"json": _given(body)}
         answer = self._ask(method, path, headers=headers, params=_given(params or {}), **more)
         return self._read(answer)
@@ -117,7 +124,7 @@ class Connection:
         params: Mapping[str, object],
     ) -> dict[str, Any]:
         """(1) Change something by files, each with its name."""
-        headers = {KEY: key or self.new_key()}
+        headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
         parts = [("files", each) for each in files]
 
         def rewind() -> None:
@@ -214,6 +221,13 @@ class Connection:
 
     def _invalid(self, answer: httpx.Response, reason: str) -> ServerAnswerInvalid:
         return ServerAnswerInvalid(self.url, status=answer.status_code, reason=reason)
+
+
+def _sent(text: str, what: str) -> str:
+    """(3) What a header can carry; the text itself is not repeated. Raises UsageError."""
+    if not _HEADER.fullmatch(text):
+        raise UsageError(f"{what} has to be letters, digits and signs of ASCII, without spaces")
+    return text
 
 
 def _is_worth_asking_again(answer: httpx.Response) -> bool:

@@ -99,7 +99,7 @@ def show_profile(
         print_json(document)
     else:
         for key, value in document.items():
-            print_line(f"{key}: {value}")
+            print_line(f"{key}: {'-' if value is None else value}")
 
 
 def _binding(scope: Scope) -> tuple[str | None, str | None]:

@@ -211,6 +211,8 @@ def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
     assert "nowhere" in capsys.readouterr().err
     assert run(["snapshot", "--profile", "mine"]) == 0
     assert run(["snapshot", graph, "--profile", "prod"]) == 0
+    assert run(["snapshot", "--profile", "mine", "--graph", "x"]) == 1
+    assert "drop --graph" in capsys.readouterr().err
     monkeypatch.setenv("OMNIGRAPH_PROFILE", "mine")
     assert run(["branch", "create", "x", "--json"]) == 0
     capsys.readouterr()

@@ -308,6 +308,17 @@ def test_a_program_that_is_wrong_is_told_with_its_findings(serve: Serve) -> None
 # ── identity ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_log_tells_who_asked_for_what(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "omnigraph.server.requests")
+    client = serve(tokens=True, policy=POLICY)
+    client.get("/graphs/g/branches", headers=as_("ada"))
+    client.get("/graphs/g/branches", headers={"Authorization": "Bearer nobody-knows"})
+    known, unknown = (vars(each)["facts"] for each in caplog.records)
+    assert (known["graph"], known["actor"], known["status"]) == ("g", "ada", 200)
+    assert (unknown["status"], "actor" in unknown) == (401, False)
+    assert not [each for each in (known, unknown) if "nobody-knows" in str(each)]
+
+
 def test_the_actor_is_the_tokens_and_nothing_can_change_it(serve: Serve, root: str) -> None:
     client = serve(tokens=True, policy=POLICY)
     forged = {"X-Actor": "dana", "X-Omnigraph-Actor": "dana", "Actor": "dana", "From": "dana"}

@@ -38,7 +38,10 @@ def find_address(
         if scope.server is not None:
             graph = settings.graph or scope.default_graph
             return Server(_server_url(scope.server, known), graph)
-        return Store(_store_of(scope, whose))
+        store = _store_of(scope, whose)
+        if settings.graph is not None:
+            raise Misaddressed(f"{whose} the store '{store}', which is one graph; drop --graph")
+        return Store(store)
     how, place = given
     if how == "--server":
         return Server(_server_url(place, known), settings.graph)

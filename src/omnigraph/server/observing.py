@@ -76,12 +76,19 @@ class Observer:
             "route": route,
             "status": status[0] if status else None,
             "took_ms": took_ms,
+            **_find_who(scope),
         }
         logger.info("request", extra={"facts": facts})
 
 
 def _route(scope: Scope) -> str | None:
     return getattr(scope.get("route"), "path", None)
+
+
+def _find_who(scope: Scope) -> dict[str, str | None]:
+    """Who asked, and which graph, once that was found out. The token is nowhere near."""
+    asked = scope.get("state", {}).get("asked")
+    return {} if asked is None else {"graph": asked.served.id, "actor": asked.actor}
 
 
 def _find_caller(scope: Scope) -> dict[str, str]:

@@ -48,6 +48,7 @@ from omnigraph.storage.tables import (
     ScanRequest,
     Settings,
     Staged,
+    Swap,
     TableRef,
     Tables,
     TextMatch,
@@ -801,6 +802,27 @@ def swap(tables: Tables, handle: Handle, rows: pa.Table) -> Outcome:
     return tables.residual.swap_rows(handle, rows, key="object_id", mark=mark())
 
 
+@pytest.fixture(params=list(Swap), ids=lambda form: form.value)
+def form(request: pytest.FixtureRequest) -> Swap:
+    assert isinstance(request.param, Swap)
+    return request.param
+
+
+@pytest.fixture(params=["local", "s3"])
+def swapping(request: pytest.FixtureRequest, tmp_path: Path, form: Swap) -> Tables:
+    """Tables whose swaps have one form, wherever they are kept."""
+    if request.param == "local":
+        return open_swapping(tmp_path, form)
+    uri = f"s3://{BUCKET}/{REAL.new_id()}"
+    options = request.getfixturevalue("storage_options")
+    return open_stores(uri, REAL, storage_options=options, swap=form).tables
+
+
+def open_swapping(folder: Path, form: Swap) -> Tables:
+    uri = str(folder / "g")
+    return open_stores(uri, REAL, durability=Durability.RELAXED, swap=form).tables
+
+
 def new_manifest(tables: Tables) -> Handle:
     staged = tables.stage_create(MANIFEST, KEYED, mark(), entries("graph_head:main"))
     return commit(tables, staged)
@@ -812,14 +834,16 @@ def values(tables: Tables, handle: Handle) -> dict[str, int]:
     return dict(zip(texts(rows, "object_id"), numbers(rows, "value"), strict=True))
 
 
-def test_a_swap_inserts_and_replaces_at_the_next_version(tables: Tables) -> None:
+def test_a_swap_inserts_and_replaces_at_the_next_version(swapping: Tables) -> None:
+    tables = swapping
     handle = new_manifest(tables)
     after = landed(swap(tables, handle, entries("graph_head:main", "c1", value=1)))
     assert after.version == handle.version + 1
     assert values(tables, after) == {"graph_head:main": 1, "c1": 1}
 
 
-def test_swaps_that_share_a_key_contend(tables: Tables) -> None:
+def test_swaps_that_share_a_key_contend(swapping: Tables) -> None:
+    tables = swapping
     handle = new_manifest(tables)
     landed(swap(tables, handle, entries("graph_head:main", "c1", value=1)))
     assert isinstance(swap(tables, handle, entries("graph_head:main", "c2", value=2)), Refused)
@@ -827,7 +851,8 @@ def test_swaps_that_share_a_key_contend(tables: Tables) -> None:
     assert values(tables, tables.open_at(MANIFEST)) == {"graph_head:main": 1, "c1": 1}
 
 
-def test_swaps_contend_even_if_somebody_indexed_the_key(tables: Tables) -> None:
+def test_swaps_contend_even_if_somebody_indexed_the_key(swapping: Tables) -> None:
+    tables = swapping
     specs = [IndexSpec("object_id", IndexKind.BTREE)]
     staged = tables.stage_indices(new_manifest(tables), specs, IndexScope.UNCOVERED, mark())
     handle = commit(tables, staged)
@@ -836,29 +861,87 @@ def test_swaps_contend_even_if_somebody_indexed_the_key(tables: Tables) -> None:
     assert values(tables, tables.open_at(MANIFEST))["graph_head:feature"] == 1
 
 
-def test_a_manifest_stays_in_few_fragments_and_keeps_what_it_is(local: Stores) -> None:
-    tables = local.tables
+def test_a_manifest_stays_in_few_fragments_and_keeps_what_it_is(tmp_path: Path, form: Swap) -> None:
+    tables = open_swapping(tmp_path, form)
     handle = new_manifest(tables)
-    most = 0
+    counts = []
     for number in range(40):
-        handle = landed(
-            swap(tables, handle, entries("graph_head:main", f"c{number}", value=number))
-        )
+        added = [f"c{number}-{each}" for each in range(10)]
+        handle = landed(swap(tables, handle, entries("graph_head:main", *added, value=number)))
         assert handle.version == number + 2
-        most = max(most, len(tables.inspect(handle).fragments))
-    assert 2 < most <= 16
-    assert values(tables, handle) == {"graph_head:main": 39} | {f"c{n}": n for n in range(40)}
+        counts.append(len(tables.inspect(handle).fragments))
+    assert 2 < max(counts) <= 16
+    expected = {f"c{n}-{each}": n for n in range(40) for each in range(10)}
+    assert values(tables, handle) == {"graph_head:main": 39} | expected
     assert handle.schema.equals(KEYED, check_metadata=True)
     assert values(tables, tables.open_at(MANIFEST, 20)) == {"graph_head:main": 18} | {
-        f"c{n}": n for n in range(19)
+        key: n for key, n in expected.items() if n < 19
     }
+
+
+def grow(tables: Tables, handle: Handle, *, swaps: int, rows: int) -> Handle:
+    for _ in range(swaps):
+        added = [f"r{handle.version}-{each}" for each in range(rows - 1)]
+        handle = landed(swap(tables, handle, entries("graph_head:main", *added)))
+    return handle
+
+
+def test_the_fragments_of_a_manifest_grow_with_the_logarithm_of_its_history(tmp_path: Path) -> None:
+    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    handle = new_manifest(tables)
+    counts = []
+    for _ in range(90):
+        handle = grow(tables, handle, swaps=1, rows=130)
+        counts.append(len(tables.inspect(handle).fragments))
+    assert handle.row_count == 1 + 90 * 129
+    # Seven of each of two sizes, one of the third, and the tail.
+    assert max(counts) <= 16
+    assert counts[-1] > 2, "few publishes write everything again"
+
+
+def test_a_swap_writes_again_only_what_is_not_sealed(tmp_path: Path) -> None:
+    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    handle = grow(tables, new_manifest(tables), swaps=4, rows=130)
+    files = {each.files for each in tables.find_parts(handle)}
+    after = grow(tables, handle, swaps=1, rows=2)
+    kept = {each.files for each in tables.find_parts(after)}
+    assert len(files - kept) == 1, "the tail"
+    assert len(files & kept) >= 2
+
+
+def test_a_key_that_was_sealed_is_replaced_and_not_repeated(tmp_path: Path, form: Swap) -> None:
+    tables = open_swapping(tmp_path, form)
+    handle = grow(tables, new_manifest(tables), swaps=4, rows=130)
+    for opened in (handle, tables.open_at(MANIFEST)):
+        before = values(tables, opened)
+        assert "r2-5" in before
+    # Somebody who did not write the files, and so does not know what they hold.
+    stranger = open_swapping(tmp_path, form)
+    there = stranger.open_at(MANIFEST)
+    after = landed(swap(stranger, there, entries("graph_head:main", "r2-5", value=9)))
+    assert values(stranger, after) == before | {"graph_head:main": 9, "r2-5": 9}
+
+
+@pytest.mark.parametrize("first", list(Swap))
+@pytest.mark.parametrize("then", list(Swap))
+def test_swaps_of_either_form_contend_whichever_lands_first(
+    tmp_path: Path, first: Swap, then: Swap
+) -> None:
+    quick, slow = open_swapping(tmp_path, first), open_swapping(tmp_path, then)
+    grow(quick, new_manifest(quick), swaps=2, rows=130)
+    seen = slow.open_at(MANIFEST)
+    landed(swap(quick, quick.open_at(MANIFEST), entries("graph_head:main", "quick", value=1)))
+    assert isinstance(swap(slow, seen, entries("graph_head:main", "slow", value=2)), Refused)
+    again = landed(swap(slow, slow.open_at(MANIFEST), entries("graph_head:main", "slow", value=3)))
+    found = values(slow, again)
+    assert (found["graph_head:main"], found["quick"], found["slow"]) == (3, 1, 3)
 
 
 @pytest.mark.parametrize("folds_first", [True, False])
 def test_a_fold_and_a_merge_contend_whichever_lands_first(
-    local: Stores, *, folds_first: bool
+    tmp_path: Path, *, folds_first: bool
 ) -> None:
-    tables = local.tables
+    tables = open_swapping(tmp_path, Swap.MERGE)
     handle = new_manifest(tables)
     while len(tables.inspect(handle).fragments) < 15:
         handle = landed(swap(tables, handle, entries(f"c{handle.version}")))
@@ -876,8 +959,42 @@ def test_a_fold_and_a_merge_contend_whichever_lands_first(
         assert isinstance(swap(tables, newer, entries("folded")), Refused)
 
 
-def test_racing_publishers_build_one_chain(local: Stores) -> None:
+def test_a_swap_is_refused_by_whatever_moved_the_table(local: Stores) -> None:
     tables = local.tables
+    handle = new_manifest(tables)
+    commit(tables, tables.stage_append(handle, entries("between"), mark()))
+    assert isinstance(swap(tables, handle, entries("graph_head:main", "late")), Refused)
+
+
+def test_swaps_on_a_branch_leave_main_alone(tmp_path: Path) -> None:
+    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    main = grow(tables, new_manifest(tables), swaps=3, rows=130)
+    side = tables.fork(main, "side")
+    before = values(tables, main)
+    for number in range(3):
+        side = landed(swap(tables, side, entries("graph_head:side", f"s{number}", value=number)))
+    assert values(tables, side) == before | {"graph_head:side": 2, "s0": 0, "s1": 1, "s2": 2}
+    assert values(tables, tables.open_at(MANIFEST)) == before
+    replaced = landed(swap(tables, side, entries("graph_head:side", "r2-5", value=7)))
+    assert values(tables, replaced)["r2-5"] == 7, "what was inherited can be replaced"
+    main = landed(swap(tables, main, entries("graph_head:main", "r2-5", value=8)))
+    assert values(tables, main)["r2-5"] == 8
+
+
+def test_old_versions_can_go_and_swaps_go_on(tmp_path: Path) -> None:
+    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    handle = grow(tables, new_manifest(tables), swaps=12, rows=130)
+    before = values(tables, handle)
+    tables.residual.delete_versions(handle, range(1, handle.version))
+    stranger = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    opened = stranger.open_at(MANIFEST)
+    assert values(stranger, opened) == before
+    after = landed(swap(stranger, opened, entries("graph_head:main", "r3-5", value=4)))
+    assert values(stranger, after) == before | {"graph_head:main": 4, "r3-5": 4}
+
+
+def test_racing_publishers_build_one_chain(tmp_path: Path, form: Swap) -> None:
+    tables = open_swapping(tmp_path, form)
     new_manifest(tables)
 
     def publish(writer: int) -> None:

@@ -11,9 +11,10 @@ from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.lance_store import LanceHandle
+from omnigraph.storage.lance_swap import SEALED_MANY, SEALED_ROWS
 from omnigraph.storage.stores import Stores
 from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.publishing import Place, advance, grow_history, lineage_only
+from omnigraph.testing.publishing import Place, advance, chain, grow_history, lineage_only
 
 A = TableKey("node:T0")
 SWAP = "tables.residual.swap_rows"
@@ -49,7 +50,7 @@ def test_a_publish_after_our_own_is_one_probe_and_one_swap(tmp_path: Path) -> No
         publication = advance(bases, A)
         watched.calls.clear()
         publish(stores, bases, publication)
-        assert watched.calls == ["tables.probe", SWAP], "also when it folds"
+        assert watched.calls == ["tables.probe", SWAP]
 
 
 def test_on_a_branch_it_is_one_more_look(tmp_path: Path) -> None:
@@ -105,26 +106,42 @@ def test_every_lost_race_costs_one_scan(tmp_path: Path) -> None:
 
 
 def test_the_io_of_a_publish_does_not_depend_on_history(tmp_path: Path) -> None:
-    """Through a whole cycle of merges and the fold that ends it."""
+    """Until its tail is sealed, and with that."""
     costs = []
-    for commits in (10, 1_000):
+    for commits in (10, 10_000):
         place = make(tmp_path, commits=commits)
         stores = place.open()
         bases = Bases(stores)
         io_of(publish(stores, bases, advance(bases, A)))
-        cycle = []
-        for _ in range(17):
+        cost = []
+        for _ in range(SEALED_ROWS // 2 + 4):
             before = files_below(place)
             published = publish(stores, bases, advance(bases, A))
-            cycle.append((*io_of(published), len(files_below(place) - before)))
-        costs.append(cycle)
-    few, many = costs
-    assert [written for _, written, _ in few] == [written for _, written, _ in many]
-    assert [files for _, _, files in few] == [files for _, _, files in many]
-    # Lance splits a large read in two.
-    assert all(abs(a - b) <= 2 for (a, _, _), (b, _, _) in zip(few, many, strict=True))
-    assert max(read for read, _, _ in many) <= 30
-    assert max(written for _, written, _ in many) <= 5
+            cost.append((*io_of(published), len(files_below(place) - before)))
+        costs.append(cost)
+    for cost in costs:
+        assert {read for read, _, _ in cost} == {1}, "the transaction, to see that it is ours"
+        # The tail, what was sealed of it, the version, its transaction, the hint at the newest.
+        assert {written for _, written, _ in cost} == {4, 5}
+        assert [written for _, written, _ in cost].count(5) == 1
+        assert max(files for _, _, files in cost) <= 5
+
+
+def test_a_first_publish_looks_once_at_the_keys_of_what_is_sealed(tmp_path: Path) -> None:
+    read = []
+    for commits in (1_000, 10_000):
+        place = make(tmp_path, commits=commits)
+        stores = place.open()
+        bases = Bases(stores)
+        io_of(publish(stores, bases, chain(SEALED_ROWS)))
+        stranger = place.open()
+        fresh = Bases(stranger)
+        known = fresh.current(MAIN).handle
+        assert isinstance(known, LanceHandle)
+        known.dataset.io_stats_incremental()
+        read.append(io_of(publish(stranger, fresh, lineage_only()))[0])
+    assert max(read) <= 12
+    assert read[1] <= read[0] + 4
 
 
 def io_of(published: Published) -> tuple[int, int]:
@@ -136,13 +153,13 @@ def io_of(published: Published) -> tuple[int, int]:
 
 
 def test_reading_on_after_a_foreign_commit_does_not_depend_on_history(tmp_path: Path) -> None:
+    """It reads the tail, which has no more rows than fit before it is sealed."""
     read_bytes = []
     for commits in (10, 1_000):
         place = make(tmp_path, commits=commits)
         stores, other = place.open(), place.open()
         reader, writer = Bases(stores), Bases(other)
-        publish(other, writer, lineage_only())
-        reader.current(MAIN)
+        publish(other, writer, chain(SEALED_ROWS))
         publish(other, writer, lineage_only())
         known = reader.current(MAIN).handle
         assert isinstance(known, LanceHandle)
@@ -159,10 +176,10 @@ def test_the_manifest_never_has_many_fragments_and_nobody_sweeps(tmp_path: Path)
     bases = Bases(stores)
     counts = []
     for _ in range(70):
-        handle = publish(stores, bases, advance(bases, A)).base.handle
+        handle = publish(stores, bases, chain(SEALED_ROWS)).base.handle
         counts.append(len(stores.tables.inspect(handle).fragments))
-    assert max(counts) < 20
-    assert counts.count(1) >= 4, "folded by the publishes themselves"
+    assert max(counts) < 2 * SEALED_MANY
+    assert counts[-1] > 1, "what is sealed is left alone"
     assert {call for call in watched.calls if "compact" in call} == set()
 
 

@@ -56,6 +56,10 @@ def send(
     return LanceDataset.commit(dataset, transaction, max_retries=max_retries)
 
 
+def send_rows(dataset: LanceDataset, *ids: str) -> LanceDataset:
+    return send(dataset, LanceOperation.Append(write(dataset, *ids)))
+
+
 def ids(dataset: LanceDataset) -> list[str]:
     return sorted(str(each) for each in dataset.to_table()["id"].to_pylist())
 
@@ -138,6 +142,53 @@ def test_an_overwrite_with_one_retry_destroys_what_landed_in_between(tmp_path: P
     late = LanceOperation.Overwrite(SCHEMA, write(dataset, "z"))
     send(dataset, LanceOperation.Append(write(dataset, "b")))
     assert ids(send(dataset, late, max_retries=1)) == ["z"]
+
+
+def relist(dataset: LanceDataset) -> list[FragmentMetadata]:
+    return [each.metadata for each in dataset.get_fragments()]
+
+
+def test_an_overwrite_may_list_old_fragments_again_and_keeps_what_they_are(tmp_path: Path) -> None:
+    keyed = KEYED.with_metadata({"stamp": "4"})
+    old = send_rows(create(tmp_path, "a", "b", schema=keyed), "c")
+    listed = [*relist(old), *write(old, "d")]
+    new = send(old, LanceOperation.Overwrite(old.lance_schema, listed))
+    assert new.version == old.version + 1
+    assert ids(new) == ["a", "b", "c", "d"]
+    assert ids(old) == ["a", "b", "c"], "and time goes back"
+    assert new.schema.equals(keyed, check_metadata=True)
+    row_ids = new.to_table(columns=["_rowid"])["_rowid"].to_pylist()
+    assert len(set(row_ids)) == 4
+
+
+def test_fragments_that_are_listed_again_get_new_numbers_and_keep_their_files(
+    tmp_path: Path,
+) -> None:
+    old = send_rows(create(tmp_path, "a"), "b")
+    new = send(old, LanceOperation.Overwrite(old.lance_schema, relist(old)))
+    assert {each.fragment_id for each in new.get_fragments()}.isdisjoint(
+        each.fragment_id for each in old.get_fragments()
+    )
+    assert [each.files for each in relist(new)] == [each.files for each in relist(old)]
+
+
+def test_a_fragment_with_deleted_rows_is_not_listed_again(tmp_path: Path) -> None:
+    dataset = create(tmp_path, "a", "b")
+    dataset.delete("id = 'a'")
+    with pytest.raises(Exception, match="must be newly written"):
+        send(dataset, LanceOperation.Overwrite(dataset.lance_schema, relist(dataset)))
+
+
+def test_only_the_schema_of_lance_keeps_the_numbers_of_columns(tmp_path: Path) -> None:
+    dataset = create(tmp_path, "a")
+    dataset.add_columns(pa.schema([pa.field("late", pa.string())]))
+    dataset.drop_columns(["n"])
+    numbers = [each.id() for each in dataset.lance_schema.fields()]
+    assert numbers == [0, 2]
+    kept = send(dataset, LanceOperation.Overwrite(dataset.lance_schema, relist(dataset)))
+    assert [each.id() for each in kept.lance_schema.fields()] == numbers
+    renumbered = send(kept, LanceOperation.Overwrite(kept.schema, relist(kept)))
+    assert [each.id() for each in renumbered.lance_schema.fields()] != numbers
 
 
 def test_a_restore_is_never_refused_and_buries_what_landed_in_between(tmp_path: Path) -> None:

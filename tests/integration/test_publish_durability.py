@@ -6,9 +6,10 @@ from pathlib import Path
 from omnigraph.commit.base import Bases
 from omnigraph.commit.publish import publish
 from omnigraph.ids import MAIN
+from omnigraph.storage.lance_swap import SEALED_ROWS
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_tables
-from omnigraph.testing.publishing import Place, lineage_only
+from omnigraph.testing.publishing import Place, chain, lineage_only
 
 
 class RecordingDisk:
@@ -42,9 +43,11 @@ def test_a_publish_flushes_all_it_stands_on_and_then_only_what_is_new(place: Pla
     relaxed = place.open()
     strangers = Bases(relaxed)
     for _ in range(3):
-        publish(relaxed, strangers, lineage_only())
+        handle = publish(relaxed, strangers, chain(SEALED_ROWS)).base.handle
     before = files_of_manifest(place)
-    data = {each for each in before if each.parent.name == "data"}
+    folder = Path(place.uri) / MANIFEST / "data"
+    data = {folder / name for each in relaxed.tables.find_parts(handle) for name in each.files}
+    assert len(data) >= 3
 
     disk = RecordingDisk()
     stores = on_disk(place, disk)

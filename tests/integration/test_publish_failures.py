@@ -1,7 +1,7 @@
 """Replies that get lost, stores that fail, races that are lost: what the publisher is told."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -18,15 +18,15 @@ from omnigraph.errors import (
     UpdateRefused,
 )
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
+from omnigraph.storage.lance_swap import SEALED_ROWS
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Mark, Settings
+from omnigraph.storage.tables import Mark, Settings, Swap
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_manifests
-from omnigraph.testing.publishing import Place, lineage_only, new_intent, pin_at
+from omnigraph.testing.publishing import Place, chain, lineage_only, new_intent, pin_at
 
 A = TableKey("node:A")
 SWAP = "tables.residual.swap_rows"
-PUBLISHES_UNTIL_FOLD = 16
 
 
 @dataclass
@@ -83,13 +83,12 @@ def times_in_history(place: Place, commit_id: CommitId) -> int:
     return [each.id for each in manifest_of(place).log.commits].count(commit_id)
 
 
-@pytest.fixture(params=[0, PUBLISHES_UNTIL_FOLD], ids=["merge", "fold"])
+@pytest.fixture(params=[False, True], ids=["small", "sealing"])
 def worn_place(request: pytest.FixtureRequest, place: Place) -> Place:
-    """A graph whose next publish is a merge-insert, and one whose next publish folds."""
-    stores = place.open()
-    bases = Bases(stores)
-    while len(stores.tables.inspect(bases.current(MAIN).handle).fragments) < request.param:
-        publish(stores, bases, lineage_only())
+    """A graph whose next publish writes all rows again, and one that seals those it finds."""
+    if request.param:
+        stores = place.open()
+        publish(stores, Bases(stores), chain(SEALED_ROWS))
     return place
 
 
@@ -261,9 +260,13 @@ def change_settings(place: Place) -> None:
     stores.tables.commit_exact(staged)
 
 
-def test_a_commit_that_landed_one_further_on_records_where_it_is(place: Place) -> None:
+@pytest.mark.parametrize("form", list(Swap))
+def test_a_commit_beside_which_settings_changed_records_where_it_is(
+    place: Place, form: Swap
+) -> None:
+    """A merge lands one further on and is put right; a rewritten tail is tried again."""
     trouble = Trouble(SWAP, When.BEFORE, lambda: change_settings(place))
-    stores = watch_stores(place.open(), trouble)
+    stores = watch_stores(replace(place, swap=form).open(), trouble)
     (commit,) = publish(stores, Bases(stores), lineage_only()).commits
     assert commit.manifest_version == 3, "two for the settings, three for us"
     assert snapshot_at_commit(stores, commit).commit is not None
@@ -279,22 +282,22 @@ def test_a_record_that_could_not_be_put_right_is_not_called_a_failure(place: Pla
         else:
             fail()
 
-    stores = watch_stores(place.open(), Trouble(SWAP, When.BEFORE, slip_then_fail, times=2))
+    trouble = Trouble(SWAP, When.BEFORE, slip_then_fail, times=2)
+    stores = watch_stores(replace(place, swap=Swap.MERGE).open(), trouble)
     with pytest.raises(OutcomeUnknown) as caught:
         publish(stores, Bases(stores), publication := lineage_only())
     assert caught.value.commit_id == publication.intents[0].id
 
 
-def test_folding_keeps_the_key_and_the_stamp(place: Place) -> None:
+def test_sealing_keeps_the_key_and_the_stamp(place: Place) -> None:
     stores = place.open()
     bases = Bases(stores)
     before = bases.current(MAIN).handle.schema
     fragments = []
-    for _ in range(40):
-        handle = publish(stores, bases, lineage_only()).base.handle
+    for _ in range(12):
+        handle = publish(stores, bases, chain(SEALED_ROWS // 3)).base.handle
         fragments.append(len(stores.tables.inspect(handle).fragments))
-    assert fragments.count(1) >= 2, "it folded"
-    assert max(fragments) < 20
+    assert 2 < max(fragments) < 6
     after = bases.current(MAIN).handle.schema
     assert after.equals(before, check_metadata=True)
     assert check_manifests(stores) == []

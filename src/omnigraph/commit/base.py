@@ -91,25 +91,23 @@ def advance(stores: Stores, known: Base, newest: Version) -> Base:
 
 
 def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
-    """Read only the rows written since `known`; None if that does not tell all.
+    """Read only the files written since `known`; None if that does not tell all.
 
-    A publish adds a fragment and replaces one row, the head. Where fragments are gone, the manifest
-    was folded; where more rows are gone, something else was replaced.
+    A publish replaces one row, the head, and nothing is ever taken out of a manifest. So whatever
+    was in a file that is gone was written to another one, and is read again from there. Where more
+    rows are missing from the files that are still there, something else was replaced.
     """
-    head = known.manifest.head
-    if read_stamp(known.handle) < LINEAGE_IN_MANIFEST or head is None:
+    if read_stamp(known.handle) < LINEAGE_IN_MANIFEST or known.manifest.head is None:
         return None
-    before = {each.fragment_id: each for each in stores.tables.inspect(known.handle).fragments}
-    after = {each.fragment_id: each for each in stores.tables.inspect(handle).fragments}
-    added = after.keys() - before.keys()
-    if not added or not before.keys() <= after.keys():
+    before = {each.files: each for each in stores.tables.find_parts(known.handle)}
+    after = {each.files: each for each in stores.tables.find_parts(handle)}
+    added = [each.fragment_id for files, each in after.items() if files not in before]
+    replaced = sum(
+        before[files].row_count - each.row_count for files, each in after.items() if files in before
+    )
+    if not added or replaced > 1:
         return None
-    replaced = sum(after[key].deleted_count - each.deleted_count for key, each in before.items())
-    # A branch that nobody published to yet has no head of its own to replace.
-    if replaced != int(head.branch == known.manifest.branch):
-        return None
-    request = ScanRequest(columns=_COLUMNS, fragment_ids=tuple(sorted(added)))
-    rows = stores.tables.read(handle, request)
+    rows = stores.tables.read(handle, ScanRequest(columns=_COLUMNS, fragment_ids=tuple(added)))
     return read_on(known.manifest, rows, version=Version(handle.version))
 
 

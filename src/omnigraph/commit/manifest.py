@@ -14,11 +14,11 @@ version of one branch; `updates` makes its successors. Nothing here does I/O.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,8 @@ LOG_COLUMNS: Final = ("object_id", "table_branch", "table_version", "metadata")
 """What a commit is decoded from."""
 
 CHUNKS_MAX: Final = 64
+
+T = TypeVar("T")
 
 # ── what a manifest says ─────────────────────────────────────────────────────────────────────────
 
@@ -274,28 +276,56 @@ def read_manifest(rows: pa.Table, *, branch: BranchName, version: Version) -> Ma
     )
 
 
-def read_on(known: Manifest, rows: pa.Table, *, version: Version) -> Manifest:
-    """What a later version means, from the rows it has and the known one has not.
+def read_on(known: Manifest, rows: pa.Table, *, version: Version) -> Manifest | None:
+    """What a later version means, from rows among which are all that the known one has not.
 
-    Of the rows that were known only the head may have been replaced. Raises ManifestCorrupt.
+    Others may be among them, unchanged. None if a commit that was known says something else now.
+    Raises ManifestCorrupt.
     """
+    commits = _find_new(known.log.rows, _of_kind(rows, COMMIT))
+    ancestors = _find_new(known.log.ancestor_rows, _of_kind(rows, ANCESTOR))
+    if commits is None or ancestors is None:
+        return None
     paths = {**known.paths, **_read_paths(rows)}
-    commits = _of_kind(rows, COMMIT)
     newest = max(_decode_commits(commits), key=_rank, default=known.head)
     assert newest is not None, "nothing is published without a commit"
     return Manifest(
         branch=known.branch,
         version=version,
         paths=paths,
-        latest={**known.latest, **_read_latest(rows, paths)},
-        tombstones={**known.tombstones, **_read_tombstones(rows)},
-        log=known.log.extended(commits, _of_kind(rows, ANCESTOR), newest),
+        latest=_greatest(known.latest, _read_latest(rows, paths), lambda each: each.version),
+        tombstones=_greatest(known.tombstones, _read_tombstones(rows), lambda each: each),
+        log=known.log.extended(commits, ancestors, newest),
     )
+
+
+def _greatest(
+    known: Mapping[TableKey, T], found: Mapping[TableKey, T], number: Callable[[T], Version]
+) -> dict[TableKey, T]:
+    """Of each table the greater; of two that are equal the one just found (2)."""
+    later = {
+        key: each
+        for key, each in found.items()
+        if key not in known or number(each) >= number(known[key])
+    }
+    return {**known, **later}
 
 
 def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
     """The commits among the rows, as a log keeps them."""
     return rows.select(LOG_COLUMNS).filter(_is_kind(rows, kind))
+
+
+def _find_new(known: pa.Table, rows: pa.Table) -> pa.Table | None:
+    """The rows that are not known; None if one of them is, and differs."""
+    places = pc.index_in(known["object_id"], value_set=rows["object_id"].combine_chunks())
+    again = pc.indices_nonzero(pc.is_valid(places))
+    seen = places.take(again)
+    if not known.take(again).equals(rows.take(seen)):
+        return None
+    fresh = np.ones(rows.num_rows, bool)
+    fresh[seen.to_numpy()] = False
+    return rows.filter(pa.array(fresh))
 
 
 def _is_kind(rows: pa.Table, kind: str) -> pa.BooleanArray:

@@ -1,7 +1,7 @@
 """The one write that makes work visible: a compare-and-swap on the manifest of a branch.
 
-1. Table versions, registrations, tombstones, commits and the branch head go in one merge-insert, on
-   the very handle that was validated. Every publish of a branch writes the row of its head, so two
+1. Table versions, registrations, tombstones, commits and the branch head go in one swap, on the
+   very handle that was validated. Every publish of a branch writes the row of its head, so two
    that start from the same version overlap, and one of them is refused.
 2. A refusal is not a failure: the branch is read again, expectations are compared again, the parent
    is found again, and the same commits are tried once more; `BUDGET` times after the first. Who
@@ -12,8 +12,8 @@
 4. A reply that got lost is looked up: the commits carry ids that were minted before the first try.
    The outcome is unknown only when nothing landed and nothing moved, or when nothing can be seen.
    A commit that is there is never written again, because its place in the history is taken.
-5. A commit records the version of the manifest that shows it. Should the swap land further on,
-   because a setting was changed beside it, the record is put right before anybody is told.
+5. A commit records the version of the manifest that shows it. Should the swap land further on, as
+   a merge may beside which a setting was changed, the record is put right before anybody is told.
 6. A write that was given an idempotency key is published once, however many tried at the same time:
    each looks for the key in the very manifest it swaps (D23).
 7. What is acknowledged has reached the disk, and so has everything it stands on (D11).

@@ -90,6 +90,7 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
         settings.effects,
         storage_options=settings.storage_options,
         durability=settings.durability,
+        swap=settings.swap,
     )
 
 

@@ -10,6 +10,7 @@ from omnigraph.commit.workbench import UNMETERED, Meter
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.tables import Swap
 
 
 class Access(StrEnum):
@@ -27,6 +28,7 @@ class Access(StrEnum):
 class Settings:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = Durability.DURABLE
+    swap: Swap = Swap.REWRITE_TAIL
     maintenance: bool = True
     """Do writers tidy up after themselves? See `upkeep`."""
     query_access: Access = Access.AUTO

@@ -1,14 +1,11 @@
-"""Moving HEAD on Lance: commits that land exactly, the manifest's swap, restore.
+"""Moving HEAD on Lance: commits that land exactly, restore, compaction.
 
 Always with the dataset a change was staged on and never with its address: a branch handle gives
 the address of main, and a commit sent there destroys main.
 """
 
 from pathlib import Path
-from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from lance import LanceDataset, LanceOperation, Transaction
 from lance.optimize import Compaction
 
@@ -16,7 +13,7 @@ from omnigraph.errors import OmnigraphError, ReplyLost
 from omnigraph.storage import lance_files, layout
 from omnigraph.storage.durability import flush_files
 from omnigraph.storage.lance_history import find_marked
-from omnigraph.storage.lance_stage import LancePayload, write_rows
+from omnigraph.storage.lance_stage import LancePayload
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
     Elsewhere,
@@ -28,10 +25,6 @@ from omnigraph.storage.tables import (
     StagedCompaction,
 )
 from omnigraph.storage.translate import is_foreign, is_refusal
-
-FOLD_AT_FRAGMENTS: Final = 16
-"""A swap costs what the fragments of the table weigh; at this many they are written as one (D9)."""
-
 
 # --- exact commits --------------------------------------------------------------------------
 
@@ -51,7 +44,7 @@ def commit_exact(store: LanceStore, staged: Staged) -> Outcome:
         handle = LanceHandle(staged.ref, dataset.version, dataset)
         _check_mark(store, handle, staged)
     _flush_commit(store, staged, payload, handle)
-    return _judge(handle, staged.read_version)
+    return judge(handle, staged.read_version)
 
 
 def _send(store: LanceStore, staged: Staged, payload: LancePayload) -> LanceDataset:
@@ -102,7 +95,7 @@ def _check_mark(store: LanceStore, handle: LanceHandle, staged: Staged) -> None:
         raise ReplyLost("commit to", subject=handle.ref.path, reason=reason)
 
 
-def _judge(handle: LanceHandle, read_version: int) -> Outcome:
+def judge(handle: LanceHandle, read_version: int) -> Outcome:
     assert handle.version > read_version, "versions only rise"
     return Landed(handle) if handle.version == read_version + 1 else Elsewhere(handle)
 
@@ -150,86 +143,6 @@ def _staged_restore(head: LanceHandle, to: int, mark: Mark) -> Staged:
 def _not_landed(outcome: Outcome) -> Outcome:
     """The repair of a restore is not the restore, wherever it landed."""
     return Elsewhere(outcome.handle) if isinstance(outcome, Landed) else outcome
-
-
-# --- the swap of the manifest ---------------------------------------------------------------
-
-
-def swap_rows(
-    store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str, mark: Mark
-) -> Outcome:
-    assert len(pc.unique(rows[key])) == rows.num_rows, "Lance inserts both rows of a repeated key"
-    if len(handle.dataset.get_fragments()) >= FOLD_AT_FRAGMENTS:
-        return _fold(store, handle, rows, key=key, mark=mark)
-    return _merge(store, handle, rows, key=key)
-
-
-def _merge(store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str) -> Outcome:
-    """Row-level compare-and-swap: overlapping keys contend, and every publish shares one key.
-
-    The immediate form, because staging drops the fence of the key and two writers then both
-    insert the branch head. No index, because one on the key turns the fence off. Retries stay 0,
-    so that contention reaches the caller, who must re-read before it tries again.
-    """
-    dataset = store.reopen(handle)
-    merge = (
-        dataset.merge_insert(key)
-        .when_matched_update_all()
-        .when_not_matched_insert_all()
-        .use_index(False)
-        .conflict_retries(0)
-    )
-    with translating(handle.ref, "swap rows of"):
-        try:
-            merge.execute(rows)
-        except OSError as failure:
-            if is_refusal(failure):
-                return Refused(str(failure).partition(", /")[0])
-            raise
-    swapped = LanceHandle(handle.ref, dataset.version, dataset)
-    if store.is_flushed:
-        store.flush(handle.ref, _files_behind(store.read_transaction(swapped), swapped.version))
-    return _judge(swapped, handle.version)
-
-
-def _files_behind(transaction: Transaction, version: int) -> list[str]:
-    """What a transaction wrote that Lance composed itself."""
-    return [
-        *lance_files.written_by(transaction.operation, transaction.read_version),
-        layout.transaction_file(transaction.read_version, transaction.uuid),
-        layout.version_file(version),
-    ]
-
-
-def _fold(
-    store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str, mark: Mark
-) -> Outcome:
-    """The same swap as a strict overwrite: all rows, old and new, in one fragment.
-
-    An overwrite with retries off is refused by anything that landed since, so it is the stronger
-    condition. Compacting beside the publishers instead would make publishes land at versions
-    other than the ones they record.
-    """
-    dataset = handle.dataset
-    with translating(handle.ref, "fold"):
-        kept = dataset.to_table()
-        kept = kept.filter(pc.invert(pc.is_in(kept[key], value_set=rows[key].combine_chunks())))
-        folded = pa.concat_tables([kept, rows.select(kept.column_names)])
-        folded = folded.replace_schema_metadata(dataset.schema.metadata)
-        fragments = write_rows(dataset, folded, mode="overwrite", rows_per_file=folded.num_rows)
-    staged = Staged(
-        ref=handle.ref,
-        read_version=handle.version,
-        mark=mark,
-        inserted=folded.num_rows,
-        deleted=handle.row_count,
-        payload=LancePayload(
-            handle,
-            LanceOperation.Overwrite(dataset.schema, fragments),
-            tuple(lance_files.written_data(fragments)),
-        ),
-    )
-    return commit_exact(store, staged)
 
 
 # --- compaction -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ Hashes stand for values: two that collide cost a scan that finds nothing.
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 from lance import LanceDataset
@@ -24,14 +24,33 @@ ROWS_MAX: Final = 32
 """Fragments of more rows are few, and not worth the memory."""
 
 Hashes = frozenset[int]
+Known = TypeVar("Known")
+
+
+class ByFile(Generic[Known]):
+    """Something that is known of data files, of those last noted. Safe to share among threads."""
+
+    def __init__(self, files_max: int = FILES_KEPT_MAX) -> None:
+        self._files_max = files_max
+        self._files: OrderedDict[str, Known] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, file: str, known: Known) -> None:
+        with self._lock:
+            self._files[file] = known
+            if len(self._files) > self._files_max:
+                self._files.popitem(last=False)
+
+    def find(self, file: str) -> Known | None:
+        with self._lock:
+            return self._files.get(file)
 
 
 class Contents:
-    """The text columns of files, by the name of the file. Safe to share among threads."""
+    """The text columns of files."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, Mapping[int, Hashes]] = OrderedDict()
-        self._lock = Lock()
+        self._files: ByFile[Mapping[int, Hashes]] = ByFile()
 
     def remember(
         self, dataset: LanceDataset, fragments: Sequence[FragmentMetadata], rows: pa.Table
@@ -45,10 +64,7 @@ class Contents:
             for field in rows.schema
             if pa.types.is_string(field.type)
         }
-        with self._lock:
-            self._files[name_of(fragments[0].files[0])] = held
-            if len(self._files) > FILES_KEPT_MAX:
-                self._files.popitem(last=False)
+        self._files.keep(name_of(fragments[0].files[0]), held)
 
     def candidates(
         self, dataset: LanceDataset, among: Mapping[str, Collection[str]]
@@ -57,12 +73,11 @@ class Contents:
         numbers = _field_numbers(dataset)
         wanted = {numbers[column]: frozenset(map(hash, values)) for column, values in among.items()}
         fragments = dataset.get_fragments()
-        with self._lock:
-            return [each for each in fragments if self._may_hold(each.metadata, wanted)]
+        return [each for each in fragments if self._may_hold(each.metadata, wanted)]
 
     def _may_hold(self, fragment: FragmentMetadata, wanted: Mapping[int, Hashes]) -> bool:
         # A second file may say otherwise of a column than the first one did.
-        known = self._files.get(name_of(fragment.files[0])) if len(fragment.files) == 1 else None
+        known = self._files.find(name_of(fragment.files[0])) if len(fragment.files) == 1 else None
         if known is None:
             return True
         return any(

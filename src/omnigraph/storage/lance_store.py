@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import lance
 import pyarrow as pa
@@ -19,11 +20,14 @@ from lance.lance import _Session as Session
 from omnigraph.errors import GraphRelocated, VersionNotFound
 from omnigraph.storage import layout
 from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
-from omnigraph.storage.lance_contents import Contents
+from omnigraph.storage.lance_contents import ByFile, Contents, Hashes
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import Io, Part, TableRef
+from omnigraph.storage.tables import Io, Part, Swap, TableRef
 from omnigraph.storage.translate import translating_tables
+
+TAILS_KEPT_MAX: Final = 16
+"""As many branches may be published to in turn without reading what was just written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,12 @@ class LanceStore:
     disk: Disk
     storage_options: Mapping[str, str]
     session: Session
+    swap: Swap = Swap.REWRITE_TAIL
     contents: Contents = field(default_factory=Contents)
+    keys: ByFile[Hashes] = field(default_factory=ByFile)
+    """Which keys the sealed files of manifests hold. See `lance_swap`."""
+    tails: ByFile[pa.Table] = field(default_factory=lambda: ByFile(TAILS_KEPT_MAX))
+    """The rows of the files that swaps wrote last."""
 
     def uri(self, ref: TableRef) -> str:
         """The folder of a table on a branch, as Lance wants it spelled."""

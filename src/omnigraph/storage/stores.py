@@ -11,7 +11,7 @@ from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.objects_cloud import open_bucket, open_memory
 from omnigraph.storage.objects_local import LocalObjects
-from omnigraph.storage.tables import Tables
+from omnigraph.storage.tables import Swap, Tables
 from omnigraph.storage.tables_lance import LanceTables
 
 
@@ -33,6 +33,7 @@ def open_stores(
     *,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
+    swap: Swap = Swap.REWRITE_TAIL,
 ) -> Stores:
     """Open a root. Nothing is created; a bucket is asked to prove that it compares and swaps.
 
@@ -48,7 +49,8 @@ def open_stores(
     objects = _open_objects_at(root, effects, options, disk)
     relaxed = disk_for(Durability.RELAXED)
     volatile = LocalObjects(Path(root.uri), relaxed) if root.is_local else objects
-    return Stores(root, objects, volatile, open_tables(root, objects, disk, options), effects)
+    tables = open_tables(root, objects, disk, options, swap)
+    return Stores(root, objects, volatile, tables, effects)
 
 
 def open_objects(
@@ -75,6 +77,10 @@ def _open_objects_at(
 
 
 def open_tables(
-    root: Root, objects: Objects, disk: Disk, storage_options: Mapping[str, str]
+    root: Root,
+    objects: Objects,
+    disk: Disk,
+    storage_options: Mapping[str, str],
+    swap: Swap = Swap.REWRITE_TAIL,
 ) -> Tables:
-    return LanceTables(LanceStore(root, objects, disk, storage_options, new_session()))
+    return LanceTables(LanceStore(root, objects, disk, storage_options, new_session(), swap))

@@ -475,6 +475,16 @@ class Branch:
     identifier: str
 
 
+class Swap(Enum):
+    """How the manifest is swapped. To readers there is no difference, nor to a rival."""
+
+    REWRITE_TAIL = "rewrite_tail"
+    """Files are listed again, but for the last one, which is written again (ADR 19)."""
+
+    MERGE = "merge"
+    """A merge-insert, which compares keys by itself; slower."""
+
+
 # --- the protocols --------------------------------------------------------------------------
 
 
@@ -485,9 +495,9 @@ class Residuals(Protocol):
         """Insert or replace rows by key, if nobody touched those keys since `handle`.
 
         This is the compare-and-swap of `__manifest`, and every publish goes through it (D9).
-        Refused means contention. A merge-insert chooses its own transaction uuid, so `mark` is
-        only sometimes recorded: recognise what landed by its rows. After a refusal, too: on a
-        bucket the client may have repeated a request that had landed, and lost to itself.
+        Refused means contention. A merge-insert (see `Swap`) chooses its own transaction uuid, so
+        `mark` is not always recorded: recognise what landed by its rows. After a refusal, too: on
+        a bucket the client may have repeated a request that had landed, and lost to itself.
         Raises `StorageFailure` when the outcome is unknown.
         """
         ...

@@ -2,8 +2,8 @@
 
 The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
 `lance_stage`, `lance_reshape`, `lance_index` and `lance_compact` write files, `lance_pieces` lets
-others commit them, `lance_commit` moves HEAD, `lance_branches` forks and clears, `lance_history`
-tells what happened, `lance_files` names what must reach the disk.
+others commit them, `lance_commit` moves HEAD, `lance_swap` that of the manifest, `lance_branches`
+forks and clears, `lance_history` tells what happened, `lance_files` names what must reach the disk.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,6 +24,7 @@ from omnigraph.storage import (
     lance_read,
     lance_reshape,
     lance_stage,
+    lance_swap,
 )
 from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
@@ -70,7 +71,7 @@ class LanceResiduals:
     store: LanceStore
 
     def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
-        return lance_commit.swap_rows(self.store, _own(handle), rows, key=key, mark=mark)
+        return lance_swap.swap_rows(self.store, _own(handle), rows, key=key, mark=mark)
 
     def commit_compaction(self, staged: StagedCompaction) -> Outcome:
         return lance_commit.commit_compaction(self.store, staged)

@@ -20,7 +20,7 @@ from omnigraph.errors import Contention
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import Landed, Mark
+from omnigraph.storage.tables import Landed, Mark, Swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,15 @@ class Place:
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = Durability.RELAXED
+    swap: Swap = Swap.REWRITE_TAIL
 
     def open(self) -> Stores:
         return open_stores(
-            self.uri, REAL, storage_options=self.storage_options, durability=self.durability
+            self.uri,
+            REAL,
+            storage_options=self.storage_options,
+            durability=self.durability,
+            swap=self.swap,
         )
 
 
@@ -60,6 +65,11 @@ def lineage_only(branch: BranchName = MAIN, actor: str | None = None) -> Publica
     return Publication(branch, (new_intent(actor),))
 
 
+def chain(commits: int) -> Publication:
+    """Many commits that change no table, in one swap."""
+    return Publication(MAIN, tuple(new_intent() for _ in range(commits)))
+
+
 def publish_patiently(stores: Stores, bases: Bases, publication: Publication) -> Published:
     """Try until others let it through."""
     while True:
@@ -72,7 +82,7 @@ def publish_patiently(stores: Stores, bases: Bases, publication: Publication) ->
 def grow_history(stores: Stores, count: int, key: TableKey) -> None:
     """Give main a history of that many commits, each of which moved a table, in a single write.
 
-    The rows are those that publishing one by one and folding would leave. What is missing is the
+    The rows are those that publishing one by one would leave. What is missing is the
     versions in between: the commits made here cannot be looked up as snapshots.
     """
     base = read_base(stores, MAIN)

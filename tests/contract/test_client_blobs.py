@@ -126,6 +126,14 @@ def test_what_is_missing_is_named(
     assert refused.value.type_name == name[1]
 
 
+def test_bytes_are_parameters(graph: GraphClient) -> None:
+    add = "query add($r: String, $s: Blob) { insert Letter { ref: $r, scan: $s } }"
+    graph.mutate(add, params={"r": "given", "s": b"\x00\xff"})
+    assert scan_of(graph, "given").read() == b"\x00\xff"
+    graph.mutate(add, params={"r": "given", "s": "base64:AQ=="})
+    assert scan_of(graph, "given").read() == b"\x01"
+
+
 def test_only_blobs_are_read_so(graph: GraphClient) -> None:
     with pytest.raises(NotABlob, match=r"Letter\.note is String\?"):
         graph.blob("node", "Letter", "small", "note")

@@ -4,12 +4,17 @@ Nothing is guessed: `3.0` is not an integer and `"3"` is not a number. The calle
 they know: which integers may arrive as text, whose value it was, how lists are read.
 """
 
+import base64
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from typing import Final
 
 from omnigraph.catalog.precision import to_double, to_single
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
 from omnigraph.catalog.types import Scalar
+
+INLINE: Final = "base64:"
+"""Text that starts with this spells bytes; any other text for a Blob is an address."""
 
 
 class Misfit(Exception):
@@ -25,6 +30,13 @@ def fit_text(value: object) -> str:
     except UnicodeEncodeError:
         raise Misfit("the text holds half of a surrogate pair") from None
     return value
+
+
+def fit_blob_text(value: object) -> str:
+    """What a Blob holds, or its address, as text. Raises Misfit."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return INLINE + base64.b64encode(value).decode()
+    return fit_text(value)
 
 
 def fit_boolean(value: object) -> bool:

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from omnigraph.catalog.fitting import (
     Misfit,
+    fit_blob_text,
     fit_boolean,
     fit_float,
     fit_moment,
@@ -117,8 +118,10 @@ def _fit_vector(value: object, dimension: int) -> tuple[float, ...]:
 
 def _fit_scalar(value: object, wanted: Scalar, mode: Binding) -> Scalarish:
     match wanted:
-        case Scalar.STRING | Scalar.BLOB:
+        case Scalar.STRING:
             return fit_text(value)
+        case Scalar.BLOB:
+            return fit_blob_text(value)
         case Scalar.BOOL:
             return fit_boolean(value)
         case Scalar.I32 | Scalar.I64 | Scalar.U32 | Scalar.U64:

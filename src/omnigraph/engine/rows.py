@@ -16,6 +16,7 @@ from datetime import date
 from typing import assert_never
 
 from omnigraph.catalog.fitting import (
+    INLINE,
     Misfit,
     fit_boolean,
     fit_float,
@@ -43,9 +44,6 @@ class Blob:
 
 Cell = Value | Blob
 Row = Mapping[str, Cell]
-
-INLINE = "base64:"
-"""Text that starts with this spells bytes; any other text for a Blob is an address."""
 
 _ENDS = {"from": "src", "to": "dst"}
 _STORED = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}

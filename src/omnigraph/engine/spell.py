@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.fitting import INLINE
 from omnigraph.catalog.temporal import parse_datetime
-from omnigraph.engine.rows import INLINE
 from omnigraph.errors import NotExportable
 from omnigraph.ids import TableKey, split_table_key
 from omnigraph.storage.tables import ROW_ADDRESS

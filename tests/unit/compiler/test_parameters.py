@@ -22,6 +22,7 @@ def of(base: Scalar, *, is_list: bool = False, nullable: bool = False) -> ValueT
     [
         (of(Scalar.STRING), "héllo", "héllo"),
         (of(Scalar.BLOB), "base64:AA==", "base64:AA=="),
+        (of(Scalar.BLOB), b"\x00", "base64:AA=="),
         (of(Scalar.BOOL), False, False),
         (of(Scalar.I32), -(2**31), -(2**31)),
         (of(Scalar.I64), "-9223372036854775808", -(2**63)),
@@ -59,7 +60,8 @@ def test_a_value_that_fits_becomes_canonical(
         (of(Scalar.STRING), 3, "expected a string, got an integer"),
         (of(Scalar.STRING), None, "it cannot be null"),
         (of(Scalar.STRING), "\ud800", "half of a surrogate pair"),
-        (of(Scalar.BLOB), b"x", "expected a string, got a bytes"),
+        (of(Scalar.BLOB), 3, "expected a string, got an integer"),
+        (of(Scalar.STRING), b"x", "expected a string, got a bytes"),
         (of(Scalar.BOOL), 1, "expected a boolean"),
         (of(Scalar.I32), 2**31, "out of range"),
         (of(Scalar.I32), "2147483648", "out of range"),

@@ -12,7 +12,7 @@ from lance import LanceDataset
 from omnigraph.catalog.arrow import BLOB_METADATA
 from omnigraph.engine.addresses import SCHEMES, find_flaw
 from omnigraph.engine.spell import ELSEWHERE
-from omnigraph.storage.translate import BLOB_SUFFIX, MISSING_FILE
+from omnigraph.storage.translate import BLOB_SUFFIX, CUT_SHORT, MISSING_FILE
 
 KIND = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("b", KIND, metadata=BLOB_METADATA)])
@@ -93,9 +93,14 @@ def test_the_address_of_nothing_survives_a_compaction(tmp_path: Path) -> None:
     assert [each["blob_uri"] for each in found] == ["file:///nowhere/a", ""]
 
 
-def test_a_missing_file_of_blobs_is_named(tmp_path: Path) -> None:
+def test_a_file_of_blobs_that_is_missing_or_cut_short_is_named(tmp_path: Path) -> None:
     dataset = create(tmp_path / "t", b"x" * 200_000)
     (lost,) = tmp_path.rglob(f"*{BLOB_SUFFIX}")
+    (file,) = dataset.take_blobs("b", addresses=[0])
+    assert file is not None
+    lost.write_bytes(b"x" * 199_999)
+    with pytest.raises(OSError, match="|".join(CUT_SHORT)):
+        file.read_range(199_999, 1)
     lost.unlink()
     (file,) = dataset.take_blobs("b", addresses=[0])
     assert file is not None

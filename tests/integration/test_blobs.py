@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.engine.query.blob import CHUNK_BYTES, BlobName
 from omnigraph.engine.query.target import Target
-from omnigraph.errors import BlobNotFound
+from omnigraph.errors import BlobNotFound, TableCorrupt
 from omnigraph.ids import CommitId
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -129,6 +129,27 @@ def test_a_row_that_replaced_another_at_its_place_has_another_tag(graph: LocalGr
     graph.delete("Letter", ["large"])
     graph.insert("Letter", [{"ref": "large", "scan": LARGE[::-1]}])
     assert tags(graph)["large"] != first
+
+
+def test_blobs_that_are_lost_or_cut_short_are_found(graph: LocalGraph) -> None:
+    graph.branches.create("b")
+    assert graph.doctor(deep=True) == []
+    held = {each.stat().st_size: each for each in Path(graph.uri).rglob("*.blob")}
+    assert sorted(held) == [200_000, len(LARGE)]
+    whole = held[len(LARGE)].read_bytes()
+    held[len(LARGE)].write_bytes(whole[:-1])
+    with pytest.raises(TableCorrupt):
+        graph.blob("node", "Letter", "large", "scan").read(len(LARGE) - 1)
+    found = graph.doctor(deep=True)
+    assert [(each.branch, each.subject) for each in found] == [
+        ("main", "node:Letter"),
+        ("b", "node:Letter"),
+    ]
+    assert "blobs in 'scan' that cannot be read" in found[0].problem
+    held[len(LARGE)].write_bytes(whole)
+    held[200_000].unlink()
+    assert len(graph.doctor(deep=True)) == 2
+    assert graph.doctor() == [], "only who asks pays for it"
 
 
 def test_records_of_blobs_load_back(graph: LocalGraph, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ finds. Slow and obvious on purpose; the checks share no shortcut with the code t
 10. Every edge ends at nodes that exist, and no two rows of a table have one id (asked for).
 11. Nobody who is gone left a note, a lock or a staging note.
 12. Every fork of a table is shown by somebody.
+13. Every file of blobs is there, and as long as its last blob needs (asked for).
 """
 
 import json
@@ -39,6 +40,7 @@ from omnigraph.commit.staging import find_notes
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, read_contract
+from omnigraph.engine.held_blobs import find_lost_blobs
 from omnigraph.engine.staged_schema import STAGED
 from omnigraph.errors import CorruptionError, NotFoundError, OmnigraphError, ProgramInvalid
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, lance_branch
@@ -66,7 +68,7 @@ class Finding:
 
 
 def examine(bench: Workbench, *, is_deep: bool = False) -> list[Finding]:
-    """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10)."""
+    """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10, 13)."""
     stores = bench.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
     findings += check_tables(stores)
@@ -75,6 +77,7 @@ def examine(bench: Workbench, *, is_deep: bool = False) -> list[Finding]:
         findings += check_schema(stores, contract)
         if is_deep:
             findings += check_rows(stores, contract.catalog)
+            findings += check_blobs(stores, contract.catalog)
     return [*findings, *check_leftovers(bench), *check_forks(stores)]
 
 
@@ -252,6 +255,21 @@ def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
                 lost = rows.num_rows - len(rows.filter(pc.is_in(rows[column], value_set=known)))
                 if lost:
                     problem = f"has {lost} edges whose {column} is no {end}"
+                    yield Finding(branch, pin.key, problem)
+
+
+def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
+    """Rule 13."""
+    for branch in find_branches(stores):
+        pins = read_base(stores, branch).manifest.pins
+        for type_ in _types(catalog):
+            pin = pins.get(type_.table_key)
+            names = [each.name for each in type_.properties if each.type.is_blob]
+            if pin is None or not names:
+                continue
+            handle = open_pin(stores, pin)
+            for name in set(names) & set(handle.schema.names):
+                for problem in find_lost_blobs(stores.tables, handle, name):
                     yield Finding(branch, pin.key, problem)
 
 

@@ -43,7 +43,12 @@ MERGE_LOST: Final = "Too many concurrent writers"
 OVERTAKEN: Final = "Incompatible transaction"
 PREEMPTED: Final = "Retryable commit conflict"
 UNREADABLE_REWRITE: Final = "RewrittenIndex"
-CUT_SHORT: Final = ("file size is too small", "Invalid range", "does not have sufficient data")
+CUT_SHORT: Final = (
+    "file size is too small",
+    "Invalid range",
+    "does not have sufficient data",
+    "failed to fill whole buffer",
+)
 
 
 # --- objects --------------------------------------------------------------------------------

@@ -5,14 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from httpx import Client
 
 import omnigraph
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.engine.query.blob import CHUNK_BYTES, BlobName
+from omnigraph.server.settings import Flags
 from omnigraph.storage.durability import Durability
 from omnigraph.testing.faults import Recorder, watch_stores
 from omnigraph.testing.publishing import Place
+from omnigraph.testing.serving import running
 
 LARGE = os.urandom(40 * 2**20)
 ROWS = 3_000
@@ -57,6 +60,17 @@ def test_ten_bytes_of_a_large_blob_cost_nothing_like_the_blob(place: Place) -> N
     assert bytes_read(lambda: blob.read(0, 10)) < 10_000
     assert bytes_read(lambda: blob.read(len(LARGE) - 10)) < 10_000
     assert blob.read(20 * 2**20, 10) == LARGE[20 * 2**20 : 20 * 2**20 + 10]
+
+
+def test_a_range_over_http_costs_the_range(place: Place) -> None:
+    params = {"entity": "node", "type": "Letter", "id": "large", "property": "scan"}
+    flags = Flags(graphs=(f"g={place.uri}",), unauthenticated=True)
+    with running(flags) as server, Client(base_url=server.url, params=params) as client:
+        assert client.head("/blob").headers["Content-Length"] == str(len(LARGE))
+        assert bytes_read(lambda: client.head("/blob")) < 10_000
+        wanted = {"Range": "bytes=1000000-1000009"}
+        assert bytes_read(lambda: client.get("/blob", headers=wanted)) < 10_000
+        assert client.get("/blob", headers=wanted).content == LARGE[1_000_000:1_000_010]
 
 
 def test_a_whole_blob_is_read_once_and_a_chunk_at_a_time(place: Place) -> None:

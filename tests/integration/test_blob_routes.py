@@ -256,6 +256,10 @@ def test_a_policy_decides_about_the_branch(graph: LocalGraph, tmp_path: Path) ->
         assert ask(client, snapshot=main).status_code == 403
         assert ask(client, id="d", branch="drafts").content == b"draft"
         assert ask(client, id="d", snapshot=head.id).content == b"draft"
+        # The head of a branch without commits of its own is one of main, which bo may not read.
+        graph.branches.create("fresh")
+        with omnigraph.connect(server.url, graph="g", token="token-of-bo") as remote:
+            assert remote.blob("node", "Letter", "a", "scan", branch="fresh").read(3, 2) == b"34"
 
 
 def test_what_is_damaged_is_told_before_anything_is_sent(tmp_path: Path) -> None:

@@ -85,6 +85,15 @@ def test_another_tag_is_another_blob(text: str) -> None:
     assert (refused.value.expected, refused.value.actual) == (text, TAG)
 
 
+@pytest.mark.parametrize("text", ["bytes=", '"a"', '"', "W/", '"a" '])
+def test_a_long_header_is_read_as_fast_as_it_comes(text: str) -> None:
+    """Were it read again from each of its characters, this would take minutes."""
+    for padding in (" ", text):
+        long = text + padding * 60_000 + "x"
+        assert not is_known({"if-none-match": long}, TAG)
+        assert not find_span({"range": long}, TAG, 5).is_part
+
+
 def test_insisting_comes_before_knowing() -> None:
     with pytest.raises(BlobChanged):
         is_known({"if-match": '"x"', "if-none-match": TAG}, TAG)

@@ -311,9 +311,12 @@ def test_a_program_that_is_wrong_is_told_with_its_findings(serve: Serve) -> None
 def test_the_log_tells_who_asked_for_what(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "omnigraph.server.requests")
     client = serve(tokens=True, policy=POLICY)
-    client.get("/graphs/g/branches", headers=as_("ada"))
-    client.get("/graphs/g/branches", headers={"Authorization": "Bearer nobody-knows"})
-    known, unknown = (vars(each)["facts"] for each in caplog.records)
+    client.get("/graphs/g/branches", headers={**as_("ada"), "X-Request-Id": "one"})
+    odd = {"Authorization": "Bearer nobody-knows", "X-Request-Id": "two"}
+    client.get("/graphs/g/branches", headers=odd)
+    told = [vars(each)["facts"] for each in caplog.records]
+    (known,) = (each for each in told if each["request_id"] == "one")
+    (unknown,) = (each for each in told if each["request_id"] == "two")
     assert (known["graph"], known["actor"], known["status"]) == ("g", "ada", 200)
     assert (unknown["status"], "actor" in unknown) == (401, False)
     assert not [each for each in (known, unknown) if "nobody-knows" in str(each)]

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -102,17 +102,25 @@ class QueryResult:
             "graph_commit_id": self.commit_id,
         }
 
+    def pieces(self, row_count: int) -> Iterator["QueryResult"]:
+        """The same result, so many rows at a time; none if there are no rows."""
+        for at in range(0, len(self), row_count):
+            table = self._table.slice(at, row_count)
+            yield QueryResult(self.query_name, self.target, self.commit_id, table, self._types)
+
     def json_rows(self, integers: Binding = Binding.NATIVE) -> list[JsonObject]:
         """The rows alone, as JSON values."""
         cells = self._cells(lambda value, kind: _json_cell(value, kind, integers))
         return [dict(zip(self.columns, row, strict=True)) for row in cells]
 
     def _cells(self, convert: "Any") -> "list[tuple[Any, ...]]":
-        columns = [
-            [convert(value, kind) for value in _values(one_chunk(self._table[at]), kind)]
-            for at, kind in enumerate(self._types)
-        ]
+        columns = [self._column(at, kind, convert) for at, kind in enumerate(self._types)]
         return list(zip(*columns, strict=True)) if columns else []
+
+    def _column(self, at: int, kind: ValueType, convert: "Any") -> "list[Any]":
+        values = _values(one_chunk(self._table[at]), kind)
+        # Most columns are texts, and every form of a text is the text.
+        return values if kind.is_string else [convert(value, kind) for value in values]
 
 
 def _values(column: Array, kind: ValueType) -> "list[Any]":

@@ -1,14 +1,15 @@
 """Reads, in the form the caller accepts: JSON, JSON lines, or Arrow."""
 
+import io
 import json
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import pyarrow as pa
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from omnigraph.commit.records import JsonObject
+from omnigraph.commit.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
@@ -20,7 +21,11 @@ from omnigraph.wire.media import ARROW, HEADER, NDJSON
 from omnigraph.wire.replies import ReadReply
 from omnigraph.wire.requests import QueryRequest
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 PIECE_ROWS: Final = 1000
+BATCH_ROWS: Final = 65_536
 
 READS: Final[Responses] = {
     **ASKING,
@@ -97,10 +102,14 @@ def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> st
 def render(asked: Asked, result: QueryResult) -> Response:
     accepted = asked.request.headers.get("accept", "")
     if ARROW in accepted:
-        return StreamingResponse(_arrow(result), media_type=ARROW)
-    if NDJSON in accepted:
-        return StreamingResponse(_lines(result), media_type=f"{NDJSON}; charset=utf-8")
-    return StreamingResponse(_document(result), media_type="application/json")
+        pieces, kind = _arrow(result), ARROW
+    elif NDJSON in accepted:
+        pieces, kind = _lines(result), f"{NDJSON}; charset=utf-8"
+    else:
+        pieces, kind = _document(result), "application/json"
+    if len(result) <= PIECE_ROWS:  # every piece of a stream costs a change of threads
+        return Response(b"".join(pieces), media_type=kind)
+    return StreamingResponse(pieces, media_type=kind)
 
 
 def _header(result: QueryResult) -> JsonObject:
@@ -113,30 +122,53 @@ def _header(result: QueryResult) -> JsonObject:
     }
 
 
-def _document(result: QueryResult) -> Iterator[str]:
-    yield f'{_dump(_header(result))[:-1]},"rows":['
-    rows = result.json_rows()
-    for at in range(0, len(rows), PIECE_ROWS):
-        yield ("," if at else "") + ",".join(map(_dump, rows[at : at + PIECE_ROWS]))
-    yield "]}"
+def _document(result: QueryResult) -> Iterator[bytes]:
+    yield _dump(_header(result))[:-1] + b',"rows":['
+    for number, piece in enumerate(result.pieces(PIECE_ROWS)):
+        rows = _dump([*piece.json_rows()])[1:-1]
+        yield b"," + rows if number else rows
+    yield b"]}"
 
 
-def _lines(result: QueryResult) -> Iterator[str]:
-    yield _dump({"kind": "metadata", **_header(result)}) + "\n"
-    rows = result.json_rows()
-    for at in range(0, len(rows), PIECE_ROWS):
-        yield "".join(f"{_dump(row)}\n" for row in rows[at : at + PIECE_ROWS])
+def _lines(result: QueryResult) -> Iterator[bytes]:
+    yield _dump({"kind": "metadata", **_header(result)}) + b"\n"
+    for piece in result.pieces(PIECE_ROWS):
+        yield b"".join(_dump(row) + b"\n" for row in piece.json_rows())
 
 
 def _arrow(result: QueryResult) -> Iterator[bytes]:
     """The table, with what else is known in the metadata of its schema."""
     table = result.arrow()
-    metadata = {**(table.schema.metadata or {}), HEADER: _dump(_header(result)).encode()}
-    sink = pa.BufferOutputStream()
+    metadata = {**(table.schema.metadata or {}), HEADER: _dump(_header(result))}
+    sink = _Sink()
     with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata)) as writer:
-        writer.write_table(table.replace_schema_metadata(metadata))
-    yield sink.getvalue().to_pybytes()
+        for batch in table.replace_schema_metadata(metadata).to_batches(BATCH_ROWS):
+            writer.write_batch(batch)
+            yield sink.take()
+    yield sink.take()
 
 
-def _dump(document: JsonObject) -> str:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+class _Sink(io.RawIOBase):
+    """Keeps what is written until somebody takes it."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "ReadableBuffer") -> int:
+        self._written.append(bytes(data))
+        return len(self._written[-1])
+
+    def take(self) -> bytes:
+        taken = b"".join(self._written)
+        self._written.clear()
+        return taken
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def _dump(document: JsonValue) -> bytes:
+    return _ENCODER.encode(document).encode()

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph
+from omnigraph.cli.app import LEAN
 from omnigraph.effects import REAL
 from omnigraph.engine.progress import Brake, watched
 from omnigraph.engine.stages import watching
@@ -73,22 +75,41 @@ def processes_naming(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-def test_ctrl_c_during_a_job_leaves_nothing_and_exits_with_130(tmp_path: Path) -> None:
+PROGRAM = """
+import atexit, pathlib, sys
+from omnigraph.cli.app import main
+atexit.register(lambda: pathlib.Path("modules").write_text("\\n".join(sys.modules)))
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What was left of a command that Ctrl-C ended."""
+
+    folder: Path
+    code: int
+    rest: str
+    """What it said afterwards."""
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     """A real command, interrupted while its workers read."""
-    graph = omnigraph.init(tmp_path / "g", "node Person { name: String @key }")
-    with (tmp_path / "rows.jsonl").open("w") as file:
+    folder = tmp_path_factory.mktemp("interrupted")
+    omnigraph.init(folder / "g", "node Person { name: String @key }")
+    with (folder / "rows.jsonl").open("w") as file:
         file.writelines(
             f'{{"type":"Person","data":{{"name":"person {number}"}}}}\n'
             for number in range(400_000)
         )
-    (tmp_path / "temporary").mkdir()
+    (folder / "temporary").mkdir()
     command = ["load", "g", "--data", "rows.jsonl", "--mode", "append", "--progress"]
-    program = f"import sys; from omnigraph.cli.app import main; sys.argv[1:] = {command!r}; main()"
+    environment = {name: value for name, value in os.environ.items() if name != LEAN}
     with subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        [sys.executable, "-c", PROGRAM, *command],
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder / "temporary")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -106,16 +127,33 @@ def test_ctrl_c_during_a_job_leaves_nothing_and_exits_with_130(tmp_path: Path) -
                 os.killpg(loading.pid, signal.SIGINT)  # as a terminal does
                 break
         rest = loading.stderr.read()
-        assert loading.wait() == 130, "".join(said) + rest
+        code = loading.wait()
         alarm.cancel()
-    assert "Traceback" not in rest
+    assert said, rest
+    return Interrupted(folder, code, rest)
+
+
+@pytest.mark.slow
+def test_ctrl_c_during_a_job_leaves_nothing_and_exits_with_130(interrupted: Interrupted) -> None:
+    folder = interrupted.folder
+    assert interrupted.code == 130, interrupted.rest
+    assert "Traceback" not in interrupted.rest
+    graph = omnigraph.open(folder / "g")
     assert graph.snapshot().pins[TableKey("node:Person")].row_count == 0
     assert graph.pending_writes() == ()
-    assert list((tmp_path / "g" / "__staging").iterdir()) == []
+    assert list((folder / "g" / "__staging").iterdir()) == []
     until = REAL.monotonic_ms() + 60_000
-    while (left := processes_naming(str(tmp_path))) and REAL.monotonic_ms() < until:
+    while (left := processes_naming(str(folder))) and REAL.monotonic_ms() < until:
         REAL.sleep_ms(200)
     assert left == []
+
+
+@pytest.mark.slow
+def test_a_command_starts_spark_without_pandas(interrupted: Interrupted) -> None:
+    """Importing it takes a second and a half."""
+    modules = (interrupted.folder / "modules").read_text().split()
+    assert {"pyspark", "pyarrow", "lance"} <= set(modules)
+    assert "pandas" not in modules
 
 
 def test_a_brake_stops_a_job_that_nobody_waits_for_any_more(spark: SparkSession) -> None:

@@ -58,6 +58,17 @@ class Bench:
             at_most("whole load", took.whole_s, "DuckDB", duck_s, WHOLE_MAX),
         ]
 
+    def refused(self) -> list[Figure]:
+        """What it costs to say what is wrong with three lines."""
+        source = load_input.write_graph(self.folder / "refused.jsonl", self.size)
+        right = apart(self.order(source))
+        load_input.add_faults(source, self.size)
+        wrong = apart(replace(self.order(source), is_refused=True))
+        return [
+            Figure("checks of a load that is right", right.check_s),
+            compared("checks of one with three faults", wrong.check_s, "right", right.check_s),
+        ]
+
     def keys(self) -> list[Figure]:
         key = load_input.scattered_key
         source = load_input.write_graph(self.folder / "keys.jsonl", self.size, key)
@@ -119,6 +130,7 @@ class Bench:
         bare_s = self._bare_merge(before, source)
         return [
             Figure("bare merge_insert of the same rows", bare_s),
+            compared("merge: checks", driver.check_s, "bare", bare_s),
             at_most("merge: staging and commit", driver.commit_s, "bare", bare_s, MERGE_MAX),
             compared("merge by workers: staging and commit", workers.commit_s, "bare", bare_s),
             Figure(
@@ -193,6 +205,7 @@ def limited(name: str, seconds: float, limit_s: float) -> Figure:
 
 SECTIONS: dict[str, Callable[[Bench], list[Figure]]] = {
     "graph": Bench.graph,
+    "refused": Bench.refused,
     "keys": Bench.keys,
     "wide": Bench.wide,
     "growth": Bench.growth,

@@ -56,6 +56,15 @@ def write_graph(
     return path
 
 
+def add_faults(path: Path, size: Size) -> Path:
+    """An edge to nobody, and two people with one address: all else is right."""
+    with path.open("a") as file:
+        file.write(f'{{"edge":"Knows","from":"{plain_key(0)}","to":"nobody","data":{{}}}}\n')
+        for number in (size.nodes, size.nodes + 1):
+            file.write(_person(0, plain_key(number), 0.5))
+    return path
+
+
 def write_people(path: Path, numbers: list[int]) -> Path:
     with path.open("w") as file:
         file.writelines(_person(each, plain_key(each), 0.5) for each in numbers)

@@ -24,6 +24,7 @@ from omnigraph.engine.inputs import Input
 from omnigraph.engine.load import LoadOrder
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
+from omnigraph.errors import LoadRejected
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.load import MEMORY_BYTES, SparkBulk
 from omnigraph.pipeline.session import SparkSettings
@@ -45,6 +46,8 @@ class Order:
     before: Path | None = None
     """What is loaded first, and not measured."""
     memory_bytes: int = MEMORY_BYTES
+    is_refused: bool = False
+    """Is something wrong with it?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,17 @@ def run_load(order: Order) -> Took:
     if order.before is not None:
         graph.load(LoadOrder((Input(str(order.before)),), LoadMode.APPEND), bulk)
     clock = Timed(bulk)
+
+    def load() -> None:
+        try:
+            graph.load(LoadOrder(order.sources, order.mode), clock)
+        except LoadRejected:
+            assert order.is_refused
+        else:
+            assert not order.is_refused
+
     with Memory() as memory:
-        whole_s = timed(lambda: graph.load(LoadOrder(order.sources, order.mode), clock))
+        whole_s = timed(load)
     took = Took(whole_s, clock.ingest_s, clock.check_s, memory.driver_mb, memory.workers_mb)
     shutil.rmtree(order.folder)
     return took

@@ -205,3 +205,20 @@ def test_what_moves_from_row_to_row_is_left_to_the_join(
     said, judged = ask(colony, LARGE, LoadMode.MERGE, records)
     assert said is None
     assert not judged.faults.count
+
+
+@pytest.mark.parametrize("mode", LoadMode)
+def test_what_is_too_much_for_a_task_is_left_to_spark(
+    colony: Loader, mode: LoadMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        *records_of("Bee", [{"id": "x", "seen": 7}]),
+        *records_of("Meets", [{"id": "x", "from": "x", "to": "x"}]),
+    ]
+    if mode is LoadMode.OVERWRITE:
+        records += records_of("Eats", [{"id": "x", "from": "a", "to": "x"}])
+    said, _ = ask(colony, LARGE, mode, records)
+    assert said is not None
+    monkeypatch.setattr(sift, "ROWS_PER_BUCKET_MAX", 0)
+    said, _ = ask(colony, LARGE, mode, records)
+    assert said is None

@@ -153,6 +153,11 @@ RECORDS = st.one_of(
 )
 
 
+ASKING = replace(LARGE, asked_ratio=0)
+"""What is there is looked up, and not read, if there are no values that are unique together."""
+BULKS = pytest.mark.parametrize("bulk", [LARGE, ASKING], ids=["reading", "asking"])
+
+
 @settings(max_examples=int(os.environ.get("OMNIGRAPH_SIFT_EXAMPLES", "60")), deadline=None)
 @given(RECORDS, st.sampled_from(LoadMode), st.booleans())
 def test_what_is_cleared_without_spark_is_right(
@@ -161,8 +166,7 @@ def test_what_is_cleared_without_spark_is_right(
     mode: LoadMode,
     asks: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    bulk = replace(LARGE, asked_ratio=0) if asks else LARGE
-    said, judged = ask(colony, bulk, mode, records)
+    said, judged = ask(colony, ASKING if asks else LARGE, mode, records)
     is_right = not judged.faults.count and not judged.taken
     if said is not None:
         assert (said.faults, said.taken) == (judged.faults, judged.taken)
@@ -172,7 +176,8 @@ def test_what_is_cleared_without_spark_is_right(
         assert not is_right
 
 
-def test_merging_the_same_again_and_more_is_cleared(colony: Loader) -> None:
+@BULKS
+def test_merging_the_same_again_and_more_is_cleared(colony: Loader, bulk: SparkBulk) -> None:
     """It is what merges do, so it must not take a join."""
     more: Mapping[str, Sequence[Record]] = {
         "Ant": [{"name": "e", "size": 5, "born": 5, "rank": 5}],
@@ -183,10 +188,54 @@ def test_merging_the_same_again_and_more_is_cleared(colony: Loader) -> None:
     records = [
         record for name, rows in BEFORE.items() for record in records_of(name, [*rows, *more[name]])
     ]
-    for bulk in (LARGE, replace(LARGE, asked_ratio=0)):
-        said, _ = ask(colony, bulk, LoadMode.MERGE, records)
-        assert said is not None
-        assert not said.faults.count
+    said, _ = ask(colony, bulk, LoadMode.MERGE, records)
+    assert said is not None
+    assert not said.faults.count
+
+
+def bee(**data: object) -> Record:
+    return {"type": "Bee", "data": data}
+
+
+def meeting(identity: str, source: str, target: str) -> Record:
+    return {"edge": "Meets", "from": source, "to": target, "data": {"id": identity}}
+
+
+APPEND, MERGE = LoadMode.APPEND, LoadMode.MERGE
+
+
+@BULKS
+def test_what_is_new_and_leads_to_what_is_there_is_cleared(colony: Loader, bulk: SparkBulk) -> None:
+    records = [bee(id="x", seen=7), meeting("x", "x", "a"), meeting("y", "b", "a")]
+    said, _ = ask(colony, bulk, APPEND, records)
+    assert said is not None
+    assert not said.faults.count
+
+
+@BULKS
+@pytest.mark.parametrize(
+    ("mode", "records"),
+    [
+        (APPEND, [bee(id="a")]),
+        (APPEND, [bee(id="x"), bee(id="x")]),
+        (APPEND, [bee(id="x", seen=0)]),
+        (APPEND, [bee(id="x", seen=7), bee(id="y", seen=7)]),
+        (APPEND, [meeting("x", "a", "nobody")]),
+        (APPEND, [meeting("x", "a", "b"), meeting("y", "a", "b")]),
+        (MERGE, [bee(id="x", seen=0)]),
+        (MERGE, [bee(id="b", seen=0)]),
+        (MERGE, [bee(id="x", seen=7), bee(id="y", seen=7)]),
+        (MERGE, [meeting("x", "nobody", "a")]),
+        (MERGE, [meeting("x", "a", "b"), meeting("y", "a", "b")]),
+        (MERGE, [meeting("x", "a", "b"), meeting("b", "a", "b")]),
+    ],
+)
+def test_what_is_there_already_stands_against_what_comes_in(
+    colony: Loader, bulk: SparkBulk, mode: LoadMode, records: list[Record]
+) -> None:
+    said, judged = ask(colony, bulk, mode, records)
+    assert said is None
+    assert judged.faults.count or judged.taken
 
 
 @pytest.mark.parametrize(

@@ -253,9 +253,7 @@ def count_rows(question: Plain) -> int:
         case Within(_, known):
             # Who is looked for is not held, only looked at.
             parts = [known]
-        case Paired(ours):
-            parts = [[each.texts for each in ours]]
-        case CountedPairs(ours, theirs):
+        case Paired(ours, theirs) | CountedPairs(ours, theirs):
             parts = [[each.texts for each in (*ours, *theirs)]]
         case _:
             assert_never(question)

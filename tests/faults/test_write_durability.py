@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.base import manifest_ref
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.schema_files import read_schema_files
 from omnigraph.engine.contract import check_contract
@@ -136,10 +137,15 @@ def test_all_of_a_write_is_on_the_disk_before_it_is_visible_and_its_manifest_bef
 
 
 def manifest_files(root: Path, branch: BranchName) -> set[Path]:
+    """What reading the newest version touches. Files that a publish wrote again are history."""
     table = root / MANIFEST
     home = table if branch == MAIN else table / "tree" / branch
-    data = {each for each in (table / "data").iterdir() if branch == MAIN}
-    data |= set((home / "data").iterdir())
+    tables = on_disk(root, RelaxedDisk()).tables
+    parts = tables.find_parts(tables.open_at(manifest_ref(branch)))
+    names = {name for each in parts for name in each.files}
+    folders = {table / "data", home / "data"}
+    data = {each for folder in folders for each in folder.iterdir() if each.name in names}
+    assert len(data) == len(names)
     newest = max((home / "_versions").glob("*.manifest"), key=lambda each: each.stat().st_ctime)
     return data | {newest}
 

@@ -7,45 +7,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.audit import Recovery
-from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
-from omnigraph.commit.retention import Policy
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.compiler.parameters import Binding
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
-from omnigraph.engine.changes import GraphDiff
-from omnigraph.engine.cleanup import CleanupOrder, CleanupResult
-from omnigraph.engine.doctor import Finding
 from omnigraph.engine.export import ExportFormat, ExportResult, Selection
-from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage, Poll
-from omnigraph.engine.graph import CommitFilter, Graph, Mode
-from omnigraph.engine.indexes import IndicesResult
+from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.inputs import Input, find_inputs_in
-from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult, Order
 from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
-from omnigraph.engine.optimize import OptimizeResult
 from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.recipes import RecipePlan
-from omnigraph.engine.repair import RepairOrder, RepairResult
-from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
 from omnigraph.engine.settings import DEFAULTS, Access, Settings
-from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk import exporting, merging, recipes, reviewing
+from omnigraph.sdk import exporting, merging, recipes
+from omnigraph.sdk.local_review import LocalReview
+from omnigraph.sdk.local_upkeep import LocalUpkeep
 from omnigraph.sdk.moments import target_of
-from omnigraph.sdk.rewriting import hiring
+from omnigraph.sdk.texts import read_text
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
 
@@ -93,7 +83,7 @@ class Branches:
         return self._graph.delete_branch(name, actor=actor, once=key)
 
 
-class LocalGraph:
+class LocalGraph(LocalReview, LocalUpkeep):
     """A graph opened in this process. Safe to share among threads."""
 
     def __init__(self, graph: Graph) -> None:
@@ -118,24 +108,6 @@ class LocalGraph:
     def schema_source(self) -> str:
         """The schema in force, as it was written."""
         return self._graph.schema_source
-
-    # recovery
-
-    def refresh(self) -> tuple[Recovery, ...]:
-        """Finish or undo whatever dead writers left behind; what was done about each.
-
-        Every write does this first. Raises SidecarCorrupt, SidecarTooNew, InvariantViolated,
-        OpenedReadOnly.
-        """
-        return self._graph.refresh()
-
-    def pending_writes(self) -> tuple[PendingWrite, ...]:
-        """Writes that are under way, or wait to be finished or undone; oldest first."""
-        return self._graph.pending_writes()
-
-    def recoveries(self) -> tuple[PastRecovery, ...]:
-        """What was done about writes that did not finish; newest first."""
-        return self._graph.recoveries()
 
     # reading
 
@@ -181,7 +153,7 @@ class LocalGraph:
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead, UsageError before anything
         is read; BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, QueryMemoryExceeded.
         """
-        text, called = _read_text(source, "<query>")
+        text, called = read_text(source, "<query>")
         return self._graph.query(
             Source(called, text),
             name=name,
@@ -269,7 +241,7 @@ class LocalGraph:
 
         Raises what `query` raises.
         """
-        text, called = _read_text(source, "<query>")
+        text, called = read_text(source, "<query>")
         target = target_of(branch, snapshot=snapshot)
         return self._graph.analyse(Source(called, text), name=name, params=params, target=target)
 
@@ -296,7 +268,7 @@ class LocalGraph:
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation, ConstraintViolation,
         ExpectedVersionMismatch, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
-        text, called = _read_text(source, "<query>")
+        text, called = read_text(source, "<query>")
         return self._graph.mutate(
             Source(called, text),
             name=name,
@@ -501,7 +473,7 @@ class LocalGraph:
         Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, ResolutionsInvalid, BranchNotFound,
         CommitNotFound, SchemaLocked, OpenedReadOnly, UsageError.
         """
-        text = None if resolutions is None else _read_text(resolutions, "<resolutions>")[0]
+        text = None if resolutions is None else read_text(resolutions, "<resolutions>")[0]
         decided = merging.Decided(detect, on_conflict, text)
         return merging.merge(
             self._graph,
@@ -529,247 +501,6 @@ class LocalGraph:
         shown = self.snapshot(branch, commit=commit, version=version)
         return open_dataframe(self._graph, shown, type_name, spark=spark, columns=columns)
 
-    # indexes
-
-    def ensure_indices(
-        self,
-        branch: str = MAIN,
-        *,
-        actor: str | None = None,
-        queries: str | Path | None = None,
-    ) -> IndicesResult:
-        """Build the indexes that are missing, as commits of their own; nothing if none is.
-
-        `queries` is the text or the path of a query file: properties it looks for pieces of words
-        in (`contains`) are indexed for that too, from then on. What cannot be built yet, such as
-        an index over vectors that are all null, is reported as pending.
-
-        Raises BranchNotFound, SchemaLocked, LeaseHeld, QueryInvalid, OpenedReadOnly.
-        """
-        source = None
-        if queries is not None:
-            text, called = _read_text(queries, "<queries>")
-            source = Source(called, text)
-        return self._graph.ensure_indices(parse_branch(branch), actor=actor, queries=source)
-
-    # reviewing
-
-    def find_snapshot(self, text: str) -> Snapshot:
-        """What a text names, as `diff` reads it: a branch, a commit, or `branch@version`.
-
-        Raises BranchNotFound, CommitNotFound, VersionNotFound.
-        """
-        return reviewing.find_snapshot(self._graph, text)
-
-    def diff(
-        self,
-        before: str,
-        after: str,
-        *,
-        kinds: Collection[str] = (),
-        types: Collection[str] = (),
-        ops: Collection[str] = (),
-    ) -> GraphDiff:
-        """What differs between two states: branches, commits, or `branch@version`.
-
-        Its `counts` say how much, by table; its `changes()` tell every entity, as one reads on.
-        Raises BranchNotFound, CommitNotFound, VersionNotFound, TypeUnknown, ChangesRefused.
-        """
-        sides = [reviewing.find_snapshot(self._graph, each) for each in (before, after)]
-        return self._graph.diff(sides[0], sides[1], reviewing.read_filter(kinds, types, ops))
-
-    def commit_changes(
-        self,
-        commit_id: str,
-        *,
-        page_token: str | None = None,
-        limit: int = CHANGES_DEFAULT,
-        kinds: Collection[str] = (),
-        types: Collection[str] = (),
-        ops: Collection[str] = (),
-    ) -> CommitPage:
-        """What one commit changed since its first parent, so many changes at a time.
-
-        Raises CommitNotFound, ChangesRefused, ChangeFeedGap, CursorInvalid, TypeUnknown.
-        """
-        where = reviewing.read_filter(kinds, types, ops)
-        return reviewing.commit_page(self._graph, commit_id, where, page_token, limit)
-
-    def changes(
-        self,
-        cursor: str | None = None,
-        *,
-        start: str | None = None,
-        branch: str = MAIN,
-        kinds: Collection[str] = (),
-        types: Collection[str] = (),
-        ops: Collection[str] = (),
-        commits_max: int = COMMITS_DEFAULT,
-        limit: int = CHANGES_DEFAULT,
-    ) -> FeedPage:
-        """What the commits of a branch changed, after a cursor, or from `start` on.
-
-        `start` is `now`, `beginning` or `after:COMMIT`. Keep the cursor of a page once everything
-        before it is dealt with; go on with `next_page_token` while there is one.
-
-        Raises BranchNotFound, CommitNotFound, CursorInvalid, ChangeFeedGap, ChangesRefused,
-        TypeUnknown, UsageError.
-        """
-        where = reviewing.read_filter(kinds, types, ops)
-        asked = Poll(where, cursor, start, commits_max, limit)
-        return self._graph.changes(parse_branch(branch), asked)
-
-    def baseline(
-        self,
-        *,
-        branch: str = MAIN,
-        kinds: Collection[str] = (),
-        types: Collection[str] = (),
-    ) -> reviewing.Baseline:
-        """Everything a branch shows now, and the cursor from which its changes follow.
-
-        Read its `lines()` to the end before the cursor is used. Raises BranchNotFound, TypeUnknown.
-        """
-        where = reviewing.read_filter(kinds, types, ())
-        return reviewing.take_baseline(self._graph, parse_branch(branch), where)
-
-    # the schema
-
-    def plan_schema(
-        self,
-        schema: str | Path,
-        *,
-        allow_data_loss: bool = False,
-        backfill: Mapping[str, str] | None = None,
-    ) -> SchemaPlan:
-        """What another schema would change: its steps, and what they do to which tables.
-
-        Nothing is changed, and a plan may hold steps that cannot be taken. Raises SchemaInvalid,
-        BackfillInvalid, FileUnreadable.
-        """
-        return self._graph.plan_schema(
-            _schema_order(schema, allow_data_loss=allow_data_loss, backfill=backfill)
-        )
-
-    def apply_schema(
-        self,
-        schema: str | Path,
-        *,
-        allow_data_loss: bool = False,
-        backfill: Mapping[str, str] | None = None,
-        actor: str | None = None,
-        idempotency_key: str | None = None,
-        spark: SparkSettings | None = None,
-    ) -> SchemaResult:
-        """Put another schema in force: one commit, or none if it changes nothing.
-
-        `schema` is the text of a schema, or the path of one. `backfill` says what old rows get in
-        a new property: `Type.property` to an SQL expression over their other columns. Drops hide;
-        with `allow_data_loss` they purge older versions too. Large tables are filled and rewritten
-        on Spark; where, `spark` says, or the environment.
-
-        Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid; BranchesExist while there are
-        other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly;
-        JobFailed.
-        """
-        order = _schema_order(
-            schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
-        )
-        key = once(
-            idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
-        )
-        return self._graph.apply_schema(replace(order, once=key), hiring(self._graph, spark))
-
-    # maintenance
-
-    def optimize(
-        self,
-        branch: str = MAIN,
-        *,
-        actor: str | None = None,
-        idempotency_key: str | None = None,
-        spark: SparkSettings | None = None,
-    ) -> OptimizeResult:
-        """Put small fragments together and bring the indexes up to date. Removes nothing.
-
-        Large tables are compacted on Spark; where, `spark` says, or the environment. Raises
-        BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
-        """
-        key = once(idempotency_key, "optimize", branch)
-        hire = hiring(self._graph, spark)
-        return self._graph.optimize(parse_branch(branch), actor=actor, once=key, hire=hire)
-
-    def cleanup(
-        self,
-        *,
-        keep: int | None = None,
-        older_than_s: float | None = None,
-        confirm: bool = False,
-        actor: str | None = None,
-    ) -> CleanupResult:
-        """Remove what no branch shows and no retained commit does; without `confirm`, say what.
-
-        Retained are the newest `keep` commits of each branch, and those younger than
-        `older_than_s` seconds; with both, a commit goes when neither retains it. Raises UsageError,
-        SchemaLocked, OpenedReadOnly.
-        """
-        age_ms = None if older_than_s is None else int(older_than_s * 1000)
-        if (keep is not None and keep < 1) or (age_ms is not None and age_ms < 0):
-            raise UsageError("keep at least one commit, and name an age that is not negative")
-        return self._graph.cleanup(CleanupOrder(Policy(keep, age_ms), confirm), actor=actor)
-
-    def repair(
-        self,
-        *,
-        confirm: bool = False,
-        force: bool = False,
-        discard: bool = False,
-        actor: str | None = None,
-    ) -> RepairResult:
-        """Look for tables that another tool moved. With `confirm`, maintenance is shown from now
-        on; with `force`, anything is; with `discard`, all of it is taken back.
-
-        Raises UsageError, SchemaLocked, RecoveryPending, OpenedReadOnly.
-        """
-        return self._graph.repair(RepairOrder(confirm, force, discard), actor=actor)
-
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
-        """Everything that is wrong with the graph, and what to do about it; `deep` reads all rows.
-
-        Changes nothing.
-        """
-        return self._graph.examine(is_deep=deep)
-
-    # commits
-
-    def commits(
-        self,
-        branch: str = MAIN,
-        *,
-        actor: str | None = None,
-        since_us: int | None = None,
-        limit: int | None = None,
-    ) -> tuple[Commit, ...]:
-        """The history of a branch, newest first. `actor=""` finds commits without one.
-
-        Raises BranchNotFound.
-        """
-        where = CommitFilter(actor=actor, since_us=since_us, limit=limit)
-        return self._graph.commits(parse_branch(branch), where)
-
-    def find_write(
-        self, key: str, *, branch: str = MAIN, actor: str | None = None
-    ) -> Commit | None:
-        """The commit of the write that had this idempotency key, if it is there.
-
-        Raises BranchNotFound.
-        """
-        return self._graph.find_write(key, branch=parse_branch(branch), actor=actor)
-
-    def commit(self, commit_id: str) -> Commit:
-        """A commit of any branch. Raises CommitNotFound."""
-        return self._graph.commit(CommitId(commit_id))
-
 
 def init(
     uri: str | Path,
@@ -786,7 +517,7 @@ def init(
 
     Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete.
     """
-    text, name = _read_text(schema, "<schema>")
+    text, name = read_text(schema, "<schema>")
     graph = opening.create(
         str(uri),
         text,
@@ -838,17 +569,6 @@ def _settings(
     )
 
 
-def _schema_order(
-    schema: str | Path,
-    *,
-    allow_data_loss: bool,
-    backfill: Mapping[str, str] | None,
-    actor: str | None = None,
-) -> SchemaOrder:
-    text, name = _read_text(schema, "<schema>")
-    return SchemaOrder(text, name, allow_data_loss, dict(backfill or {}), actor)
-
-
 def _mode(given: LoadMode | str) -> LoadMode:
     try:
         return LoadMode(given)
@@ -866,15 +586,3 @@ def _format(given: ExportFormat | str) -> ExportFormat:
 def _order(branch: str, actor: str | None, if_commit: str | None, key: Once | None) -> Order:
     commit = None if if_commit is None else CommitId(if_commit)
     return Order(parse_branch(branch), actor, commit, key)
-
-
-def _read_text(given: str | Path, name: str) -> tuple[str, str]:
-    """The text of a program and what to call it in messages. A string is always text."""
-    if isinstance(given, str):
-        return given, name
-    try:
-        return given.read_text(encoding="utf-8"), str(given)
-    except OSError as error:
-        raise FileUnreadable(str(given), reason=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise FileUnreadable(str(given), reason=f"not UTF-8 text: {error.reason}") from error

@@ -22,7 +22,7 @@ from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizeResult, decode_table
 from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.schema import SchemaPlan, SchemaResult, decode_schema_plan
-from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
 from omnigraph.sdk.decoding import (
@@ -41,6 +41,7 @@ from omnigraph.sdk.reading import RemoteResult, decode_result
 from omnigraph.sdk.remote_blob import open_remote_blob
 from omnigraph.sdk.remote_review import RemoteReview
 from omnigraph.sdk.spelling import spell
+from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import ARROW, NDJSON
 from omnigraph.wire.replies import BranchCreateReply, BranchesReply, OptimizeReply, SchemaReply
 
@@ -167,7 +168,7 @@ class RemoteGraph(RemoteReview):
         branch as it was `at` a time.
         """
         body = {
-            "query": _read_text(source),
+            "query": read_text(source)[0],
             "name": name,
             "params": None if params is None else spell(dict(params)),
             **_moment(branch, snapshot=snapshot, commit=commit, version=version, at=at),
@@ -311,7 +312,7 @@ class RemoteGraph(RemoteReview):
     ) -> MutationResult:
         """Run a mutation: one commit, or nothing at all."""
         body = {
-            "query": _read_text(source),
+            "query": read_text(source)[0],
             "name": name,
             "params": None if params is None else spell(dict(params)),
             "branch": branch,
@@ -397,7 +398,7 @@ class RemoteGraph(RemoteReview):
             "target": into,
             "detect": detect,
             "on_conflict": on_conflict,
-            "resolutions": None if resolutions is None else _read_text(resolutions),
+            "resolutions": None if resolutions is None else read_text(resolutions)[0],
             "base": base,
             "dry_run": dry_run,
         }
@@ -552,7 +553,7 @@ def _schema_body(
     schema: str | Path, backfill: Mapping[str, str] | None, *, allow_data_loss: bool
 ) -> dict[str, object]:
     return {
-        "schema_source": _read_text(schema),
+        "schema_source": read_text(schema)[0],
         "allow_data_loss": allow_data_loss,
         "backfill": None if backfill is None else dict(backfill),
     }
@@ -561,14 +562,3 @@ def _schema_body(
 def _check_actor(actor: str | None) -> None:
     if actor is not None:
         raise UsageError("a server knows who writes by the token; do not name an actor")
-
-
-def _read_text(given: str | Path) -> str:
-    if isinstance(given, str):
-        return given
-    try:
-        return given.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileUnreadable(str(given), reason=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise FileUnreadable(str(given), reason=f"not UTF-8 text: {error.reason}") from error

@@ -12,6 +12,8 @@ from httpx import Client
 
 import omnigraph
 from omnigraph.lang.source import Source
+from omnigraph.server.generations import GenerationFile
+from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
 from omnigraph.server.tokens import INLINE
 from omnigraph.testing.breaking import open_mortal
@@ -500,6 +502,25 @@ def test_a_reload_brings_everything_new_and_a_bad_one_brings_nothing(
     refused = client.post("/admin/reload", headers=as_("ada"))
     assert (refused.status_code, refused.json()["cause"]["code"]) == (400, "policy_invalid")
     assert client.post("/graphs/g/mutate", json=body, headers=as_("bo")).status_code == 200
+
+
+def test_no_configuration_keeps_a_worker_from_following_the_next(
+    root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, generations = tmp_path / "server.yaml", GenerationFile(tmp_path / "generation")
+    good = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}"
+    file.write_text(good)
+    host = Host(Flags(config=file, unauthenticated=True), {}, generations)
+    file.write_text(f'{good}\npolicy: "a\\0b"')  # no path can be that, and nobody foresaw it
+    generations.bump()
+    host.follow()
+    host.try_reload()
+    assert caplog.text.count("the new configuration was refused") == 2
+    file.write_text(f"{good}\nlimits: {{ body_bytes: 5 }}")
+    generations.bump()
+    host.follow()
+    assert host.current.settings.limits.body_bytes == 5
+    host.jobs.close()
 
 
 # ── limits and numbers ───────────────────────────────────────────────────────────────────────────

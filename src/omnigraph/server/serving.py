@@ -6,7 +6,8 @@ reloads, and their gates follow the new policy at once.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -128,10 +129,8 @@ class Host:
 
     def try_reload(self) -> None:
         """The same, for a caller that nobody listens to: a refusal is told in the log."""
-        try:
+        with _refusals_told():
             self.reload()
-        except OmnigraphError as error:
-            logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
 
     def follow(self) -> None:
         """Read the configuration again if another worker did."""
@@ -142,10 +141,8 @@ class Host:
             if newest == self._seen:
                 return
             self._seen = newest
-            try:
+            with _refusals_told():
                 self._replace()
-            except OmnigraphError as error:
-                logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
 
     def _replace(self) -> Serving:
         serving = self._build(generation=self.current.generation + 1)
@@ -221,6 +218,17 @@ class Host:
             found = (LocalGraph(open_graph(settings.uri, settings=options, gate=guard)), guard)
             self._open[key] = found
         return found
+
+
+@contextmanager
+def _refusals_told() -> Iterator[None]:
+    """Whoever watches for the next configuration goes on watching, whatever this one holds."""
+    try:
+        yield
+    except OmnigraphError as error:
+        logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
+    except Exception:
+        logger.exception("the new configuration was refused")
 
 
 def _tell(stored: StoredQueries) -> None:

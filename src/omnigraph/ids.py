@@ -27,6 +27,9 @@ MAIN: Final = BranchName("main")
 SCHEMA_LOCK: Final = "__schema_apply_lock__"
 """The branch that stands for «a schema change is under way». Not a branch of the graph."""
 
+BRANCH_NAME_MAX: Final = 150
+"""Files are called after branches, with slashes spelled %2F, and have names of 255 at most."""
+
 _SEGMENT: Final = re.compile(r"[\w.-]+")
 
 
@@ -56,6 +59,8 @@ def parse_branch(text: str) -> BranchName:
 def _find_fault(name: str) -> str | None:
     if not name:
         return "it is empty"
+    if len(name) + 2 * name.count("/") > BRANCH_NAME_MAX:
+        return f"it is longer than {BRANCH_NAME_MAX} characters, where a slash counts for three"
     if name.lstrip("/") == SCHEMA_LOCK:
         return "it is reserved for schema changes"
     if name.startswith("/") or name.endswith("/") or "//" in name:

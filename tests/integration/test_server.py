@@ -288,13 +288,24 @@ def test_only_a_served_graph_answers(serve: Serve, graph_id: str, status: int) -
     assert serve().get(f"/graphs/{graph_id}/branches").status_code == status
 
 
-@pytest.mark.parametrize("name", ["..", "../g", "a//b", "a\\b", "%00", "main.lock", " "])
+@pytest.mark.parametrize("name", ["..", "../g", "a//b", "a\\b", "%00", "main.lock", " ", "x" * 200])
 def test_a_branch_cannot_lead_out_of_the_graph(serve: Serve, name: str) -> None:
     client = serve()
     created = client.post("/graphs/g/branches", json={"name": name})
     assert (created.status_code, created.json()["code"]) == (400, "bad_request")
     read = client.get("/graphs/g/snapshot", params={"branch": name})
     assert read.status_code in (400, 404)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "é" * 26, "..%2Fx"])
+def test_names_that_no_file_can_have_are_not_found(serve: Serve, name: str) -> None:
+    client = serve()
+    for address in (f"jobs/{name}", f"commits/{name}", f"snapshot?branch=b-{name[:100]}"):
+        assert client.get(f"/graphs/g/{address}").status_code in (400, 404), address
+    assert client.post(f"/graphs/g/queries/{name}").status_code == 404
+    key = {"Idempotency-Key": "k" * 255}
+    made = client.post("/graphs/g/branches", json={"name": "b"}, headers=key)
+    assert made.status_code == 200
 
 
 def test_a_program_that_is_wrong_is_told_with_its_findings(serve: Serve) -> None:

@@ -143,6 +143,9 @@ def check_reload_and_shutdown(crew: Server) -> None:
     crew.tokens.write_text("{")
     crew.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "refused" in crew.read_log())
+    # One that dies now cannot be replaced. It says so in the log, and the other one answers.
+    os.kill(crew.workers()[-1], signal.SIGKILL)
+    wait_for(lambda: "a worker cannot start" in crew.read_log())
     with crew.connect("another-secret") as graph:
         assert graph.branches.list() == ("main",)
         assert "another-secret" not in repr(graph) + repr(vars(graph))

@@ -25,6 +25,7 @@ DRAIN_S: Final = 30
 """How long requests under way may take when the server is told to stop."""
 
 LOOK_S: Final = 0.2
+PAUSE_S: Final = 2
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,9 @@ class Crew:
                     logger.warning(
                         "worker %d ended with %d; starting another", worker.pid, worker.returncode
                     )
+                    if worker.returncode > 0:
+                        # It could not start. Another one says the same, and need not at once.
+                        self._stopping.wait(PAUSE_S)
                     workers[at] = self._start()
         for worker in workers:
             worker.terminate()

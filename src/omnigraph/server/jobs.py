@@ -13,6 +13,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -55,6 +56,8 @@ JOBS_KEPT_MS: Final = 7 * 24 * 3_600_000
 KEYS_KEPT_MS: Final = 30 * 24 * 3_600_000
 SWEEP_MS: Final = 3_600_000
 """How often a worker looks for what may be removed."""
+
+_ID: Final = re.compile(r"[0-9A-Z]{26}")
 
 TOO_LATE: Final = ("apply", "confirm", "publish", "disarm", "undo")
 """Steps from which on a job is not cancelled any more."""
@@ -391,7 +394,7 @@ class _Run:
 
 
 def _read(objects: Objects, job_id: str) -> Job:
-    if not job_id.isalnum():
+    if not _ID.fullmatch(job_id):
         raise JobNotFound(job_id)
     try:
         return decode_job(objects.read(job_key(job_id)).data)

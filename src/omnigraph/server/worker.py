@@ -1,21 +1,29 @@
 """One worker: `python -m omnigraph.server.worker SOCKET GENERATIONS FLAGS`, started by `crew`."""
 
+import logging
 import os
 import socket
 import sys
 from pathlib import Path
 
+from omnigraph.errors import OmnigraphError
 from omnigraph.server.crew import decode_flags
 from omnigraph.server.generations import GenerationFile
 from omnigraph.server.logs import start_logging
 from omnigraph.server.run import answer_from
 from omnigraph.server.serving import Host
 
+logger = logging.getLogger(__name__)
+
 
 def main(descriptor: str, generations: str, flags: str) -> None:
     crew = os.getppid()
     start_logging()
-    host = Host(decode_flags(flags), os.environ, GenerationFile(Path(generations)))
+    try:
+        host = Host(decode_flags(flags), os.environ, GenerationFile(Path(generations)))
+    except OmnigraphError as error:
+        logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
+        sys.exit(1)
     with socket.socket(fileno=int(descriptor)) as listening:
         answer_from(host, listening, crew=crew)
 

@@ -57,7 +57,7 @@ KEYS_KEPT_MS: Final = 30 * 24 * 3_600_000
 SWEEP_MS: Final = 3_600_000
 """How often a worker looks for what may be removed."""
 
-_ID: Final = re.compile(r"[0-9A-Z]{26}")
+_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
 
 TOO_LATE: Final = ("apply", "confirm", "publish", "disarm", "undo")
 """Steps from which on a job is not cancelled any more."""

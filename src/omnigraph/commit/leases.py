@@ -415,14 +415,16 @@ class Leases:
         deadline_ms = self._effects.monotonic_ms() + wait_ms
         line = self.line(place)
         with line.stand() as ticket:
+            ahead = 1
             while True:
-                if line.is_next(ticket):
-                    taken = self._try(place, operation_id, mode)
-                    if taken is not None:
-                        return taken
+                # Whoever is next stays next: those who come draw later tickets.
+                ahead = ahead and line.count_ahead(ticket)
+                taken = None if ahead else self._try(place, operation_id, mode)
+                if taken is not None:
+                    return taken
                 if self._effects.monotonic_ms() >= deadline_ms:
                     raise self._held_error(place)
-                self._effects.sleep_ms(line.poll_ms)
+                line.sleep(ahead)
 
     def _held_error(self, place: Place) -> LeaseHeld:
         found = self._read(place)

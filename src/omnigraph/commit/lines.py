@@ -3,18 +3,23 @@
 Whoever waits leaves a ticket; the oldest live ticket is next; whoever comes when there are tickets
 gets in line too. A line is a courtesy and proves nothing: whatever it leads to is decided by
 compare-and-swap, and somebody who cannot see the line loses nothing but time.
+
+Looking costs time that those who are served need. The further back one stands, the seldomer one
+looks: long before it matters one has moved up, and looks more often again.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from omnigraph.commit.owner import Owner, is_dead
 from omnigraph.effects import Effects
 from omnigraph.errors import StorageFailure
 from omnigraph.storage.objects import Listed, Objects
+
+POLL_MS_MAX: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class Line:
     patience_ms: int
     """Nobody waits longer than this; an older ticket was left by somebody who died out of sight."""
     poll_ms: int
+    """How often whoever is next looks."""
 
     def is_empty(self) -> bool:
         return not self.objects.list(self.prefix)
@@ -64,16 +70,23 @@ class Line:
         finally:
             self.objects.delete(key)
 
-    def is_next(self, ticket: Ticket) -> bool:
+    def count_ahead(self, ticket: Ticket) -> int:
+        """How many are to be served before this ticket."""
+        ahead = 0
         for listed in self.objects.list(self.prefix):
             other = decode_ticket(listed.key.rpartition("/")[2])
             if other is None or other.number >= ticket.number:
                 continue
             if not is_dead(other.owner) and not self._is_forgotten(listed):
-                return False
-            # Or everybody after it would have to stand in line for ever.
-            self.objects.delete(listed.key)
-        return True
+                ahead += 1
+            else:
+                # Or everybody after it would have to stand in line for ever.
+                self.objects.delete(listed.key)
+        return ahead
+
+    def sleep(self, ahead: int) -> None:
+        """Until it is worth looking again, with so many ahead."""
+        self.effects.sleep_ms(min(self.poll_ms * (1 + 2 * ahead), POLL_MS_MAX))
 
     def _is_forgotten(self, listed: Listed) -> bool:
         if self.effects.now_ms() - listed.modified_ms < self.patience_ms // 2:
@@ -117,5 +130,5 @@ class Turn:
         with suppress(StorageFailure):
             ticket = self._standing.enter_context(line.stand())
             deadline_ms = line.effects.monotonic_ms() + self._wait_ms_max
-            while not line.is_next(ticket) and line.effects.monotonic_ms() < deadline_ms:
-                line.effects.sleep_ms(line.poll_ms)
+            while (ahead := line.count_ahead(ticket)) and line.effects.monotonic_ms() < deadline_ms:
+                line.sleep(ahead)

@@ -5,6 +5,10 @@ import socket
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+_STAT_BYTES_MAX: Final = 4096
+"""More than the kernel ever tells of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,19 @@ def _boot_id() -> str:
 def _start_of(pid: int) -> int | None:
     """When a process started; None if it does not run. A zombie has ended, only nobody asked."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        # Not by way of a Path: whoever waits for a lease asks all the time.
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None if Path("/proc/self").exists() else _start_without_proc(pid)
+    try:
+        told = os.read(descriptor, _STAT_BYTES_MAX)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(descriptor)
     # The name stands in parentheses and may hold spaces; the fields after it do not.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
+    fields = told.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def _start_without_proc(pid: int) -> int | None:

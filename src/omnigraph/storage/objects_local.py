@@ -141,26 +141,17 @@ class LocalObjects:
     def list(self, prefix: str) -> Sequence[Listed]:
         folder = self._path(prefix)
         with translating_objects("list", prefix):
-            found = [
-                Listed(
-                    key=file.relative_to(self._root).as_posix(),
-                    size_bytes=facts.st_size,
-                    modified_ms=facts.st_mtime_ns // 1_000_000,
-                )
-                for file, facts in _walk(folder)
-            ]
+            found = [self._listed(file, facts) for file, facts in _walk(folder)]
         return sorted(found, key=lambda each: each.key)
+
+    def _listed(self, file: str, facts: os.stat_result) -> Listed:
+        # By cutting the text: a Path takes ten times as long, and whoever waits lists all the time.
+        key = file[len(str(self._root)) + 1 :]
+        return Listed(key, facts.st_size, modified_ms=facts.st_mtime_ns // 1_000_000)
 
     def find_unfinished(self) -> Sequence[Listed]:
         with translating_objects("look for unfinished puts in", "."):
-            return [
-                Listed(
-                    key=file.relative_to(self._root).as_posix(),
-                    size_bytes=facts.st_size,
-                    modified_ms=facts.st_mtime_ns // 1_000_000,
-                )
-                for file, facts in _walk(self._root, unfinished=True)
-            ]
+            return [self._listed(*found) for found in _walk(self._root, unfinished=True)]
 
     def remove_unfinished(self, listed: Listed) -> None:
         assert TEMPORARY_NAME.search(listed.key), "finished objects are deleted"
@@ -262,7 +253,7 @@ def _lock(descriptor: int, kind: int, wait_ms_max: int) -> None:
     raise AssertionError("there are always more tries")
 
 
-def _walk(folder: Path, *, unfinished: bool = False) -> Iterator[tuple[Path, os.stat_result]]:
+def _walk(folder: Path | str, *, unfinished: bool = False) -> Iterator[tuple[str, os.stat_result]]:
     """Finished objects below a folder, or only the others. What vanishes meanwhile is not there;
     all else is loud.
     """
@@ -272,13 +263,13 @@ def _walk(folder: Path, *, unfinished: bool = False) -> Iterator[tuple[Path, os.
         return
     for entry in entries:
         if entry.is_dir():
-            yield from _walk(Path(entry.path), unfinished=unfinished)
+            yield from _walk(entry.path, unfinished=unfinished)
         elif bool(TEMPORARY_NAME.search(entry.name)) is unfinished:
             try:
                 facts = entry.stat()
             except FileNotFoundError:
                 continue
-            yield Path(entry.path), facts
+            yield entry.path, facts
 
 
 def _ignore_what_is_gone(

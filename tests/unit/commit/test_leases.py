@@ -106,6 +106,26 @@ def test_what_is_held_is_waited_for_and_then_named(objects: Objects, world: Worl
     assert sum(world.slept) >= TIMING.wait_ms_max
 
 
+def test_who_is_next_looks_often_and_who_is_not_looks_seldomer(
+    objects: Objects, world: World
+) -> None:
+    with leases(objects, world).hold([PLACE], ONE):
+        with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+            pass
+        alone = list(world.slept)
+        world.slept.clear()
+        line = leases(objects, world).line(PLACE)
+        with (
+            line.stand(),
+            line.stand(),
+            pytest.raises(LeaseHeld),
+            leases(objects, world).hold([PLACE], TWO),
+        ):
+            pass
+    assert set(alone) == {TIMING.poll_ms}
+    assert set(world.slept) == {5 * TIMING.poll_ms}
+
+
 def test_one_that_is_not_renewed_is_abandoned(objects: Objects, world: World) -> None:
     with leases(objects, world).hold([PLACE], ONE) as held:
         world.now += TIMING.ttl_ms

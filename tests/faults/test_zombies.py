@@ -18,8 +18,10 @@ from omnigraph.commit.locks import Place
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.engine.schema import SchemaOrder
 from omnigraph.errors import Contention, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
+from omnigraph.testing import breaking
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.processes import Process, Raised, Returned, launch
@@ -183,3 +185,40 @@ def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
     (recovery,) = heal(heir)
     assert raised.value.operation_id == recovery.operation_id
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}
+
+
+DESCRIBED = breaking.SCHEMA.replace("node Company", 'node Company @description("who pays")')
+GROWN = breaking.SCHEMA + "node Pet { name: String @key }\n"
+
+
+def change_schema_and_freeze(root: Path) -> None:
+    """Frozen once the change is visible, before its files are put in place."""
+
+    def freeze(step: str) -> None:
+        if step == "settle":
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    graph = breaking.open_living(root, timing=TIMING, observe=freeze)
+    graph.apply_schema(SchemaOrder(DESCRIBED))
+
+
+def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: Path) -> None:
+    """Its heir put the files in place, and then those of another schema."""
+    root = tmp_path / "g"
+    breaking.populate(root)
+    zombie = launch(change_schema_and_freeze, root)
+    zombie.await_ready()
+    zombie.begin()
+    await_frozen(zombie)
+    time.sleep(TIMING.ttl_ms * 2 / 1000)
+    heir = breaking.open_living(root, timing=TIMING)
+    heir.refresh()
+    assert heir.schema_source == DESCRIBED
+    assert heir.apply_schema(SchemaOrder(GROWN)).applied
+
+    os.kill(zombie.pid, signal.SIGCONT)
+    assert isinstance(zombie.finish(20), Returned)
+    graph = breaking.open_living(root, timing=TIMING)
+    assert graph.schema_source == GROWN
+    assert not graph.apply_schema(SchemaOrder(GROWN)).applied, "it is in force"
+    assert check_graph(stores_at(root)) == []

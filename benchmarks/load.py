@@ -109,13 +109,18 @@ class Bench:
 
     def cores(self) -> list[Figure]:
         source = load_input.write_graph(self.folder / "cores.jsonl", self.size)
-        two = apart(self.order(source))
-        one = apart(replace(self.order(source), master="local[1]"))
-        ratio = one.whole_s / two.whole_s
-        met = ratio >= CORES_MIN
+        # In turns: whoever comes first finds the file still being written out.
+        took = [
+            apart(replace(self.order(source), master=master)).whole_s
+            for master in ("local[1]", "local[2]") * 2
+        ]
+        one_s, two_s = min(took[::2]), min(took[1::2])
+        ratio = one_s / two_s
         return [
-            Figure("local[1]", one.whole_s),
-            Figure("local[2]", two.whole_s, "local[1] in it", ratio, f"≥ {CORES_MIN}", met),
+            Figure("local[1]", one_s),
+            Figure(
+                "local[2]", two_s, "local[1] in it", ratio, f"≥ {CORES_MIN}", ratio >= CORES_MIN
+            ),
         ]
 
     def merge(self) -> list[Figure]:

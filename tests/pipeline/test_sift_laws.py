@@ -222,6 +222,7 @@ def test_what_is_new_and_leads_to_what_is_there_is_cleared(colony: Loader, bulk:
         (APPEND, [bee(id="x", seen=7), bee(id="y", seen=7)]),
         (APPEND, [meeting("x", "a", "nobody")]),
         (APPEND, [meeting("x", "a", "b"), meeting("y", "a", "b")]),
+        (LoadMode.OVERWRITE, [bee(id="x")]),
         (MERGE, [bee(id="x", seen=0)]),
         (MERGE, [bee(id="b", seen=0)]),
         (MERGE, [bee(id="x", seen=7), bee(id="y", seen=7)]),

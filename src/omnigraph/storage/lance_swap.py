@@ -45,7 +45,8 @@ def swap_rows(
     store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str, mark: Mark
 ) -> Outcome:
     assert len(pc.unique(rows[key])) == rows.num_rows, "a key is swapped once"
-    rows = rows.select(handle.schema.names).replace_schema_metadata(None)
+    # Whoever made the table may have allowed nulls where we write none.
+    rows = rows.select(handle.schema.names).cast(handle.schema.remove_metadata())
     match store.swap:
         case Swap.REWRITE_TAIL:
             return _rewrite_tail(store, handle, rows, key=key, mark=mark)
@@ -87,11 +88,13 @@ def _rewrite_tail(
     with translating(handle.ref, "swap rows of"):
         sealed, tail = _sort_out(store, dataset, rows, key)
         kept = _without(_read(store, dataset, tail), rows, key)
-        fresh = [pa.concat_tables([kept, rows])]
+        fresh = [_joined(kept, rows)]
         if kept.num_rows >= SEALED_ROWS:
             sealed, absorbed = _find_absorbed(sealed)
-            fresh = [pa.concat_tables([_read(store, dataset, absorbed), kept]), rows]
-        written = [each for table in fresh for each in _write(store, dataset, table, key)]
+            fresh = [_joined(_read(store, dataset, absorbed), kept), _joined(rows)]
+        written = [_write(store, dataset, table, key) for table in fresh]
+        # What is sealed may be large, and is not read again.
+        store.tails.keep(lance_files.name_of(written[-1].files[0]), fresh[-1])
     return _overwrite(store, handle, [each.told for each in sealed], written, mark)
 
 
@@ -156,23 +159,22 @@ def _read(store: LanceStore, dataset: LanceDataset, pieces: Sequence[_Piece]) ->
     return rows.replace_schema_metadata(None)
 
 
+def _joined(*tables: pa.Table) -> pa.Table:
+    """In one chunk: Lance writes each for itself, and a tail would grow by one with every swap."""
+    return pa.concat_tables(tables).combine_chunks()
+
+
 def _without(rows: pa.Table, others: pa.Table, key: str) -> pa.Table:
     """The rows whose keys the others do not have."""
     return rows.filter(pc.invert(pc.is_in(rows[key], value_set=others[key].combine_chunks())))
 
 
-def _write(
-    store: LanceStore, dataset: LanceDataset, rows: pa.Table, key: str
-) -> list[FragmentMetadata]:
-    # Lance writes every chunk for itself, and a tail grows by one with each swap.
-    rows = rows.combine_chunks()
-    fragments = write_rows(dataset, rows, mode="append", rows_per_file=rows.num_rows)
-    (fragment,) = fragments
-    file = lance_files.name_of(fragment.files[0])
-    store.tails.keep(file, rows)
+def _write(store: LanceStore, dataset: LanceDataset, rows: pa.Table, key: str) -> FragmentMetadata:
+    (fragment,) = write_rows(dataset, rows, mode="append", rows_per_file=rows.num_rows)
     if rows.num_rows >= SEALED_ROWS:
+        file = lance_files.name_of(fragment.files[0])
         store.keys.keep(file, _hashes(rows[key].to_pylist()))
-    return fragments
+    return fragment
 
 
 def _overwrite(

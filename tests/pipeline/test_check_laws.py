@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.base import Bases
-from omnigraph.engine.bulk import LoadJob, LoadMode, Placement, Target, Verdict
+from omnigraph.engine.bulk import LoadMode, Verdict
 from omnigraph.engine.incoming import Incoming, judge
-from omnigraph.ids import MAIN, OperationId
+from omnigraph.ids import MAIN
 from omnigraph.pipeline.load import SparkBulk
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import TableRef
 from omnigraph.testing.loading import LARGE, SMALL, Loader, new_loader
 from omnigraph.testing.writing import stores_at
 
@@ -81,7 +78,6 @@ BEFORE: tuple[Record, ...] = (
     {"edge": "Meets", "from": "a", "to": "a", "data": {"id": "b"}},
     {"edge": "Meets", "from": "a", "to": "d", "data": {"id": "x"}},
 )
-NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +111,7 @@ def summary(verdict: Verdict) -> object:
 def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
     stores = stores_at(Path(loader.graph.uri))
     manifest = Bases(stores).current(MAIN).manifest
-    job = LoadJob(
-        sources=(path,),
-        mode=mode,
-        branch=MAIN,
-        operation_id=OperationId(f"asked-{next(NUMBERS)}"),
-        catalog=loader.graph.catalog,
-        targets={
-            key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
-            for key, pin in manifest.pins.items()
-        },
-        root=stores.root,
-        storage_options={},
-        durability=Durability.RELAXED,
-        errors_max=1000,
-    )
+    job = loader.job(mode, path, manifest, 1000)
     with bulk.ingest(job) as ingested:
         assert not ingested.faults.count
         if ingested.is_small:

@@ -7,7 +7,7 @@ is compared in `test_check_laws`, at seconds for each example.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 from omnigraph.commit.base import Bases
 from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import LoadJob, LoadMode, Placement, Target, Verdict
+from omnigraph.engine.bulk import LoadMode, Verdict
 from omnigraph.engine.incoming import Incoming, judge
-from omnigraph.ids import MAIN, OperationId
+from omnigraph.ids import MAIN
 from omnigraph.pipeline import committed, load, reading, sift
 from omnigraph.pipeline.load import SparkBulk
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import TableRef
 from omnigraph.testing.loading import LARGE, Loader, new_loader
 from omnigraph.testing.writing import stores_at
 
@@ -48,7 +46,6 @@ BEFORE: Mapping[str, Sequence[Record]] = {
     ],
     "Meets": [{"id": "a", "from": "a", "to": "a"}, {"id": "b", "from": "b", "to": "a"}],
 }
-NUMBERS = count()
 
 
 class InDoubt(Exception):
@@ -109,20 +106,7 @@ def ask(
     """What is said without Spark, if anything is, and what the evaluator says."""
     stores = stores_at(Path(loader.graph.uri))
     manifest = Bases(stores).current(MAIN).manifest
-    job = LoadJob(
-        sources=(loader.write(*records),),
-        mode=mode,
-        branch=MAIN,
-        operation_id=OperationId(f"asked-{next(NUMBERS)}"),
-        catalog=loader.graph.catalog,
-        targets={
-            key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
-            for key, pin in manifest.pins.items()
-        },
-        root=stores.root,
-        storage_options={},
-        durability=Durability.RELAXED,
-    )
+    job = loader.job(mode, loader.write(*records), manifest, 100)
     with bulk.ingest(job) as ingested:
         assert not ingested.faults.count
         incoming = Incoming(loader.graph.catalog, mode, ingested)

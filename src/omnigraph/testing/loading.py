@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from omnigraph.engine.bulk import LoadMode
+from omnigraph.commit.manifest import Manifest
+from omnigraph.effects import REAL
+from omnigraph.engine.bulk import LoadJob, LoadMode, Placement, Target
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.inputs import Input
 from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
-from omnigraph.ids import MAIN, BranchName
+from omnigraph.ids import MAIN, BranchName, OperationId
 from omnigraph.pipeline.load import SparkBulk
 from omnigraph.pipeline.session import SparkSettings
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.tables import TableRef
 from omnigraph.testing.mutations import Tables, read_tables
 from omnigraph.testing.writing import stores_at
 
@@ -74,6 +77,24 @@ class Loader:
     ) -> LoadResult:
         """Load these records."""
         return self.load(mode, self.write(*lines), branch=branch, errors_max=errors_max)
+
+    def job(self, mode: LoadMode, source: str, manifest: Manifest, errors_max: int) -> LoadJob:
+        """A load of which nothing is to be written to tables: it is only asked about."""
+        return LoadJob(
+            sources=(source,),
+            mode=mode,
+            branch=manifest.branch,
+            operation_id=OperationId(f"asked-{REAL.new_id()}"),
+            catalog=self.graph.catalog,
+            targets={
+                key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
+                for key, pin in manifest.pins.items()
+            },
+            root=stores_at(Path(self.graph.uri)).root,
+            storage_options={},
+            durability=Durability.RELAXED,
+            errors_max=errors_max,
+        )
 
     def tables(self, branch: BranchName = MAIN) -> Tables:
         return read_tables(self.graph, stores_at(Path(self.graph.uri)), branch)

@@ -13,9 +13,8 @@ version of one branch; `updates` makes its successors. Nothing here does I/O.
 4. Rows of a type we do not know are skipped, so that this reader survives newer writers.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -24,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.commit.given_keys import GivenKeys
 from omnigraph.commit.records import (
     UPKEEP,
     Commit,
@@ -167,12 +167,16 @@ class CommitLog:
     """Known from elsewhere than the manifest."""
     newest: Commit | None = None
     """The head, where it is known without looking."""
+    inherited_keys: GivenKeys | None = field(default=None, repr=False, compare=False)
+    """The keys of these commits, where the log before this one knew its own."""
 
     def extended(self, rows: pa.Table, ancestor_rows: pa.Table, newest: Commit) -> "CommitLog":
         """The log after more rows were published, the newest of them already decoded."""
-        return CommitLog(
-            _joined(self.rows, rows), _joined(self.ancestor_rows, ancestor_rows), self.added, newest
-        )
+        keys = self.inherited_keys or vars(self).get("given_keys")
+        if keys is not None:
+            keys.add(rows)
+        ancestors = _joined(self.ancestor_rows, ancestor_rows)
+        return CommitLog(_joined(self.rows, rows), ancestors, self.added, newest, keys)
 
     @cached_property
     def head(self) -> Commit | None:
@@ -211,17 +215,15 @@ class CommitLog:
 
         What a branch inherited was not written on it, so keys may be used again there.
         """
-        spelled = f'"idempotency":{{"key":{json.dumps(key, ensure_ascii=False)},'
-        rows = self.rows.filter(pc.match_substring(self.rows["metadata"], spelled))
-        for commit in _decode_commits(rows):
-            given = commit.extension.idempotency
-            if given is not None and (given.key, commit.actor, commit.branch) == (
-                key,
-                actor,
-                branch,
-            ):
+        for commit_id in self.given_keys.find(key):
+            commit = self.find(commit_id)
+            if commit is not None and (commit.actor, commit.branch) == (actor, branch):
                 return commit
         return None
+
+    @cached_property
+    def given_keys(self) -> GivenKeys:
+        return self.inherited_keys or GivenKeys(self.rows)
 
     @cached_property
     def commits(self) -> tuple[Commit, ...]:

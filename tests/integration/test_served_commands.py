@@ -269,7 +269,11 @@ def test_stored_queries_are_checked_before_a_server_has_them(
     assert [each["query"] for each in report["warnings"]] == ["near"]
     assert run(["queries", "list", "--schema", str(schema), *words]) == 0
     (listed,) = json.loads(out(capsys))["queries"]
-    assert (listed["mcp_expose"], listed["tool_name"], listed["mutation"]) == (False, None, False)
+    assert (listed["mcp_expose"], listed["tool_name"], listed["mutation"]) == (
+        True,
+        listed["name"],
+        False,
+    )
     types = [(each["name"], each["type"], each["nullable"]) for each in listed["params"]]
     assert types == [("v", "Vector(3)", False), ("n", "I64", True)]
     (folder / "bad.gq").write_text("query b() { match { $p: Nobody } return { $p.name } }")

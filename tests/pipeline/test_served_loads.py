@@ -11,6 +11,7 @@ from httpx import Client
 
 import omnigraph
 from omnigraph.errors import FileUnreadable, LoadRejected
+from omnigraph.mcp.graph_tools import GraphToolbox
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.sdk.remote import RemoteGraph
 from omnigraph.server.settings import Flags
@@ -44,6 +45,16 @@ def url(graph: LocalGraph, tmp_path: Path) -> Iterator[str]:
 def client(url: str) -> Iterator[Client]:
     with Client(base_url=url, timeout=120) as client:
         yield client
+
+
+def test_an_agent_loads_records_by_a_tool(graph: LocalGraph) -> None:
+    (ingest,) = (each for each in GraphToolbox(graph).tools() if each.name == "ingest")
+    asked = {"data": records("a", "b"), "branch": "rev", "from": "main", "idempotency_key": "k"}
+    first = ingest.call(asked)
+    assert first["total_entities"] == 2
+    assert ingest.call(asked)["commit"] == first["commit"], "repeated, done once"
+    with pytest.raises(LoadRejected):
+        ingest.call({"data": '{"type": "Nobody", "data": {}}'})
 
 
 def test_records_are_loaded_however_they_come(client: Client, graph: LocalGraph) -> None:

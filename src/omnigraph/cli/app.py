@@ -44,6 +44,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "repair": Entry("repair", "repair"),
     "doctor": Entry("doctor", "doctor"),
     "serve": Entry("serve", "serve"),
+    "mcp": Entry("mcp", "mcp"),
     "alias": Entry("query", "alias"),
     "login": Entry("login", "login"),
     "logout": Entry("login", "logout"),

@@ -103,7 +103,7 @@ def _document(query: "StoredQuery") -> dict[str, Any]:
     document: dict[str, Any] = query.document()
     for told, parameter in zip(document["params"], query.parameters, strict=True):
         told["type"] = str(parameter.type).removesuffix("?")
-    return {**document, "mcp_expose": False, "tool_name": None}
+    return {**document, "mcp_expose": True}
 
 
 def _spell(parameter: dict[str, Any]) -> str:

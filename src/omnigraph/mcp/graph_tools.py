@@ -1,0 +1,249 @@
+"""A graph as a toolbox: reading, changing, branches and history, under the names agents know."""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph.mcp.stored import Stored, stored_tools
+from omnigraph.mcp.tools import Arguments, Resource, Schema, Tool
+from omnigraph.sdk.client import GraphClient
+from omnigraph.sdk.documents import (
+    commit_document,
+    load_document,
+    merge_document,
+    mutation_document,
+    schema_result_document,
+    snapshot_document,
+)
+
+ROWS_DEFAULT: Final = 200
+"""More rows than a model would read. Whoever wants them says so."""
+COMMITS_DEFAULT: Final = 20
+
+_TEXT: Final[Schema] = {"type": "string"}
+_QUERY: Final[Mapping[str, Schema]] = {
+    "query": {"type": "string", "description": "The program, in the query language."},
+    "name": {"type": "string", "description": "Which query, if the program has several."},
+    "params": {"type": "object", "description": "Values of its parameters."},
+    "branch": {"type": "string", "description": "Which branch; main if none."},
+}
+_KEY: Final[Mapping[str, Schema]] = {
+    "idempotency_key": {
+        "type": "string",
+        "description": "Give the same key when you repeat a call, and it is done once.",
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GraphToolbox:
+    """The tools of one graph. With `stored` alone, nothing but the stored queries is offered."""
+
+    graph: GraphClient
+    stored: Stored | None = None
+    actor: str | None = None
+    read_only: bool = False
+    only_stored: bool = False
+
+    @property
+    def instructions(self) -> str:
+        return (
+            f"A typed property graph at {self.graph.uri}. Read omnigraph://schema before you write "
+            "a query. A write is one commit or nothing; try things on a branch, and merge it."
+        )
+
+    def tools(self) -> Sequence[Tool]:
+        plain = [] if self.only_stored else self._plain_tools()
+        if self.stored is None:
+            return plain
+        taken = frozenset(each.name for each in plain)
+        return [*plain, *stored_tools(self.stored, read_only=self.read_only, taken=taken)]
+
+    def resources(self) -> Sequence[Resource]:
+        return [
+            Resource(
+                "omnigraph://schema", "schema", "text/plain", lambda: self.graph.schema_source
+            ),
+            Resource(
+                "omnigraph://branches",
+                "branches",
+                "application/json",
+                lambda: json.dumps(self._branches({})),
+            ),
+        ]
+
+    def _plain_tools(self) -> list[Tool]:
+        return self._reading() if self.read_only else [*self._reading(), *self._writing()]
+
+    def _reading(self) -> list[Tool]:
+        rows = {"max_rows": {"type": "integer", "minimum": 0, "default": ROWS_DEFAULT}}
+        past = {"snapshot": {"type": "string", "description": "As this commit left the graph."}}
+        limit = {"limit": {"type": "integer", "minimum": 1, "default": COMMITS_DEFAULT}}
+        branch = {"branch": _QUERY["branch"]}
+        return [
+            Tool(
+                "schema_get",
+                "The schema of the graph: its types and their properties.",
+                self._schema,
+            ),
+            Tool(
+                "read",
+                "Run a query that reads.",
+                self._read,
+                {**_QUERY, **past, **rows},
+                ("query",),
+            ),
+            Tool(
+                "snapshot", "What a branch holds: every table and its rows.", self._snapshot, branch
+            ),
+            Tool("branches_list", "The branches of the graph.", self._branches),
+            Tool("commits_list", "The newest commits of a branch.", self._commits, branch | limit),
+            Tool("commits_get", "One commit.", self._commit, {"commit_id": _TEXT}, ("commit_id",)),
+        ]
+
+    def _writing(self) -> list[Tool]:
+        records: dict[str, Schema] = {
+            "data": {"type": "string", "description": "Nodes and edges, a JSON record a line."},
+            "mode": {"type": "string", "enum": ["merge", "append", "overwrite"]},
+            "branch": _QUERY["branch"],
+            "from": {"type": "string", "description": "Make the branch from this one first."},
+        }
+        named = {"name": _TEXT, "from": {"type": "string", "description": "main, if none."}}
+        merged = {"source": _TEXT, "target": {"type": "string", "description": "main, if none."}}
+        gone = {"name": _TEXT}
+        schema = {"schema_source": _TEXT, "allow_data_loss": {"type": "boolean"}}
+        program = "Run a query that inserts, updates or deletes."
+        return [
+            _writer("change", program, self._change, _QUERY, "query", loses=True),
+            _writer(
+                "ingest", "Load records, in one commit.", self._ingest, records, "data", loses=True
+            ),
+            _writer("branches_create", "Make a branch.", self._create_branch, named, "name"),
+            _writer(
+                "branches_delete", "Delete a branch.", self._delete_branch, gone, "name", loses=True
+            ),
+            _writer(
+                "branches_merge", "Merge a branch into another.", self._merge, merged, "source"
+            ),
+            _writer(
+                "schema_apply",
+                "Change the schema.",
+                self._evolve,
+                schema,
+                "schema_source",
+                loses=True,
+            ),
+        ]
+
+    # reading
+
+    def _schema(self, _: Arguments) -> dict[str, Any]:
+        return {"schema_source": self.graph.schema_source}
+
+    def _read(self, given: Arguments) -> dict[str, Any]:
+        document = self.graph.query(
+            given["query"],
+            name=given.get("name"),
+            params=given.get("params"),
+            branch=given.get("branch"),
+            snapshot=given.get("snapshot"),
+        ).document()
+        return cut(document, given.get("max_rows", ROWS_DEFAULT))
+
+    def _snapshot(self, given: Arguments) -> dict[str, Any]:
+        return snapshot_document(self.graph.snapshot(given.get("branch")))
+
+    def _branches(self, _: Arguments) -> dict[str, Any]:
+        return {"branches": list(self.graph.branches.list())}
+
+    def _commits(self, given: Arguments) -> dict[str, Any]:
+        limit = given.get("limit", COMMITS_DEFAULT)
+        found = self.graph.commits(given.get("branch", "main"), limit=limit)
+        return {"commits": [commit_document(each) for each in found]}
+
+    def _commit(self, given: Arguments) -> dict[str, Any]:
+        return commit_document(self.graph.commit(given["commit_id"]))
+
+    # writing
+
+    def _change(self, given: Arguments) -> dict[str, Any]:
+        result = self.graph.mutate(
+            given["query"],
+            name=given.get("name"),
+            params=given.get("params"),
+            branch=given.get("branch", "main"),
+            actor=self.actor,
+            idempotency_key=_key_of(given),
+        )
+        return mutation_document(result)
+
+    def _ingest(self, given: Arguments) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="omnigraph-mcp-") as folder:
+            records = Path(folder) / "records.jsonl"
+            records.write_text(given["data"], encoding="utf-8")
+            result = self.graph.load(
+                records,
+                mode=given.get("mode", "merge"),
+                branch=given.get("branch", "main"),
+                from_branch=given.get("from"),
+                actor=self.actor,
+                idempotency_key=_key_of(given),
+            )
+        return load_document(result)
+
+    def _create_branch(self, given: Arguments) -> dict[str, Any]:
+        source = given.get("from", "main")
+        name = self.graph.branches.create(
+            given["name"], source=source, actor=self.actor, idempotency_key=_key_of(given)
+        )
+        return {"name": name, "from": source}
+
+    def _delete_branch(self, given: Arguments) -> dict[str, Any]:
+        self.graph.branches.delete(given["name"], actor=self.actor, idempotency_key=_key_of(given))
+        return {"name": given["name"]}
+
+    def _merge(self, given: Arguments) -> dict[str, Any]:
+        target = given.get("target", "main")
+        return merge_document(
+            self.graph.merge(
+                given["source"], target, actor=self.actor, idempotency_key=_key_of(given)
+            )
+        )
+
+    def _evolve(self, given: Arguments) -> dict[str, Any]:
+        result = self.graph.apply_schema(
+            given["schema_source"],
+            allow_data_loss=given.get("allow_data_loss", False),
+            actor=self.actor,
+            idempotency_key=_key_of(given),
+        )
+        return schema_result_document(self.graph.uri, result)
+
+
+def _writer(
+    name: str,
+    description: str,
+    run: Callable[[Arguments], dict[str, Any]],
+    takes: Mapping[str, Schema],
+    needs: str,
+    *,
+    loses: bool = False,
+) -> Tool:
+    properties = {**takes, **_KEY}
+    return Tool(name, description, run, properties, (needs,), is_writing=True, is_destructive=loses)
+
+
+def _key_of(given: Arguments) -> str | None:
+    key: str | None = given.get("idempotency_key")
+    return key
+
+
+def cut(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
+    """A result with so many rows at most; it says if there were more."""
+    rows = document["rows"]
+    if len(rows) <= rows_max:
+        return document
+    return {**document, "rows": rows[:rows_max], "truncated": True}

@@ -1,0 +1,132 @@
+"""Stored queries as tools: each by its name, with the parameters it declares.
+
+A server has them in its catalog; without a server they are a folder of `.gq` files. Either way they
+are asked for anew whenever tools are listed or called, so a reload is noticed at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from omnigraph.mcp.tools import Arguments, Schema, Tool
+from omnigraph.sdk.client import GraphClient
+from omnigraph.sdk.documents import mutation_document
+from omnigraph.sdk.remote import RemoteGraph
+from omnigraph.server.stored import read_stored
+
+BRANCH: Final = "branch"
+
+_SCHEMAS: Final[Mapping[str, Schema]] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int": {"type": "integer"},
+    "bigint": {"type": ["integer", "string"], "description": "As digits, if it is large."},
+    "float": {"type": "number"},
+    "date": {"type": "string", "format": "date"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "blob": {"type": "string", "description": "`base64:` and the bytes, or an address."},
+}
+
+
+class Stored(Protocol):
+    """Where stored queries are, and how one is run."""
+
+    def catalog(self) -> Sequence[Mapping[str, Any]]: ...
+
+    def read(
+        self, name: str, params: Mapping[str, object], branch: str | None
+    ) -> dict[str, Any]: ...
+
+    def write(
+        self, name: str, params: Mapping[str, object], branch: str | None
+    ) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnServer:
+    graph: RemoteGraph
+
+    def catalog(self) -> Sequence[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = self.graph.stored_queries()["queries"]
+        return found
+
+    def read(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+        return self.graph.run_stored(name, params=params, branch=branch).document()
+
+    def write(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+        return mutation_document(self.graph.mutate_stored(name, params=params, branch=branch))
+
+
+@dataclass(frozen=True, slots=True)
+class InFolder:
+    graph: GraphClient
+    folder: Path
+    actor: str | None
+
+    def catalog(self) -> Sequence[Mapping[str, Any]]:
+        found = read_stored(self.folder, self.graph.catalog).queries
+        return [found[name].document() for name in sorted(found)]
+
+    def read(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+        return self.graph.query(
+            self._text(name), name=name, params=params, branch=branch
+        ).document()
+
+    def write(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+        result = self.graph.mutate(
+            self._text(name), name=name, params=params, branch=branch or "main", actor=self.actor
+        )
+        return mutation_document(result)
+
+    def _text(self, name: str) -> str:
+        return read_stored(self.folder, self.graph.catalog).find(name).source.text
+
+
+def stored_tools(stored: Stored, *, read_only: bool, taken: frozenset[str]) -> list[Tool]:
+    """A tool for each stored query; for those that write, too, unless nothing may be written."""
+    return [
+        _tool(stored, each, taken)
+        for each in stored.catalog()
+        if not (read_only and each["mutation"])
+    ]
+
+
+def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Tool:
+    name, params = str(told["name"]), told["params"]
+    properties = {each["name"]: _schema(each) for each in params}
+    has_branch = BRANCH not in properties
+    if has_branch:
+        properties[BRANCH] = {"type": "string", "description": "Which branch; main if none."}
+    act = stored.write if told["mutation"] else stored.read
+
+    def run(arguments: Arguments) -> dict[str, Any]:
+        given = dict(arguments)
+        branch = given.pop(BRANCH, None) if has_branch else None
+        return act(name, given, branch)
+
+    words = [told.get("description"), told.get("instruction")]
+    return Tool(
+        name=f"stored_{name}" if name in taken else name,
+        description="\n\n".join(each for each in words if each) or f"The stored query '{name}'.",
+        run=run,
+        properties=properties,
+        required=tuple(each["name"] for each in params if not each["nullable"]),
+        is_writing=told["mutation"],
+    )
+
+
+def _schema(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    kind = parameter["kind"]
+    if kind == "list":
+        schema: dict[str, Any] = {"type": "array", "items": dict(_SCHEMAS[parameter["item_kind"]])}
+    elif kind == "vector":
+        dimension = parameter["vector_dim"]
+        numbers = {"items": {"type": "number"}, "minItems": dimension, "maxItems": dimension}
+        schema = {"type": "array", **numbers}
+    else:
+        schema = dict(_SCHEMAS[kind])
+    if parameter["nullable"]:
+        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        schema["type"] = [*names, "null"]
+    return schema

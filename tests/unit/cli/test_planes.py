@@ -1,5 +1,6 @@
 """Flags and commands: what means something to which."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,8 @@ def test_flags_of_old_say_what_to_do_instead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # A server takes over what is logged, and this process goes on after it.
+    monkeypatch.setattr(logging.root, "handlers", [])
     (tmp_path / "omnigraph.yaml").write_text("graphs: {}")
     assert run(arguments) in (1, 2)
     assert advice in capsys.readouterr().err

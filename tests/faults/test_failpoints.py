@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -58,7 +59,7 @@ from omnigraph.testing.failpoints import (
     crash,
     fail,
 )
-from omnigraph.testing.faults import Crash
+from omnigraph.testing.faults import Crash, Recorder
 from omnigraph.testing.processes import Died, launch
 from omnigraph.testing.scenes import Stage, act, die, play_to_death, set_stage
 
@@ -428,8 +429,8 @@ def test_a_waiter_that_died_in_line_is_in_nobodys_way(
     trigger = Trigger(At(PUBLISH), pause)
     holding = threads.submit(open_living(stage.root, observe=trigger.observe).ask, PAIR)
     pause.await_arrival()
-    # It looks whether there is a line, gets in line, and dies at its third look at it.
-    waiter = Trigger(At("volatile.list", 4), crash)
+    # It looks whether there is a line, gets in line, is next, and dies while it looks at the lease.
+    waiter = Trigger(At("volatile.read", 6), crash)
     with pytest.raises(Crash):
         open_mortal(stage.root, waiter).ask(PAIR)
     pause.release()
@@ -437,6 +438,35 @@ def test_a_waiter_that_died_in_line_is_in_nobodys_way(
     assert len(list(find_debris(stores_at(stage.root)))) == 1
     open_living(stage.root).ask(EVERY)
     assert list(find_debris(stores_at(stage.root))) == []
+
+
+def test_who_waited_for_a_writer_that_broke_off_finishes_it_first(
+    stages: dict[Scene, Stage], threads: ThreadPoolExecutor
+) -> None:
+    """It gave its leases back and left its note; the one who gets them looked for notes before."""
+    stage = scene_of(stages, Scene.WRITE)
+    pause = Pause()
+
+    def break_off(where: str) -> None:
+        pause(where)
+        raise ZeroDivisionError(where)
+
+    trigger = Trigger(At(PUBLISH), break_off)
+    breaking = threads.submit(open_living(stage.root, observe=trigger.observe).ask, PAIR)
+    pause.await_arrival()
+    arrived = Recorder()
+    waiting = threads.submit(open_living(stage.root, arrived).ask, Ask("pair", {"a": "zoe"}))
+    while not arrived.count("volatile.put_new"):
+        sleep(0.005)
+    pause.release()
+    with pytest.raises(ZeroDivisionError):
+        breaking.result(PATIENCE_S)
+    assert waiting.result(PATIENCE_S).commit is not None
+    content = read_content(stage.root)
+    check_whole(stage.root, [content])
+    people = content[MAIN]["Person"].keys()
+    assert len(people - stage.before[MAIN]["Person"].keys()) == 2, "what had moved whole is there"
+    assert read_audit(stores_at(stage.root)).num_rows == 1
 
 
 def test_a_branch_deleted_under_its_writer_is_a_conflict_and_its_name_can_be_used_again(

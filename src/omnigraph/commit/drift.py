@@ -2,7 +2,9 @@
 
 Under the lease of a table, that can only be the bytes of a writer that was taken for dead, woke up
 and was fenced; or maintenance somebody did with another tool. The first are undone, the second are
-shown; anything else is left alone and reported, for somebody to look at.
+shown; anything else is left alone and reported, for somebody to look at. Unless there is a note of
+it after all: a writer that could not say how it ended gave its leases to whoever waited for them,
+and the note is to be resolved first.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,11 +13,13 @@ from enum import StrEnum
 
 from omnigraph.commit.base import Base
 from omnigraph.commit.judge import MAINTENANCE, OPERATION, RECOVERS
-from omnigraph.commit.leases import Held
+from omnigraph.commit.leases import Abandoned, Held
+from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.commit.publish import Publication, publish
 from omnigraph.commit.records import Extension
 from omnigraph.commit.resolve import ACTOR, recovery_commit_id, restore
+from omnigraph.commit.sidecars import has_sidecar
 from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion
 from omnigraph.commit.workbench import Workbench
@@ -27,7 +31,8 @@ from omnigraph.storage.tables import Handle, TableRef, Transacted, TransactionKi
 def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableKey]) -> Base:
     """The branch, once every table it owns among `keys` is at the version it shows.
 
-    The caller holds their leases. Raises DriftFound. Costs one probe for each table.
+    The caller holds their leases. Raises DriftFound, and Abandoned if a note must be resolved
+    first. Costs one probe for each table.
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
@@ -44,8 +49,11 @@ def _heal(bench: Workbench, held: Held, base: Base, pin: Pin) -> Base:
     head = tables.open_at(bench.open_pin(pin, base).ref)
     since = tables.find_transactions(head, after=pin.version)
     moved = [each for each in since if each.kind not in MAINTENANCE]
-    if not all(_is_fenced(base.manifest, each) for each in moved):
-        raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
+    branch = base.manifest.branch
+    for operation_id in (_operation(each) for each in moved if not _is_fenced(base.manifest, each)):
+        if operation_id and has_sidecar(bench.stores.objects, operation_id):
+            raise Abandoned(Place(pin.key, branch), operation_id)
+        raise DriftFound(pin.key, branch=branch, shown=pin.version, head=head.version)
     held.check()
     if moved:
         head = restore(bench, head, to=pin.version, recovers=_operation(moved[0]))

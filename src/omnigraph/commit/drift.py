@@ -49,8 +49,9 @@ def _heal(bench: Workbench, held: Held, base: Base, pin: Pin) -> Base:
     head = tables.open_at(bench.open_pin(pin, base).ref)
     since = tables.find_transactions(head, after=pin.version)
     moved = [each for each in since if each.kind not in MAINTENANCE]
-    branch = base.manifest.branch
-    for operation_id in (_operation(each) for each in moved if not _is_fenced(base.manifest, each)):
+    strange = next((each for each in moved if not _is_fenced(base.manifest, each)), None)
+    if strange is not None:
+        operation_id, branch = _operation(strange), base.manifest.branch
         if operation_id and has_sidecar(bench.stores.objects, operation_id):
             raise Abandoned(Place(pin.key, branch), operation_id)
         raise DriftFound(pin.key, branch=branch, shown=pin.version, head=head.version)

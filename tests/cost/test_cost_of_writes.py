@@ -6,17 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.leases import DEFAULT_TIMING
+from omnigraph.commit.locks import Place
 from omnigraph.commit.schema_files import read_schema_files
 from omnigraph.engine.contract import check_contract
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
-from omnigraph.ids import MAIN, BranchName
+from omnigraph.errors import LeaseHeld
+from omnigraph.ids import MAIN, BranchName, OperationId
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_tables
 from omnigraph.testing.breaking import (
     CASCADE,
     INSERT,
     PAIR,
+    PERSON,
     SIDE,
     Ask,
     BreakableGraph,
@@ -62,6 +66,21 @@ def test_a_graph_that_recovered_before_pays_nothing_for_it(root: Path) -> None:
         die(root, At(PUBLISH), lambda graph: graph.ask(PAIR))
         open_living(root).refresh()
     assert calls_of("second") == before
+
+
+def test_who_is_next_in_line_looks_at_the_lease_and_not_at_the_line(root: Path) -> None:
+    """Whoever waits takes time from whom it waits for."""
+    calls = Recorder()
+    place = Place(PERSON, MAIN)
+    patience = replace(DEFAULT_TIMING, wait_ms_max=60)
+    waiting = open_living(root, calls, timing=patience)
+    with (
+        open_living(root).bench.leases.hold([place], OperationId("busy")),
+        pytest.raises(LeaseHeld),
+    ):
+        waiting.ask(INSERT)
+    assert calls.count("volatile.read") > 5
+    assert calls.count("volatile.list") == 2, "is there a line; who is ahead"
 
 
 def test_opening_a_graph_where_nothing_happened_costs_one_listing(root: Path) -> None:

@@ -113,7 +113,9 @@ def test_stored_queries_are_tools_with_the_parameters_they_declare(client: Clien
     assert added["inputSchema"]["required"] == ["name"]
     assert not added["annotations"]["readOnlyHint"]
     own = tools["stored_read"]["inputSchema"]
-    assert own["properties"] == {"branch": {"type": "string"}}, "a parameter of that name wins"
+    assert own["properties"]["branch"] == {"type": "string"}, "a parameter of that name wins"
+    assert "max_rows" in own["properties"]
+    assert "max_rows" not in added["inputSchema"]["properties"]
     assert tools["read"]["inputSchema"]["required"] == ["query"]
 
 
@@ -156,6 +158,9 @@ def test_a_long_answer_is_cut_and_says_so(client: Client) -> None:
     assert (answer["rows"], answer["row_count"]) == ([{"p.name": "Ada"}], 2)
     assert answer["truncated"]
     assert "truncated" not in client.call("read", query=query)
+    stored = client.call("everybody", max_rows=1)
+    assert (len(stored["rows"]), stored["row_count"], stored["truncated"]) == (1, 2, True)
+    assert "truncated" not in client.call("everybody")
 
 
 NOBODY = "query q() { match { $x: Nobody } return { $x.y } }"

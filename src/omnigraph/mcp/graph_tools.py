@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.mcp.stored import Stored, stored_tools
-from omnigraph.mcp.tools import Arguments, Resource, Schema, Tool
+from omnigraph.mcp.tools import (
+    MAX_ROWS,
+    ROWS_DEFAULT,
+    ROWS_SCHEMA,
+    Arguments,
+    Resource,
+    Schema,
+    Tool,
+    cut,
+)
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import (
     commit_document,
@@ -19,8 +28,6 @@ from omnigraph.sdk.documents import (
     snapshot_document,
 )
 
-ROWS_DEFAULT: Final = 200
-"""More rows than a model would read. Whoever wants them says so."""
 COMMITS_DEFAULT: Final = 20
 
 _TEXT: Final[Schema] = {"type": "string"}
@@ -79,7 +86,6 @@ class GraphToolbox:
         return self._reading() if self.read_only else [*self._reading(), *self._writing()]
 
     def _reading(self) -> list[Tool]:
-        rows = {"max_rows": {"type": "integer", "minimum": 0, "default": ROWS_DEFAULT}}
         past = {"snapshot": {"type": "string", "description": "As this commit left the graph."}}
         limit = {"limit": {"type": "integer", "minimum": 1, "default": COMMITS_DEFAULT}}
         branch = {"branch": _QUERY["branch"]}
@@ -93,7 +99,7 @@ class GraphToolbox:
                 "read",
                 "Run a query that reads.",
                 self._read,
-                {**_QUERY, **past, **rows},
+                {**_QUERY, **past, MAX_ROWS: ROWS_SCHEMA},
                 ("query",),
             ),
             Tool(
@@ -151,7 +157,7 @@ class GraphToolbox:
             branch=given.get("branch"),
             snapshot=given.get("snapshot"),
         ).document()
-        return cut(document, given.get("max_rows", ROWS_DEFAULT))
+        return cut(document, given.get(MAX_ROWS, ROWS_DEFAULT))
 
     def _snapshot(self, given: Arguments) -> dict[str, Any]:
         return snapshot_document(self.graph.snapshot(given.get("branch")))
@@ -239,11 +245,3 @@ def _writer(
 def _key_of(given: Arguments) -> str | None:
     key: str | None = given.get("idempotency_key")
     return key
-
-
-def cut(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
-    """A result with so many rows at most; it says if there were more."""
-    rows = document["rows"]
-    if len(rows) <= rows_max:
-        return document
-    return {**document, "rows": rows[:rows_max], "truncated": True}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from omnigraph.mcp.tools import Arguments, Schema, Tool
+from omnigraph.mcp.tools import MAX_ROWS, ROWS_DEFAULT, ROWS_SCHEMA, Arguments, Schema, Tool, cut
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.remote import RemoteGraph
@@ -93,26 +93,27 @@ def stored_tools(stored: Stored, *, read_only: bool, taken: frozenset[str]) -> l
 
 
 def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Tool:
-    name, params = str(told["name"]), told["params"]
-    properties = {each["name"]: _schema(each) for each in params}
-    has_branch = BRANCH not in properties
-    if has_branch:
-        properties[BRANCH] = {"type": "string", "description": "Which branch; main if none."}
-    act = stored.write if told["mutation"] else stored.read
+    name, params, is_writing = str(told["name"]), told["params"], told["mutation"]
+    declared = {each["name"]: _schema(each) for each in params}
+    # What we add to the arguments. A parameter of that name is the author's, and wins.
+    added = {} if is_writing else {MAX_ROWS: ROWS_SCHEMA}
+    added[BRANCH] = {"type": "string", "description": "Which branch; main if none."}
 
     def run(arguments: Arguments) -> dict[str, Any]:
-        given = dict(arguments)
-        branch = given.pop(BRANCH, None) if has_branch else None
-        return act(name, given, branch)
+        given = {key: value for key, value in arguments.items() if key in declared}
+        ours = {key: value for key, value in arguments.items() if key not in declared}
+        if is_writing:
+            return stored.write(name, given, ours.get(BRANCH))
+        return cut(stored.read(name, given, ours.get(BRANCH)), ours.get(MAX_ROWS, ROWS_DEFAULT))
 
     words = [told.get("description"), told.get("instruction")]
     return Tool(
         name=f"stored_{name}" if name in taken else name,
         description="\n\n".join(each for each in words if each) or f"The stored query '{name}'.",
         run=run,
-        properties=properties,
+        properties=added | declared,
         required=tuple(each["name"] for each in params if not each["nullable"]),
-        is_writing=told["mutation"],
+        is_writing=is_writing,
     )
 
 

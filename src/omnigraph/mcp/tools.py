@@ -13,6 +13,11 @@ from omnigraph.errors import UsageError
 Arguments = Mapping[str, Any]
 Schema = Mapping[str, Any]
 
+MAX_ROWS: Final = "max_rows"
+ROWS_DEFAULT: Final = 200
+"""More rows than a model would read. Whoever wants them says so."""
+ROWS_SCHEMA: Final[Schema] = {"type": "integer", "minimum": 0, "default": ROWS_DEFAULT}
+
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -75,6 +80,14 @@ class Tool:
 def _is(value: object, name: str) -> bool:
     # To Python a bool is an int.
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+
+
+def cut(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
+    """A result with so many rows at most; it says if there were more."""
+    rows = document["rows"]
+    if len(rows) <= rows_max:
+        return document
+    return {**document, "rows": rows[:rows_max], "truncated": True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pytest
 from httpx import Client
@@ -321,12 +322,15 @@ def test_a_program_that_is_wrong_is_told_with_its_findings(serve: Serve) -> None
 # ── identity ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_log_tells_who_asked_for_what(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_tells_who_asked_for_what(root: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "omnigraph.server.requests")
-    client = serve(tokens=True, policy=POLICY)
-    client.get("/graphs/g/branches", headers={**as_("ada"), "X-Request-Id": "one"})
-    odd = {"Authorization": "Bearer nobody-knows", "X-Request-Id": "two"}
-    client.get("/graphs/g/branches", headers=odd)
+    environment = {INLINE: json.dumps(TOKENS)}
+    with running(Flags(graphs=(f"g={root}",)), environment) as server:
+        address = f"{server.url}/graphs/g/healthz"
+        httpx.get(address, headers={**as_("ada"), "X-Request-Id": "one"})
+        odd = {"Authorization": "Bearer nobody-knows", "X-Request-Id": "two"}
+        httpx.get(address, headers=odd)
+    # A request is logged when its answer is out; the server has drained, so all of them are.
     told = [vars(each)["facts"] for each in caplog.records]
     (known,) = (each for each in told if each["request_id"] == "one")
     (unknown,) = (each for each in told if each["request_id"] == "two")

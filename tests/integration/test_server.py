@@ -3,7 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -13,7 +13,7 @@ from httpx import Client
 
 import omnigraph
 from omnigraph.lang.source import Source
-from omnigraph.server.generations import GenerationFile
+from omnigraph.server.generations import Generations
 from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
 from omnigraph.server.tokens import INLINE
@@ -519,23 +519,45 @@ def test_a_reload_brings_everything_new_and_a_bad_one_brings_nothing(
     assert client.post("/graphs/g/mutate", json=body, headers=as_("bo")).status_code == 200
 
 
-def test_no_configuration_keeps_a_worker_from_following_the_next(
+def test_workers_take_over_what_one_of_them_read(
     root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, generations = tmp_path / "server.yaml", GenerationFile(tmp_path / "generation")
+    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
     good = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}"
+    flags = Flags(config=file, unauthenticated=True)
     file.write_text(good)
-    host = Host(Flags(config=file, unauthenticated=True), {}, generations)
+    one, other = Host(flags, {}, generations), Host(flags, {}, generations)
     file.write_text(f'{good}\npolicy: "a\\0b"')  # no path can be that, and nobody foresaw it
-    generations.bump()
-    host.follow()
-    host.try_reload()
-    assert caplog.text.count("the new configuration was refused") == 2
-    file.write_text(f"{good}\nlimits: {{ body_bytes: 5 }}")
-    generations.bump()
-    host.follow()
-    assert host.current.settings.limits.body_bytes == 5
+    one.try_reload()
+    assert "the new configuration was refused" in caplog.text
+    late = Host(flags, {}, generations)
+    for body_bytes in (5, 6):
+        file.write_text(f"{good}\nlimits: {{ body_bytes: {body_bytes} }}")
+        one.reload()
+        file.write_text("no longer what was read")
+        other.follow()
+        late.follow()
+        for host in (one, other, late):
+            assert host.current.settings.limits.body_bytes == body_bytes
+            assert host.current.generation == one.current.generation
+    for host in (one, other, late):
+        host.jobs.close()
+
+
+def test_what_workers_hand_on_holds_no_secret_of_the_environment(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_OF_THE_STORE", "hidden")
+    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    options = "storage_options: { aws_secret_access_key: $KEY_OF_THE_STORE }"
+    file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root}, {options} }} }}")
+    host = Host(Flags(config=file), {INLINE: json.dumps(TOKENS)}, generations)
     host.jobs.close()
+    handed = generations.path.read_text()
+    assert "hidden" not in handed
+    assert not [token for token in TOKENS.values() if token in handed]
+    settings = generations.read()[1].settings.graphs["g"]
+    assert settings.resolve_options() == {"aws_secret_access_key": "hidden"}
 
 
 # ── limits and numbers ───────────────────────────────────────────────────────────────────────────
@@ -565,6 +587,23 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve: Serve) -> None:
         )
         connection.settimeout(20)
         assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_only_drips_is_not_waited_for_either(serve: Serve) -> None:
+    client = serve(limits="body_timeout_s: 1")
+    host, port = client.base_url.host, client.base_url.port
+    with socket.create_connection((host, port or 80)) as connection:
+        connection.sendall(
+            b"POST /graphs/g/mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000\r\n\r\n"
+        )
+        connection.settimeout(0.3)
+        for _ in range(60):
+            connection.sendall(b"{")
+            with suppress(TimeoutError):
+                assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+                return
+    pytest.fail("it was waited for")
 
 
 def test_numbers_tell_what_was_asked_and_written(serve: Serve) -> None:

@@ -125,6 +125,31 @@ def test_writes_repeated_through_kills_leave_each_effect_once(crew: Server) -> N
     check_reload_and_shutdown(crew)
 
 
+def kill_all(crew: Server) -> None:
+    for pid in crew.workers():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def replace_all(crew: Server) -> None:
+    """Kill every worker, and wait for others to answer."""
+    kill_all(crew)
+    wait_for(crew.answers)
+
+
+@pytest.mark.slow
+def test_workers_come_back_when_what_they_serve_does(crew: Server, tmp_path: Path) -> None:
+    (tmp_path / "g").rename(tmp_path / "away")
+    kill_all(crew)
+    wait_for(lambda: "a worker cannot start" in crew.read_log())
+    REAL.sleep_ms(1000)
+    assert len(crew.workers()) <= 6, "they are started again with a pause between"
+    (tmp_path / "away").rename(tmp_path / "g")
+    wait_for(crew.answers)
+    with crew.connect() as graph:
+        assert graph.branches.list() == ("main",)
+
+
 def check_reload_and_shutdown(crew: Server) -> None:
     """All workers follow a SIGHUP, a bad configuration changes nothing, and no token was told."""
     crew.tokens.write_text(json.dumps({"ada": "another-secret"}))
@@ -143,9 +168,8 @@ def check_reload_and_shutdown(crew: Server) -> None:
     crew.tokens.write_text("{")
     crew.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "refused" in crew.read_log())
-    # One that dies now cannot be replaced. It says so in the log, and the other one answers.
-    os.kill(crew.workers()[-1], signal.SIGKILL)
-    wait_for(lambda: "a worker cannot start" in crew.read_log())
+    # Those that are started now serve by what was in force, not by what the file says.
+    replace_all(crew)
     with crew.connect("another-secret") as graph:
         assert graph.branches.list() == ("main",)
         assert "another-secret" not in repr(graph) + repr(vars(graph))

@@ -29,6 +29,10 @@ from omnigraph.server.settings import Limits
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
 KEY: Final = "Idempotency-Key"
 PREFER: Final = "Prefer"
+
+SLOWEST_BYTES_PER_S: Final = 1024
+"""A body that comes slower is not waited for, once the time a pause may take is used up."""
+
 _KEY: Final = re.compile(r"[!-~]{1,255}")
 
 
@@ -144,15 +148,23 @@ class LimitedRequest(Request):
         if declared.isdecimal() and int(declared) > self._bytes_max:
             raise HTTPException(413, too_large)
         count = 0
+        waited_s = 0.0
+        patience_s = self._limits.body_timeout_s
         pieces = super().stream()
+        clock = asyncio.get_running_loop().time
         while True:
+            # A client that sends a byte now and then would otherwise hold us for ever. What we
+            # ourselves take to put a piece away is not its fault.
+            left_s = patience_s + count / SLOWEST_BYTES_PER_S - waited_s
+            began = clock()
             try:
-                async with asyncio.timeout(self._limits.body_timeout_s):
+                async with asyncio.timeout(min(patience_s, left_s)):
                     piece = await anext(pieces)
             except StopAsyncIteration:
                 return
             except TimeoutError:
                 raise HTTPException(408, "the body did not arrive in time") from None
+            waited_s += clock() - began
             count += len(piece)
             self.state.body_bytes = count
             if count > self._bytes_max:

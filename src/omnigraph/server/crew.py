@@ -4,7 +4,6 @@ Workers are fresh interpreters, never forks: the table format keeps threads, and
 inherits their locks without the threads that would open them.
 """
 
-import json
 import logging
 import os
 import signal
@@ -12,11 +11,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Final
+
+from pydantic import TypeAdapter
 
 from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
@@ -24,27 +25,13 @@ from omnigraph.server.settings import Flags
 DRAIN_S: Final = 30
 """How long requests under way may take when the server is told to stop."""
 
+FLAGS: Final = TypeAdapter(Flags)
+"""How flags are handed to a worker."""
+
 LOOK_S: Final = 0.2
 PAUSE_S: Final = 2
 
 logger = logging.getLogger(__name__)
-
-
-def encode_flags(flags: Flags) -> str:
-    return json.dumps(asdict(flags), default=str)
-
-
-def decode_flags(text: str) -> Flags:
-    found = json.loads(text)
-    return Flags(
-        config=None if found["config"] is None else Path(found["config"]),
-        graphs=tuple(found["graphs"]),
-        policies=tuple(found["policies"]),
-        queries=tuple(found["queries"]),
-        bind=found["bind"],
-        unauthenticated=found["unauthenticated"],
-        require_all_graphs=found["require_all_graphs"],
-    )
 
 
 @dataclass
@@ -93,7 +80,7 @@ class Crew:
                 "omnigraph.server.worker",
                 str(descriptor),
                 str(self.generations),
-                encode_flags(self.flags),
+                FLAGS.dump_json(self.flags).decode(),
             ],
             pass_fds=[descriptor],
             env=dict(self.environment),

@@ -1,23 +1,56 @@
-"""How workers learn that there is another configuration: a number in a file they share (D23)."""
+"""How workers learn that there is another configuration: a file they share holds it (D23).
 
+Its first line is a number that only rises, so that looking for news costs next to nothing; the rest
+is the configuration of that number. The file is replaced as a whole, by one worker at a time.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from omnigraph.server.configuration import Configuration
+
+_FORMAT: Final = TypeAdapter(Configuration)
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationFile:
+class Generations:
     path: Path
+    """In a folder that nobody else may read."""
 
-    def read(self) -> int:
+    def find_newest(self) -> int:
+        """The number of the configuration in force; 0 before there is one."""
         try:
-            return int(self.path.read_text(encoding="ascii"))
-        except (FileNotFoundError, ValueError):
+            with self.path.open("rb") as file:
+                return int(file.readline())
+        except FileNotFoundError:
             return 0
 
-    def bump(self) -> int:
-        """Say that there is a newer one; its number."""
-        number = self.read() + 1
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(str(number), encoding="ascii")
-        fresh.replace(self.path)
-        return number
+    def read(self) -> tuple[int, Configuration]:
+        """The configuration in force, and its number. There must be one."""
+        number, _, document = self.path.read_bytes().partition(b"\n")
+        return int(number), _FORMAT.validate_json(document)
+
+    def announce(self, configuration: Configuration) -> int:
+        """Put a configuration in force for all workers; its number."""
+        with self._alone():
+            number = self.find_newest() + 1
+            fresh = self.path.with_suffix(".new")
+            fresh.write_bytes(b"%d\n%s" % (number, _FORMAT.dump_json(configuration)))
+            fresh.replace(self.path)
+            return number
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        descriptor = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -21,7 +21,7 @@ from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server import metrics, sparks
 from omnigraph.server.app import build_app
 from omnigraph.server.crew import DRAIN_S, Crew
-from omnigraph.server.generations import GenerationFile
+from omnigraph.server.generations import Generations
 from omnigraph.server.logs import start_logging
 from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
@@ -40,7 +40,7 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
             answer_from(host, listening)
         return
     with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
-        generations = GenerationFile(Path(folder) / "generation")
+        generations = Generations(Path(folder) / "configuration")
         # Nobody asks this host anything. It finds out whether a configuration can be used.
         host = Host(flags, environment, generations)
         with listen(host.current.settings.bind) as listening:

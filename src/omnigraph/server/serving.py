@@ -8,8 +8,7 @@ reloads, and their gates follow the new policy at once.
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from omnigraph.effects import REAL
@@ -24,7 +23,8 @@ from omnigraph.policy.cedar import Policy, Question
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server import metrics
 from omnigraph.server.admission import Admission
-from omnigraph.server.generations import GenerationFile
+from omnigraph.server.configuration import Configuration, PolicyFile, read_configuration
+from omnigraph.server.generations import Generations
 from omnigraph.server.guard import Guard, State, find_state
 from omnigraph.server.jobs import Jobs
 from omnigraph.server.settings import (
@@ -34,10 +34,9 @@ from omnigraph.server.settings import (
     Flags,
     GraphSettings,
     ServerSettings,
-    read_settings,
 )
-from omnigraph.server.stored import StoredQueries, read_stored
-from omnigraph.server.tokens import Tokens, read_tokens
+from omnigraph.server.stored import StoredQueries, check_stored
+from omnigraph.server.tokens import Tokens
 from omnigraph.server.tracing import find_tracer
 
 _Place = tuple[str, frozenset[tuple[str, str]], EmbedSettings | None]
@@ -98,21 +97,27 @@ class Host:
         self,
         flags: Flags,
         environment: Mapping[str, str],
-        generations: GenerationFile | None = None,
+        generations: Generations | None = None,
     ) -> None:
-        """Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if
-        every graph is required.
+        """Serve what the other workers serve; what flags and files say if there are none yet.
+
+        Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if every
+        graph is required.
         """
         self._generations = generations
-        self._seen = 0 if generations is None else generations.read()
         self._flags = flags
         self._environment = environment
         self.tracer = find_tracer(environment)
         self._open: dict[_Place, tuple[LocalGraph, Guard]] = {}
         self._lock = Lock()
+        self._seen = 0
         # It takes a while to make, and all requests that came first would make it at once.
         grammar()
-        self.current = self._build(generation=1)
+        if generations is None or not generations.find_newest():
+            self.current = self._read()
+        else:
+            self._seen, configuration = generations.read()
+            self.current = self._build(self._seen, configuration)
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)
 
@@ -122,10 +127,8 @@ class Host:
         Raises as the constructor; then nothing changes, here or there.
         """
         with self._lock:
-            serving = self._replace()
-            if self._generations is not None:
-                self._seen = self._generations.bump()
-            return serving
+            self._put_in_place(self._read())
+            return self.current
 
     def try_reload(self) -> None:
         """The same, for a caller that nobody listens to: a refusal is told in the log."""
@@ -133,35 +136,40 @@ class Host:
             self.reload()
 
     def follow(self) -> None:
-        """Read the configuration again if another worker did."""
+        """Take over the configuration that another worker read."""
         if self._generations is None:
             return
         with self._lock:
-            newest = self._generations.read()
-            if newest == self._seen:
+            if self._generations.find_newest() == self._seen:
                 return
-            self._seen = newest
+            self._seen, configuration = self._generations.read()
             with _refusals_told():
-                self._replace()
+                self._put_in_place(self._build(self._seen, configuration))
 
-    def _replace(self) -> Serving:
-        serving = self._build(generation=self.current.generation + 1)
+    def _put_in_place(self, serving: Serving) -> None:
         self.current = serving
         self.admission.limits = serving.settings.limits
         logger.info("configuration %d is in force", serving.generation)
-        return serving
 
-    def _build(self, generation: int) -> Serving:
-        settings = read_settings(self._flags, self._environment)
-        tokens = read_tokens(self._environment)
+    def _read(self) -> Serving:
+        """What flags and files say now; and if it can be served, have the other workers do so."""
+        configuration = read_configuration(self._flags, self._environment)
+        serving = self._build(self._seen + 1, configuration)
+        if self._generations is None:
+            self._seen += 1
+        else:
+            self._seen = self._generations.announce(configuration)
+        return replace(serving, generation=self._seen)
+
+    def _build(self, generation: int, configuration: Configuration) -> Serving:
+        settings, tokens = configuration.settings, configuration.tokens
         policies = {
-            name: _read_policy(each.policy, graph_id=name)
-            for name, each in settings.graphs.items()
-            if each.policy is not None
+            name: _parse_policy(file, graph_id=name)
+            for name, file in configuration.policies.items()
         }
         server_policy = None
-        if settings.server_policy is not None:
-            server_policy = _read_policy(settings.server_policy, graph_id=None)
+        if configuration.server_policy is not None:
+            server_policy = _parse_policy(configuration.server_policy, graph_id=None)
         state = find_state(
             has_tokens=bool(tokens),
             has_policy=bool(policies) or server_policy is not None,
@@ -171,7 +179,10 @@ class Host:
         quarantined: dict[str, str] = {}
         for name, each in settings.graphs.items():
             try:
-                graphs[name] = self._serve(name, each, Guard(state, policies.get(name)))
+                graph, guard = self._open_graph(name, each, Guard(state, policies.get(name)))
+                stored = check_stored(configuration.queries.get(name, ()), graph.catalog)
+                _tell(stored)
+                graphs[name] = Served(name, graph, guard, stored)
             except OmnigraphError as error:
                 is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
                 if is_of_file or settings.require_all_graphs:
@@ -195,23 +206,19 @@ class Host:
             quarantined,
         )
 
-    def _serve(self, name: str, settings: GraphSettings, guard: Guard) -> Served:
+    def _open_graph(
+        self, name: str, settings: GraphSettings, guard: Guard
+    ) -> tuple[LocalGraph, Guard]:
+        """The graph and its gate; those of before if it is open already."""
         embedding = None
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
-        graph, kept = self._graph(name, settings, embedding, guard)
-        stored = read_stored(settings.queries, graph.catalog)
-        _tell(stored)
-        return Served(name, graph, kept, stored)
-
-    def _graph(
-        self, name: str, settings: GraphSettings, embedding: EmbedSettings | None, guard: Guard
-    ) -> tuple[LocalGraph, Guard]:
-        key = (settings.uri, frozenset(settings.storage_options.items()), embedding)
+        storage_options = settings.resolve_options()
+        key = (settings.uri, frozenset(storage_options.items()), embedding)
         found = self._open.get(key)
         if found is None:
             options = Settings(
-                storage_options=dict(settings.storage_options),
+                storage_options=storage_options,
                 embedding=embedding,
                 meter=metrics.GraphMeter(name),
             )
@@ -240,14 +247,10 @@ def _tell(stored: StoredQueries) -> None:
             logger.warning("stored query %s: %s", query.name, warning)
 
 
-def _read_policy(path: Path, *, graph_id: str | None) -> Policy:
+def _parse_policy(file: PolicyFile, *, graph_id: str | None) -> Policy:
     """The policy of a graph, or of the server. Raises ConfigInvalid, PolicyInvalid."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(str(path), reason=str(error)) from error
-    bundle = parse_bundle(text, name=str(path))
+    bundle = parse_bundle(file.text, name=file.path)
     if bundle.rules and bundle.is_for_server is not (graph_id is None):
         wanted = "the server" if graph_id is None else f"graph '{graph_id}'"
-        raise ConfigInvalid(str(path), reason=f"its rules are not about {wanted}")
-    return Policy(bundle, name=str(path), graph_id=graph_id or "graph")
+        raise ConfigInvalid(file.path, reason=f"its rules are not about {wanted}")
+    return Policy(bundle, name=file.path, graph_id=graph_id or "graph")

@@ -52,7 +52,7 @@ class Limits:
     load_stream_bytes: int = 64 * 1024 * MIB
     """A load that is streamed to disk."""
     body_timeout_s: int = 30
-    """How long a client may send nothing while it owes us its body."""
+    """How long a client may send nothing, or next to nothing, while it owes us its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,13 @@ class GraphSettings:
     policy: Path | None = None
     queries: Path | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """As the file has them; `$NAME` stands for a variable."""
     embedding: "EmbeddingSettings | None" = None
     """Who embeds the texts of queries; whom the environment names if nobody."""
+
+    def resolve_options(self) -> dict[str, str]:
+        """With the variables of the environment filled in."""
+        return {name: os.path.expandvars(each) for name, each in self.storage_options.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +251,7 @@ class _File:
             uri=uri if "://" in uri else str(self.path.parent / uri),
             policy=self._file(section, "policy", where),
             queries=self._file(section, "queries", where),
-            storage_options={
-                str(key): os.path.expandvars(str(value)) for key, value in options.items()
-            },
+            storage_options={str(key): str(value) for key, value in options.items()},
             embedding=self._embedding(section.get("embedding"), f"{where}.embedding") or default,
         )
 

@@ -4,7 +4,7 @@ They are checked against the schema when the server starts and at every reload. 
 be read or a query that does not fit is kept back with the reason; the others, and the graph, serve.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -89,38 +89,66 @@ class StoredQueries:
         }
 
 
-def read_stored(folder: Path | None, catalog: Catalog) -> StoredQueries:
+@dataclass(frozen=True, slots=True)
+class QueryFile:
+    path: str
+    text: str
+    error: str | None = None
+    """Why it could not be read."""
+
+
+def read_query_files(folder: Path) -> tuple[QueryFile, ...]:
     """Raises ConfigInvalid if there is no such folder."""
-    if folder is None:
-        return StoredQueries()
     if not folder.is_dir():
         raise ConfigInvalid(str(folder), reason="there is no such folder of stored queries")
+    return tuple(_read_file(path) for path in sorted(folder.rglob("*.gq")))
+
+
+def _read_file(path: Path) -> QueryFile:
+    try:
+        return QueryFile(str(path), path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        return QueryFile(str(path), "", str(error))
+
+
+def read_stored(folder: Path, catalog: Catalog) -> StoredQueries:
+    """Raises ConfigInvalid if there is no such folder."""
+    return check_stored(read_query_files(folder), catalog)
+
+
+def check_stored(files: Iterable[QueryFile], catalog: Catalog) -> StoredQueries:
+    """The queries that fit a schema, and those that are kept back."""
     queries: dict[str, StoredQuery] = {}
     broken: list[Broken] = []
-    for path in sorted(folder.rglob("*.gq")):
-        for found in _read_file(path, catalog):
+    for file in files:
+        for found in _check_file(file, catalog):
             if isinstance(found, Broken):
                 broken.append(found)
             elif found.name in queries:
                 other = queries[found.name].source.name
-                broken.append(Broken(f"{path}:{found.name}", f"{other} has one of that name too"))
+                broken.append(
+                    Broken(f"{file.path}:{found.name}", f"{other} has one of that name too")
+                )
             else:
                 queries[found.name] = found
     return StoredQueries(queries, tuple(broken))
 
 
-def _read_file(path: Path, catalog: Catalog) -> Iterator[StoredQuery | Broken]:
+def _check_file(file: QueryFile, catalog: Catalog) -> Iterator[StoredQuery | Broken]:
+    if file.error is not None:
+        yield Broken(file.path, file.error)
+        return
+    source = Source(file.path, file.text)
     try:
-        source = Source(str(path), path.read_text(encoding="utf-8"))
         tree = parse(source)
-    except (OSError, UnicodeDecodeError, OmnigraphError) as error:
-        yield Broken(str(path), str(error))
+    except OmnigraphError as error:
+        yield Broken(file.path, str(error))
         return
     for query in tree.queries:
         try:
             compiled = compile_tree(query, catalog, source)
         except OmnigraphError as error:
-            yield Broken(f"{path}:{query.name.text}", str(error))
+            yield Broken(f"{file.path}:{query.name.text}", str(error))
         else:
             yield StoredQuery(
                 compiled.name,

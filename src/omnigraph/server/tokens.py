@@ -26,7 +26,7 @@ PREFIX: Final = "Bearer "
 class Tokens:
     """The actors there are, each with the hash of a token."""
 
-    digests: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    digests: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.digests)
@@ -82,7 +82,7 @@ def _read_pairs(text: str, origin: str) -> list[tuple[str, str]]:
 
 
 def _collect(pairs: list[tuple[str, str]], origin: str) -> Tokens:
-    digests: dict[str, bytes] = {}
+    digests: dict[str, str] = {}
     for actor, token in pairs:
         name, secret = actor.strip(), token.strip()
         if not name or not secret:
@@ -96,5 +96,5 @@ def _collect(pairs: list[tuple[str, str]], origin: str) -> Tokens:
     return Tokens(digests)
 
 
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

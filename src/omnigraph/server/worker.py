@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.crew import decode_flags
-from omnigraph.server.generations import GenerationFile
+from omnigraph.server.crew import FLAGS
+from omnigraph.server.generations import Generations
 from omnigraph.server.logs import start_logging
 from omnigraph.server.run import answer_from
 from omnigraph.server.serving import Host
@@ -20,7 +20,7 @@ def main(descriptor: str, generations: str, flags: str) -> None:
     crew = os.getppid()
     start_logging()
     try:
-        host = Host(decode_flags(flags), os.environ, GenerationFile(Path(generations)))
+        host = Host(FLAGS.validate_json(flags), os.environ, Generations(Path(generations)))
     except OmnigraphError as error:
         logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
         sys.exit(1)

@@ -33,6 +33,7 @@ PREFER: Final = "Prefer"
 SLOWEST_BYTES_PER_S: Final = 1024
 """A body that comes slower is not waited for, once the time a pause may take is used up."""
 
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _KEY: Final = re.compile(r"[!-~]{1,255}")
 
 
@@ -183,8 +184,9 @@ def parse_json(body: bytes) -> Any:
     try:
         text = body.decode("utf-8")
         found = json.loads(text)
-        # Half of a surrogate pair can be spelled in JSON, and cannot be stored.
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
+        if _ESCAPED_SURROGATE.search(body):
+            # Half of a pair can be spelled in JSON, and cannot be stored.
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
     except UnicodeError:

@@ -16,7 +16,7 @@ from omnigraph.server.asking import Ask, Asked, GraphRoute
 from omnigraph.server.conditions import find_span, is_known
 from omnigraph.server.describe import BLOB_ASKED, BLOB_READ
 from omnigraph.server.problems import problem
-from omnigraph.server.routes.querying import check_readable
+from omnigraph.server.routes.querying import WhichMoment
 from omnigraph.server.routes.streaming import begun
 from omnigraph.wire.media import SNAPSHOT_ID
 
@@ -38,17 +38,9 @@ def _open_blob(
     type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
     identity: Annotated[str, Query(alias="id", description="Its id.")],
     property_: Annotated[str, Query(alias="property", description="The property.")],
-    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
-    snapshot: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
-    version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
-    at: Annotated[
-        str | None, Query(description="As it was, e.g. 2026-06-01T00:00:00Z.", max_length=100)
-    ] = None,
+    moment: WhichMoment,
 ) -> OpenBlob:
-    name = check_readable(asked, branch, snapshot)
-    return asked.graph.blob(
-        entity, type_, identity, property_, branch=name, commit=snapshot, version=version, at=at
-    )
+    return asked.graph.blob(entity, type_, identity, property_, **moment)
 
 
 def _declare_conditions(

@@ -3,10 +3,10 @@
 import io
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import pyarrow as pa
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from omnigraph.commit.records import JsonObject, JsonValue
@@ -66,25 +66,43 @@ def run_query(asked: Asked, body: QueryRequest) -> QueryResult:
     )
 
 
-@router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
-def look_up(
+class Moment(TypedDict):
+    """What of the past to read, as the methods of a graph take it."""
+
+    branch: str | None
+    commit: str | None
+    version: int | None
+    at: str | None
+
+
+def _find_moment(
     asked: Ask,
     *,
-    type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
-    identity: Annotated[str, Query(alias="id", description="Its id.")],
     branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
     snapshot: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
     version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
     at: Annotated[
         str | None, Query(description="As it was, e.g. 2026-06-01T00:00:00Z.", max_length=100)
     ] = None,
+) -> Moment:
+    name = check_readable(asked, branch, snapshot)
+    return {"branch": name, "commit": snapshot, "version": version, "at": at}
+
+
+WhichMoment = Annotated[Moment, Depends(_find_moment)]
+"""For the routes whose address says what to read."""
+
+
+@router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
+def look_up(
+    asked: Ask,
+    *,
+    type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
+    identity: Annotated[str, Query(alias="id", description="Its id.")],
+    moment: WhichMoment,
 ) -> Response:
     """One node or edge by its id, as a result of one row or none."""
-    name = check_readable(asked, branch, snapshot)
-    found = asked.graph.look_up(
-        type_, identity, branch=name, commit=snapshot, version=version, at=at
-    )
-    return render(asked, found)
+    return render(asked, asked.graph.look_up(type_, identity, **moment))
 
 
 def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> str | None:

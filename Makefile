@@ -15,7 +15,7 @@ help: ## list the targets
 
 setup: $(READY) ## build .venv with the omnigraph command in it
 
-$(READY): requirements.lock pyproject.toml scripts/setup
+$(READY): requirements.lock pyproject.toml scripts/setup scripts/tables $(wildcard src/omnigraph/lang/*/grammar.lark)
 	@scripts/setup
 
 demo: $(READY) ## run the tour: everything the software does, on a small graph

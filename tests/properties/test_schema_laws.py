@@ -27,10 +27,9 @@ from omnigraph.lang.schema.ast import (
     Schema,
     TypeRef,
 )
-from omnigraph.lang.schema.parser import BASE_TYPES, CONSTRAINTS, parse
+from omnigraph.lang.schema.parser import BASE_TYPES, CONSTRAINTS, GRAMMAR, parse
 from omnigraph.lang.schema.printer import print_schema
 from omnigraph.lang.source import Source
-from omnigraph.lang.syntax import load_grammar
 
 T = TypeVar("T")
 
@@ -127,7 +126,7 @@ def test_parsing_what_was_printed_gives_the_same_tree(schema: Schema) -> None:
 # The grammar is wider than the language, and a word may be glued to the next one: not all that
 # grows from it is a program. What is one must survive printing; what is not is refused in words.
 grown = from_lark(
-    load_grammar("omnigraph.lang.schema", start="schema"),
+    GRAMMAR.build(),
     start="schema",
     explicit={
         "NODE": st.just("node "),

@@ -20,9 +20,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum, auto
-from importlib import resources
 from math import isinf
-from typing import Literal, cast
+from typing import cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -100,14 +99,6 @@ class Dialect:
     groups: tuple[tuple[frozenset[str], str], ...] = ()
     """Terminals that have one phrase together, such as all that begin an expression. Groups whose
     members could all stand there speak for them, in this order; `words` calls the rest."""
-
-
-def load_grammar(
-    package: str, *, start: str, lexer: Literal["contextual", "basic"] = "contextual"
-) -> Lark:
-    """The grammar kept in a package as `grammar.lark`. Building it takes time: cache the result."""
-    text = resources.files(package).joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(text, start=start, parser="lalr", lexer=lexer, propagate_positions=True)
 
 
 def span_of(item: Token | Tree[Token]) -> Span:

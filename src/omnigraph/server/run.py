@@ -7,6 +7,7 @@ for one that dies, passes signals on, and has them all read their configuration 
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -84,6 +85,9 @@ def announce(listening: socket.socket) -> None:
 def make_server(host: Host) -> uvicorn.Server:
     config = uvicorn.Config(
         build_app(host),
+        loop="uvloop",
+        http="httptools",
+        proxy_headers=False,  # nothing depends on where a caller sits
         log_config=None,
         access_log=False,
         server_header=False,
@@ -110,8 +114,14 @@ def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None
         await server.serve(sockets=[listening])
         watching.cancel()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(answer())
+    # What is there by now stays, and need not be looked at whenever garbage is searched for.
+    gc.collect()
+    gc.freeze()
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+    ):
+        runner.run(answer())
     host.jobs.close()
     if is_orphan() and (spark := os.environ.get(sparks.SHARED)):
         sparks.stop_spark(Path(spark))  # nobody else is left to do it

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
 from omnigraph.lang.query import ast
-from omnigraph.lang.query.parser import INTEGER_MAX, INTEGER_MIN, grammar
+from omnigraph.lang.query.parser import GRAMMAR, INTEGER_MAX, INTEGER_MIN, grammar
 from omnigraph.lang.query.printer import print_expression
 
 KEYWORDS = tuple(
@@ -217,4 +217,4 @@ def programs() -> st.SearchStrategy[str]:
     # A comment grown from its own pattern could swallow the token after it.
     gaps = {"LINE_COMMENT": st.just("// …\n"), "BLOCK_COMMENT": st.just("/* … */")}
     spaced = {name: drawn.map(lambda text: f" {text} ") for name, drawn in tokens.items()}
-    return from_lark(grammar(), explicit={**keywords, **spaced, **gaps})
+    return from_lark(GRAMMAR.build(), explicit={**keywords, **spaced, **gaps})

@@ -11,6 +11,7 @@ from typing import ClassVar
 from lark import Lark, Token, Tree
 
 from omnigraph.errors import QueryInvalid
+from omnigraph.lang.grammars import Grammar
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.mistakes import DIALECT
 from omnigraph.lang.query.rules import Rule
@@ -18,7 +19,6 @@ from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import (
     Reading,
     Unreadable,
-    load_grammar,
     parse_pieces,
     parse_tree,
     quoted,
@@ -27,6 +27,11 @@ from omnigraph.lang.syntax import (
 
 NESTING_MAX = 100
 """Trees are walked by recursion, here and in everything that follows; Python's stack is finite."""
+
+# Not the contextual lexer: with it a word would be a keyword or a name depending on which states
+# the parser generator has merged. Every word has one terminal, and the rules say where it is a
+# name.
+GRAMMAR = Grammar("omnigraph.lang.query", start="file", lexer="basic")
 
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 
@@ -51,11 +56,8 @@ def parse(source: Source) -> ast.File:
 
 @cache
 def grammar() -> Lark:
-    """The grammar itself, from which tests grow programs."""
-    # Not the contextual lexer: with it a word would be a keyword or a name depending on which
-    # states the parser generator has merged. Every word has one terminal, and the rules say where
-    # it is a name.
-    return load_grammar("omnigraph.lang.query", start="file", lexer="basic")
+    """Ready to parse. The first call takes a while."""
+    return GRAMMAR.load()
 
 
 class _Reader:

@@ -12,6 +12,7 @@ from functools import cache
 from lark import Lark, Token, Tree
 
 from omnigraph.errors import SchemaInvalid
+from omnigraph.lang.grammars import Grammar
 from omnigraph.lang.schema.ast import (
     Annotation,
     Cardinality,
@@ -34,7 +35,6 @@ from omnigraph.lang.syntax import (
     Reading,
     Unexpected,
     close_match,
-    load_grammar,
     parse_tree,
     quoted,
     span_of,
@@ -61,6 +61,8 @@ _TYPE_CODE = "S4"
 _PLACE_CODE = "S5"
 _ARGUMENT_CODE = "S6"
 
+GRAMMAR = Grammar("omnigraph.lang.schema", start="schema")
+
 _KEYWORDS = frozenset({"interface", "node", "edge", "implements"})
 
 
@@ -76,7 +78,7 @@ def parse(source: Source) -> Schema:
 
 @cache
 def _grammar() -> Lark:
-    return load_grammar("omnigraph.lang.schema", start="schema")
+    return GRAMMAR.load()
 
 
 def _hint(unexpected: Unexpected) -> str | None:

@@ -1,7 +1,8 @@
 """Which tests run in one process when several run side by side, and that no example is timed.
 
 A file stays together, because its fixtures are shared; everything that needs Spark stays together,
-because a session takes seconds to start and a gigabyte to keep.
+because a session takes seconds to start and a gigabyte to keep. What is slow comes first: begun
+last, it would keep one process busy for minutes after the other has nothing left to do.
 """
 
 import pytest
@@ -22,3 +23,12 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     return ByFile(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # by the number of tests, which says little
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: ("pipeline" not in item.path.parts, item.path not in slow))

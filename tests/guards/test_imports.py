@@ -1,6 +1,5 @@
 """Importing the package is cheap: nothing heavy comes along."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.cli.app import COMMANDS, LEAN
+from omnigraph.cli.app import COMMANDS
 from omnigraph.cli.lazy import load_command
-from omnigraph.storage import lean
 
 HEAVY = ("pyspark", "lance", "pyarrow", "numpy", "obstore", "fastapi", "typer", "rich", "lark")
 
@@ -42,7 +40,6 @@ def loaded_by(*arguments: str) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        env={name: value for name, value in os.environ.items() if name != LEAN},
     )
     return set(done.stderr.split())
 
@@ -62,11 +59,6 @@ def test_a_query_imports_what_reads_a_graph_and_no_other_command(tmp_path: Path)
     assert not loaded & unwanted
     commands = {each for each in loaded if each.startswith("omnigraph.cli.commands.")}
     assert commands <= {f"omnigraph.cli.commands.{each}" for each in ("query", "mutate")}
-
-
-def test_commands_say_that_they_start_lean_in_the_word_that_storage_listens_to() -> None:
-    assert LEAN == lean.LEAN
-    assert "omnigraph.storage" not in loaded_by("--version"), "it listens when it is imported"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,30 +1,49 @@
-"""Commands and their workers start without pandas; libraries that import us are left alone."""
+"""We start without pandas, and whoever wants it has it, whole."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-PROGRAM = """
-import sys
+OURS = """
 import omnigraph.sdk.local
 import omnigraph.pipeline.ingest
-import pyarrow as pa
-assert ("pandas" in sys.modules) == {expected}
-import pandas
-assert pa.table({{"a": [1, None]}}).to_pandas()["a"].isna().sum() == 1
-assert pa.array(pandas.Series([1.0, None])).null_count == 1
 """
 
+CHECK = """
+import importlib.resources
+import importlib.util
+import pyarrow as pa
+assert importlib.util.find_spec("pandas") is not None
+import pandas
+assert type(pandas.__spec__.loader) is type(pandas.__loader__) is type(pa.__loader__)
+assert importlib.resources.files("pandas").joinpath("__init__.py").is_file()
+"""
 
-@pytest.mark.parametrize(("lean", "expected"), [("1", False), ("", True)])
-def test_pandas_is_left_out_only_where_the_process_is_ours(lean: str, *, expected: bool) -> None:
+USES = [
+    "assert pa.array(pandas.Series([1.0, None])).null_count == 1",
+    'assert pa.table({"a": [1, None]}).to_pandas()["a"].isna().sum() == 1',
+    'assert pa.table(pandas.DataFrame({"a": [1.0, None]}))["a"].null_count == 1',
+    'assert pa.Table.from_pandas(pandas.DataFrame({"a": ["x"]})).num_rows == 1',
+]
+
+
+def run(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(expected=expected)],
-        env={**os.environ, "OMNIGRAPH_LEAN": lean},
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("use", USES)
+def test_whoever_imports_pandas_later_has_it_in_arrow_too(use: str) -> None:
+    missing = "import sys\nassert 'pandas' not in sys.modules\n"
+    run(OURS + missing + CHECK + use)
+
+
+def test_whoever_had_it_before_keeps_it() -> None:
+    run("import pandas\n" + OURS + CHECK + "\n".join(USES))
+
+
+def test_arrow_itself_may_be_the_one_that_imports_it() -> None:
+    run(OURS + 'import pyarrow as pa\nassert pa.table({"a": [1]}).to_pandas().shape == (1, 1)\n')

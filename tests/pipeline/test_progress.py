@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph
-from omnigraph.cli.app import LEAN
 from omnigraph.effects import REAL
 from omnigraph.engine.progress import Brake, watched
 from omnigraph.engine.stages import watching
@@ -105,11 +104,10 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
         )
     (folder / "temporary").mkdir()
     command = ["load", "g", "--data", "rows.jsonl", "--mode", "append", "--progress"]
-    environment = {name: value for name, value in os.environ.items() if name != LEAN}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *command],
         cwd=folder,
-        env={**environment, "TMPDIR": str(folder / "temporary")},
+        env={**os.environ, "TMPDIR": str(folder / "temporary")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -55,8 +54,6 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "queries": Entry("queries", "app"),
 }
 """In the order in which help lists them."""
-
-LEAN: Final = "OMNIGRAPH_LEAN"
 
 GARBAGE_EVERY: Final = 50_000
 """A command makes some hundred thousand objects by importing what it needs, and keeps them all.
@@ -158,6 +155,5 @@ def _modernise(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    os.environ.setdefault(LEAN, "1")
     gc.set_threshold(GARBAGE_EVERY)
     sys.exit(run(sys.argv[1:]))

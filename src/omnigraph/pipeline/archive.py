@@ -19,7 +19,6 @@ from typing import Final
 import pyspark
 
 from omnigraph.errors import JavaMissing
-from omnigraph.storage.lean import LEAN
 
 BUILDING: Final = "OMNIGRAPH_SPARK_ARCHIVE_TO"
 """Names the file that a Java machine shall write when it ends."""
@@ -80,7 +79,7 @@ def build_archive() -> Path:
         made = Path(folder) / "made.jsa"
         subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-c", _PROGRAM, folder],
-            env={**os.environ, BUILDING: str(made), LEAN: "1"},
+            env={**os.environ, BUILDING: str(made)},
             check=True,
             timeout=_BUILD_SECONDS_MAX,
             stdout=subprocess.DEVNULL,

@@ -1,40 +1,72 @@
 """Starting without pandas.
 
 Arrow looks for pandas the first time it builds an array, and importing pandas takes longer than
-everything else we import. We never hand it a pandas object. So in processes that are ours alone,
-commands and the workers they start, it is told once that there is none. A program that imports us
-as a library is left as it is: there Arrow and pandas may be used together.
+everything else we import; we never hand it a pandas object. So Arrow is told that there is none.
+Whoever imports pandas later has both: Arrow is told again, as soon as pandas is there.
 """
 
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
-LEAN: Final = "OMNIGRAPH_LEAN"
-"""Set by the command, and inherited by every process it starts."""
+PANDAS = "pandas"
 
 
-class _NoPandas:
+class _NoPandas(MetaPathFinder):
     """Finds that there is no pandas."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
         del path, target
-        if name == "pandas":
+        if name == PANDAS:
             raise ModuleNotFoundError(name=name)
 
 
-def _is_lean() -> bool:
-    return os.environ.get(LEAN) == "1" and "pandas" not in sys.modules
+class _Watch(MetaPathFinder):
+    """Finds pandas where it is, and has Arrow told when it was imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != PANDAS:
+            return None
+        for finder in sys.meta_path:
+            found = None if finder is self else finder.find_spec(name, path, target)
+            if found is not None:
+                if found.loader is not None:
+                    found.loader = _Telling(found.loader)
+                return found
+        return None
+
+
+class _Telling(Loader):
+    """Loads as the loader does that it stands for, and tells Arrow."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # From here on nobody need know that we were there.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        import pyarrow as pa  # noqa: PLC0415 - it was imported long ago
+
+        _ = pa.lib._pandas_api.pd  # noqa: SLF001 - asking for it makes Arrow look again
 
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """If the process is ours alone, what is imported inside finds no pandas. Whoever imports it
-    later still gets it.
-    """
-    if not _is_lean():
+    """What is imported inside finds no pandas, unless it is there already."""
+    if PANDAS in sys.modules:
         yield
         return
     finder = _NoPandas()
@@ -46,10 +78,11 @@ def without_pandas() -> Iterator[None]:
 
 
 def forgo_pandas() -> None:
-    """If the process is ours alone, have Arrow look for it now, and remember that there is none."""
-    if not _is_lean():
+    """Have Arrow look for it now, and find none, until somebody imports it."""
+    if PANDAS in sys.modules:
         return
     with without_pandas():
         import pyarrow as pa  # noqa: PLC0415 - only now is it wanted
 
         pa.array([])
+    sys.meta_path.insert(0, _Watch())

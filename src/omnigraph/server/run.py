@@ -21,6 +21,7 @@ import uvicorn
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server import metrics, sparks
 from omnigraph.server.app import build_app
+from omnigraph.server.connection import connection_type
 from omnigraph.server.crew import DRAIN_S, Crew
 from omnigraph.server.generations import Generations
 from omnigraph.server.logs import start_logging
@@ -86,7 +87,8 @@ def make_server(host: Host) -> uvicorn.Server:
     config = uvicorn.Config(
         build_app(host),
         loop="uvloop",
-        http="httptools",
+        http=connection_type(lambda: host.current.settings.limits.body_timeout_s),
+        ws="none",
         proxy_headers=False,  # nothing depends on where a caller sits
         log_config=None,
         access_log=False,

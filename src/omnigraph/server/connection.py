@@ -1,0 +1,199 @@
+"""One connection: what a caller may take before any route is asked.
+
+uvicorn reads HTTP with httptools, which waits for ever and keeps whatever comes. Here a head has a
+length and a time, and so has what is left of a body once its request is answered. What httptools
+takes for another protocol is read as the request it is: nothing else is spoken here.
+"""
+
+import asyncio
+from asyncio import TimerHandle
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+from omnigraph.effects import REAL
+
+if TYPE_CHECKING:
+    from uvicorn._types import (
+        ASGI3Application,
+        ASGIReceiveCallable,
+        ASGISendCallable,
+        ASGISendEvent,
+        Scope,
+    )
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""How much an address, the headers and what follows a body in chunks may have together."""
+
+
+class Connection(HttpToolsProtocol):
+    _patience_s: Callable[[], float]
+    """How long a caller may take for its headers, or for the body of a request that is answered."""
+
+    _in_head = True
+    _unread_bytes = 0
+    """What came since the parser last told of a head or a body: it keeps all of that."""
+    _waiting: TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._unread_bytes += len(data)
+        while data:
+            try:
+                self.parser.feed_data(data)
+                data = b""
+            except httptools.HttpParserUpgrade as upgrade:
+                if self.parser.get_method() == b"CONNECT":
+                    self.send_400_response("this server is no proxy")
+                    return
+                data = self._spell_head() + data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self._refuse_unreadable()
+                return
+        if self._unread_bytes > HEAD_BYTES_MAX:
+            self._refuse_unreadable()
+        elif self._waiting is None and not self._is_answering:
+            self._wait()
+
+    # what the parser tells
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a body comes when the headers were judged already, and is not one of them.
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._unread_bytes = len(self._spell_head())
+        if self._unread_bytes > HEAD_BYTES_MAX:
+            raise ValueError
+        if not self.parser.should_upgrade():
+            self._in_head = False
+            self._unread_bytes = 0
+            self._stop_waiting()
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unread_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._in_head:
+            self._unread_bytes = 0
+            super().on_message_complete()
+
+    def _spell_head(self) -> bytes:
+        """The head that was read, without the wish to speak something else."""
+        lines = [
+            name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade"
+        ]
+        return b"".join(
+            [self.parser.get_method(), b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n"]
+        )
+
+    # waiting
+
+    @property
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(self._patience_s(), self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if self.transport.is_closing() or self._is_answering:
+            return
+        if self._in_head and self._unread_bytes:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time")
+        else:
+            self.transport.close()
+
+    # answers of our own
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def _refuse_unreadable(self) -> None:
+        if self._unread_bytes > HEAD_BYTES_MAX:
+            reason = f"the headers are larger than {HEAD_BYTES_MAX} bytes"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
+        else:
+            self.send_400_response("the request is not HTTP")
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        """Say so, and hang up. In the midst of another answer, only hang up."""
+        if not (self._is_answering and self.cycle.response_started):
+            headers = [
+                *self.server_state.default_headers,
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", b"%d" % len(reason)),
+                (b"x-request-id", REAL.new_id().encode()),
+                (b"connection", b"close"),
+            ]
+            lines = [name + b": " + value + b"\r\n" for name, value in headers]
+            self.transport.write(
+                b"".join([STATUS_LINE[status], *lines, b"\r\n", reason.encode("ascii")])
+            )
+        self.logger.warning("a connection was closed: %s", reason)
+        self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
+        if cycle.scope["http_version"] != "1.1":
+            app = _without_chunks(cycle, app)
+        super()._start_asgi_task(cycle, app)
+
+
+def _without_chunks(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":
+    """For callers of old: an answer of unknown length ends where the connection does."""
+
+    async def answer(
+        scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable"
+    ) -> None:
+        async def tell(message: "ASGISendEvent") -> None:
+            if message["type"] == "http.response.start":
+                names = {name.lower() for name, _ in message.get("headers", ())}
+                if b"content-length" not in names:
+                    cycle.chunked_encoding = False
+                    lengths.append(0)
+            elif message["type"] == "http.response.body" and lengths:
+                cycle.expected_content_length = len(message.get("body", b""))
+            await send(message)
+
+        lengths: list[int] = []
+        await app(scope, receive, tell)
+
+    return answer
+
+
+def connection_type(patience_s: Callable[[], float]) -> type[Connection]:
+    """Connections of a server that says anew how patient it is whenever it has to wait."""
+
+    class Patient(Connection):
+        _patience_s = staticmethod(patience_s)
+
+    return Patient

@@ -240,5 +240,6 @@ def test_the_feed_is_followed_from_the_command_line(
     assert "(there is more)" in printed
     assert run(["changes", "poll", graph.uri]) == 2
     assert run(["changes", "baseline", graph.uri, "--out", str(tmp_path / "no" / "file")]) == 1
+    assert run(["changes", "baseline", graph.uri, "--json"]) == 2, "it needs --out"
     capsys.readouterr()
     assert run(["changes", "baseline", graph.uri, "--type", "Person"]) == 0

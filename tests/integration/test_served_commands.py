@@ -1,5 +1,6 @@
 """The command line against a server: addresses, profiles, tokens, aliases."""
 
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -147,6 +148,11 @@ def test_the_past_what_changed_and_the_schema_are_a_servers_affair_too(
     cursor = json.loads(out(capsys))["resume_cursor"]
     last = (tmp_path / "base").read_text().splitlines()[-1]
     assert json.loads(last)["baseline"]["resume_cursor"] == cursor
+    packed = tmp_path / "main.jsonl.gz"
+    assert run(["export", "-o", str(packed)]) == 0
+    assert run(["export", "-o", str(tmp_path / "plain.jsonl"), *aside]) == 0
+    assert gzip.decompress(packed.read_bytes()) == (tmp_path / "plain.jsonl").read_bytes()
+    assert run(["export", "--spark-master", "local[1]"]) == 2, "a server has its own"
     graph.branches.delete("b")
     wider = tmp_path / "wider.pg"
     wider.write_text(SCHEMA.replace("age: I32?", "age: I32? nick: String?"))

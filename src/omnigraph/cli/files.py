@@ -1,6 +1,7 @@
 """Reading the programs a command names, and writing what it was asked for."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.effects import REAL
@@ -18,12 +19,14 @@ def read_source(path: Path) -> Source:
         raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
 
 
-def write_whole(path: Path, chunks: Iterator[bytes]) -> int:
+def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
     """A file that appears when all of it is there; how many bytes. Raises FileUnreadable."""
     hidden = path.with_name(f".{path.name}.{REAL.new_id()}")
     try:
         with hidden.open("xb") as file:
             count = sum(file.write(chunk) for chunk in chunks)
+            file.flush()
+            os.fsync(file.fileno())
         hidden.replace(path)
     except OSError as error:
         raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error

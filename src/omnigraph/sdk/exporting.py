@@ -61,8 +61,7 @@ def export(
     else:
         lines = export_lines(graph.tables, pins, exporter)
         if isinstance(output, str | Path):
-            with _naming(output):
-                _write_file(Path(output), lines)
+            write_lines(Path(output), lines)
         else:
             for chunk in lines:
                 output.write(chunk)
@@ -75,16 +74,20 @@ def export(
     )
 
 
-def _write_file(path: Path, lines: Iterator[bytes]) -> None:
-    """Whole or not at all; compressed if the name ends in `.gz` or `.zst`, which a load reads."""
+def write_lines(path: Path, lines: Iterator[bytes]) -> None:
+    """Whole or not at all; compressed if the name ends in `.gz` or `.zst`, which a load reads.
+
+    Raises FileUnreadable.
+    """
     hidden = path.with_name(f".{path.name}.{REAL.new_id()}{path.suffix}")
-    try:
-        with pa.output_stream(str(hidden), compression="detect") as file:
-            for chunk in lines:
-                file.write(chunk)
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
+    with _naming(path):
+        try:
+            with pa.output_stream(str(hidden), compression="detect") as file:
+                for chunk in lines:
+                    file.write(chunk)
+            hidden.replace(path)
+        finally:
+            hidden.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,18 +1,16 @@
 """`omnigraph changes`: what commits changed, as a feed that can be followed."""
 
-import os
 import sys
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from omnigraph.cli.commands.diff import Json, Kinds, Ops, Types, print_change
+from omnigraph.cli.files import write_whole
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line, print_note
-from omnigraph.errors import FileUnreadable
+from omnigraph.errors import UsageError
 
 app = typer.Typer(help="Follow what commits change.", no_args_is_help=True)
 
@@ -88,6 +86,8 @@ def baseline(
     ] = False,
 ) -> None:
     """Write everything a branch shows, then a line with the cursor its changes follow from."""
+    if out is None and as_json:
+        raise UsageError("name a file to write to: --out")
     graph = open_client(uri, context.obj, read_only=True)
     found = graph.baseline(branch=branch, kinds=kinds or (), types=types or ())
     if out is None:
@@ -95,26 +95,9 @@ def baseline(
             sys.stdout.buffer.write(chunk)
         sys.stdout.flush()
         return
-    try:
-        _install(out, found.lines())
-    except OSError as error:
-        raise FileUnreadable(str(out), reason=error.strerror or str(error)) from error
+    write_whole(out, found.lines())
     if as_json:
         print_json({"path": str(out), **found.document()})
     else:
         print_note(f"baseline of {branch} written to {out}")
         print_line(f"cursor: {found.resume_cursor}")
-
-
-def _install(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file that is there whole, or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import yaml
 
+from omnigraph.cli.files import read_source, write_whole
 from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
+from omnigraph.yamltext import read_yaml
 
 if TYPE_CHECKING:
     from omnigraph.embed.seeds import Mode, Recipes, Selection, Tally
@@ -44,11 +46,11 @@ def embed(
     ] = False,
     clean: Annotated[bool, typer.Option("--clean", help="Take the vectors out instead.")] = False,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only records of this type; repeatable.")
+        list[str] | None, typer.Option("--type", help="Only records of this type. Repeatable.")
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(help="Only these, anew: [Type:]field=value; repeatable, any will do."),
+        typer.Option(help="Only these, anew: [Type:]field=value; any will do. Repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -73,7 +75,9 @@ def embed(
 
     tally = Tally()
     seeding = Seeding(job.recipes, mode, selection, vector, str(job.source))
-    _write(job.target, _noting(seeding.run(_lines(job.source), tally), tally))
+    lines = _noting(seeding.run(_lines(job.source), tally), tally)
+    _make_folder(job.target.parent)
+    write_whole(job.target, (f"{line}\n".encode() for line in lines))
     result = _document(job, tally, mode, embedder.settings.model)
     if as_json:
         print_json(result)
@@ -118,7 +122,7 @@ def _read_job(
     if source is None or target is None or spec is None:
         raise UsageError("say --seed, or --input, --output and --spec")
     try:
-        document = json.loads(_text(spec))
+        document = json.loads(read_source(spec).text)
     except ValueError as error:
         raise ConfigInvalid(str(spec), reason=f"it is not JSON: {error}") from error
     return Job(source, target, read_recipes(document, str(spec)))
@@ -128,7 +132,7 @@ def _read_seed(seed: Path) -> Job:
     from omnigraph.embed.seeds import read_recipes
 
     try:
-        document = yaml.safe_load(_text(seed))
+        document = read_yaml(read_source(seed).text)
     except yaml.YAMLError as error:
         raise ConfigInvalid(str(seed), reason=f"it is not YAML: {error}") from error
     match document:
@@ -141,6 +145,7 @@ def _read_seed(seed: Path) -> Job:
             pass
         case _:
             target = str(OUTPUT_DEFAULT)
+    assert isinstance(document, dict), "it names its records"
     recipes = read_recipes(document.get("embeddings"), f"{seed}: embeddings")
     return Job(seed.parent / source, seed.parent / target, recipes)
 
@@ -170,15 +175,6 @@ def _mode(selection: "Selection", *, reembed_all: bool, clean: bool) -> "Mode":
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
-
-
 def _lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
@@ -199,15 +195,9 @@ def _noting(lines: Iterator[str], tally: "Tally") -> Iterator[str]:
         yield line
 
 
-def _write(path: Path, lines: Iterator[str]) -> None:
-    """The file is there when it is complete, and not before."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def _make_folder(path: Path) -> None:
+    """Raises FileUnreadable."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        partial.replace(path)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
-    finally:
-        partial.unlink(missing_ok=True)

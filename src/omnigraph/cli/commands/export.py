@@ -13,7 +13,7 @@ from omnigraph.cli.graphs import open_client
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_note
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
-from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.errors import UsageError
 
 
 def export(
@@ -27,11 +27,11 @@ def export(
     ] = None,
     version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this type. Give it as often.")
+        list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", help="Only this table, such as node:Person. Give it as often."),
+        typer.Option("--table", help="Only this table, such as node:Person. Repeatable."),
     ] = None,
     output_format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
     output: Annotated[
@@ -62,7 +62,11 @@ def export(
     client = open_client(uri, context.obj, read_only=True)
     if not isinstance(client, LocalGraph):
         if output_format != "jsonl" or as_json:
-            raise UsageError("a server exports JSON lines")
+            raise UsageError(
+                "a server exports JSON lines, and does not count them: drop --format and --json"
+            )
+        if spark_master or spark_remote:
+            raise UsageError("a server chooses its Spark")
         lines = client.export_lines(
             types=types or (), tables=tables or (), branch=branch, commit=commit, version=version
         )
@@ -99,10 +103,7 @@ def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> Non
             sys.stdout.buffer.write(piece)
         sys.stdout.flush()
         return
-    try:
-        with output.open("wb") as file:
-            for piece in lines:
-                file.write(piece)
-    except OSError as error:
-        raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error
+    from omnigraph.sdk.exporting import write_lines
+
+    write_lines(output, lines)
     print_note(f"exported {what} to {output}")

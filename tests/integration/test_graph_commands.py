@@ -168,6 +168,37 @@ def test_mistakes_are_told_in_a_line_and_exit_with_1(
     assert "Traceback" not in streams.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["snapshot", "--branch", "nope"], "omnigraph branch list"),
+        (["commit", "show", "01NONE"], "omnigraph commit list"),
+        (["recovery", "show", "01NONE"], "omnigraph recovery list"),
+    ],
+)
+def test_people_are_told_which_command_helps_and_programs_are_not(
+    graph: str, capsys: Streams, arguments: list[str], hint: str
+) -> None:
+    assert run([*arguments, "--store", graph]) == 1
+    assert f"  hint: {hint}" in capsys.readouterr().err
+    assert run([*arguments, "--store", graph, "--errors", "json"]) == 1
+    assert json.loads(capsys.readouterr().err).keys() == {"error", "code"}
+
+
+def test_a_server_that_is_not_there_is_told_with_what_to_do(capsys: Streams) -> None:
+    assert run(["branch", "list", "--server", "http://127.0.0.1:1", "--graph", "g"]) == 1
+    told = capsys.readouterr().err
+    assert "no answer from http://127.0.0.1:1" in told
+    assert "omnigraph serve" in told
+
+
+def test_a_new_graph_is_told_as_json(tmp_path: Path, capsys: Streams) -> None:
+    schema = tmp_path / "schema.pg"
+    schema.write_text(SCHEMA)
+    assert run(["init", str(tmp_path / "new"), "--schema", str(schema), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"uri": str(tmp_path / "new")}
+
+
 def test_an_initialised_graph_is_refused(graph: str, tmp_path: Path, capsys: Streams) -> None:
     schema = str(tmp_path / "schema.pg")
     for extra in ([], ["--force"]):

@@ -6,10 +6,14 @@ places is an error, never a guess.
 
 import os
 from dataclasses import dataclass
+from typing import Final
 
 from omnigraph.cli.config import PROFILE, Config, Scope, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.errors import Misaddressed
+
+_DIRECTLY: Final = "a URI, --store or --profile"
+_EITHER: Final = "a URI, --store, --server or --profile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ def find_address(
         if scope.server is not None:
             graph = settings.graph or scope.default_graph
             return Server(_server_url(scope.server, known), graph)
-        store = _store_of(scope, whose)
+        store = _store_of(scope, whose, _EITHER)
         if settings.graph is not None:
             raise Misaddressed(f"{whose} the store '{store}', which is one graph; drop --graph")
         return Store(store)
@@ -53,7 +57,14 @@ def find_store(uri: str | None, settings: Globals) -> str:
     given = _given(uri, settings)
     if given is not None:
         return _check_direct(*given)
-    return _store_of(*_scope(read_config(), settings))
+    return _store_of(*_scope(read_config(), settings), _DIRECTLY)
+
+
+def named_once(uri: str | None, option: str | None) -> str | None:
+    """A graph named after the command, or by `--uri`. Raises Misaddressed if it is by both."""
+    if uri is not None and option is not None:
+        raise Misaddressed(f"name the graph once: '{uri}' and --uri '{option}' were given")
+    return option if uri is None else uri
 
 
 def find_actor(settings: Globals) -> str | None:
@@ -107,10 +118,10 @@ def _scope(config: Config, settings: Globals) -> tuple[Scope, str]:
     raise Misaddressed(f"there is no profile '{name}'; known: {known}")
 
 
-def _store_of(scope: Scope, whose: str) -> str:
+def _store_of(scope: Scope, whose: str, how: str) -> str:
     if scope.store is not None:
         return scope.store
     for kind, place in (("server", scope.server), ("cluster", scope.cluster)):
         if place is not None:
             raise Misaddressed(f"{whose} the {kind} '{place}', and this command works on storage")
-    raise Misaddressed("no graph addressed; give a URI, --store, or a profile")
+    raise Misaddressed(f"no graph addressed; give {how}")

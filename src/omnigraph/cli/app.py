@@ -10,11 +10,11 @@ import typer
 
 import omnigraph
 from omnigraph.cli.exits import Exit, exit_for
-from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
+from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
 from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.lazy import Entry, LazyCommands
 from omnigraph.cli.planes import check_flags
-from omnigraph.cli.render import print_error, print_line, print_note
+from omnigraph.cli.render import print_error, print_json, print_line, print_note
 from omnigraph.errors import OmnigraphError, UsageError
 
 COMMANDS: Final[Mapping[str, Entry]] = {
@@ -58,7 +58,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 GARBAGE_EVERY: Final = 50_000
 """A command makes some hundred thousand objects by importing what it needs, and keeps them all.
 Looking for garbage among them as often as Python does takes a tenth of its time."""
-"""See `storage.lean`, which must not be imported before this is set."""
+
+SERVE_OWN: Final = ("--graph", "--cluster")
+"""To whoever serves graphs, --graph is another flag: it names each of them and its place."""
 
 
 class _Commands(LazyCommands):
@@ -112,18 +114,24 @@ def _root(
 
 
 @app.command()
-def version() -> None:
+def version(
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False
+) -> None:
     """Print the version."""
-    _print_version(wanted=True)
+    if as_json:
+        print_json({"version": omnigraph.__version__})
+    else:
+        _print_version(wanted=True)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
     error_format = ErrorFormat.TEXT
     try:
-        # To whoever serves graphs, --graph is another flag: it names each of them and its place.
-        is_serve = list(arguments[:1]) == ["serve"]
-        settings, rest = (Globals(), list(arguments)) if is_serve else split_globals(arguments)
+        settings, rest = split_globals(arguments)
+        is_serve = rest[:1] == ["serve"]
+        if is_serve:
+            settings, rest = split_globals(arguments, own=SERVE_OWN)
         error_format = settings.errors
         words = rest if is_serve else _modernise(rest)
         check_flags(settings, words)

@@ -1,6 +1,6 @@
 """Flags that every command understands, wherever in the command line they stand."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -34,14 +34,15 @@ class GlobalFlag:
     field: str
     takes: str | None
     """The name of its value in help texts; None for a switch."""
-    meaning: str
+    meaning: str | None
+    """None for one that no command takes: it is understood in order to be refused."""
 
 
 FLAGS: tuple[GlobalFlag, ...] = (
     GlobalFlag("--store", "store", "URI", "open graph storage directly: a path, file:// or s3://"),
     GlobalFlag("--server", "server", "NAME|URL", "talk to a server over HTTP"),
-    GlobalFlag("--cluster", "cluster", "DIR|URI|NAME", "find the graph in a cluster's state"),
-    GlobalFlag("--graph", "graph", "ID", "the graph inside a server or cluster"),
+    GlobalFlag("--cluster", "cluster", "DIR|URI|NAME", None),
+    GlobalFlag("--graph", "graph", "ID", "the graph inside a server"),
     GlobalFlag("--profile", "profile", "NAME", "a named set of these, from the configuration"),
     GlobalFlag("--as", "actor", "ACTOR", "who is recorded on direct writes"),
     GlobalFlag("--yes", "yes", None, "answer destructive confirmations with yes"),
@@ -50,16 +51,19 @@ FLAGS: tuple[GlobalFlag, ...] = (
 )
 
 HELP = "Flags for every command, before or after it:\n\n" + "\n\n".join(
-    f"{each.flag}{f' {each.takes}' if each.takes else ''}: {each.meaning}" for each in FLAGS
+    f"{each.flag}{f' {each.takes}' if each.takes else ''}: {each.meaning}"
+    for each in FLAGS
+    if each.meaning is not None
 )
 
 _BY_FLAG = {each.flag: each for each in FLAGS}
 
 
-def split_globals(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
+def split_globals(arguments: Sequence[str], own: Collection[str] = ()) -> tuple[Globals, list[str]]:
     """Take the global flags out, and leave the rest for the command's own parser.
 
-    Raises UsageError for a flag without its value. Nothing after `--` is touched.
+    `own` are flags that mean something else to the command. Raises UsageError for a flag without
+    its value. Nothing after `--` is touched.
     """
     values: dict[str, Any] = {}
     rest: list[str] = []
@@ -69,7 +73,7 @@ def split_globals(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
             rest += [argument, *remaining]
             break
         name, equals, attached = argument.partition("=")
-        flag = _BY_FLAG.get(name)
+        flag = None if name in own else _BY_FLAG.get(name)
         if flag is None:
             rest.append(argument)
         elif flag.takes is None:

@@ -32,6 +32,7 @@ DIRECT_WRITES: Final = Plane(frozenset({"store", "profile", "actor"}), _STORAGE)
 MAKES: Final = Plane(frozenset({"actor"}), "it makes a graph; give the place after the command")
 SERVED: Final = Plane(frozenset({"server", "profile"}), "it asks a server; use --server")
 BOUND: Final = Plane(frozenset(), "the configuration binds an alias to its server and graph")
+SERVES: Final = Plane(frozenset(), "name graphs by --graph ID=URI, or in the file of --config")
 PROFILES: Final = Plane(frozenset({"profile"}), "it only reads the configuration")
 LOCAL: Final = Plane(frozenset(), "it concerns no graph")
 
@@ -47,6 +48,7 @@ PLANES: Final[Mapping[str, Plane]] = {
     "init": MAKES,
     "graphs": SERVED,
     "alias": BOUND,
+    "serve": SERVES,
     "profile": PROFILES,
     **dict.fromkeys(("policy", "embed", "login", "logout", "spark", "version"), LOCAL),
 }

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from omnigraph.cli.globals import ErrorFormat, Globals
+from omnigraph.cli.hints import find_hint
 from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
 
 
@@ -33,6 +34,8 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat) -> None:
     match error_format:
         case ErrorFormat.TEXT:
             print_note(f"error: {error}")
+            if (hint := find_hint(error)) is not None:
+                print_note(f"  hint: {hint}")
         case ErrorFormat.JSON:
             body: dict[str, object] = {"error": str(error), "code": error.code.value}
             if isinstance(error, MergeConflicts):

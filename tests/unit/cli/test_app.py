@@ -30,6 +30,11 @@ def test_the_version_is_printed(arguments: list[str], capsys: Streams) -> None:
     assert capsys.readouterr().out == f"omnigraph {omnigraph.__version__}\n"
 
 
+def test_the_version_is_told_as_json(capsys: Streams) -> None:
+    assert run(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"version": omnigraph.__version__}
+
+
 def test_good_queries_exit_with_0(capsys: Streams) -> None:
     assert lint(QUERIES) == 0
     streams = capsys.readouterr()
@@ -136,6 +141,15 @@ def test_a_plan_is_explained(capsys: Streams) -> None:
 def test_explaining_one_of_several_queries_needs_its_name(capsys: Streams) -> None:
     assert run(["explain", "--schema", str(SCHEMA), "--query", str(QUERIES)]) == 1
     assert "on_floor" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", [["--params", "{}"], ["--branch", "dev"]])
+def test_what_is_for_running_a_query_is_refused_when_it_is_not_run(
+    capsys: Streams, flag: list[str]
+) -> None:
+    given = ["--schema", str(SCHEMA), "--query", str(QUERIES), "on_floor", *flag]
+    assert run(["explain", *given]) == 2
+    assert "--analyze" in capsys.readouterr().err
 
 
 def test_help_lists_the_flags_for_every_command(capsys: Streams) -> None:

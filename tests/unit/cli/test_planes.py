@@ -1,5 +1,6 @@
 """Flags and commands: what means something to which."""
 
+import json
 import logging
 from pathlib import Path
 
@@ -31,6 +32,7 @@ Streams = pytest.CaptureFixture[str]
         ("login prod --token t", "--store x", "concerns no graph"),
         ("policy validate --file p.yaml", "--server prod", "concerns no graph"),
         ("version", "--as eve", "concerns no graph"),
+        ("serve --graph g=x", "--store x", "--graph ID=URI"),
     ],
 )
 @pytest.mark.parametrize("is_first", [True, False])
@@ -46,7 +48,7 @@ def test_a_flag_that_means_nothing_to_a_command_is_refused(
 
 def test_every_command_has_its_plane() -> None:
     planned = {name.split()[0] for name in PLANES}
-    assert COMMANDS.keys() - planned == {"serve"}
+    assert COMMANDS.keys() <= planned
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,37 @@ def test_flags_of_old_say_what_to_do_instead(
     (tmp_path / "omnigraph.yaml").write_text("graphs: {}")
     assert run(arguments) in (1, 2)
     assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_whoever_serves_takes_the_flags_of_every_command_beside_graphs_of_its_own(
+    capsys: Streams, tmp_path: Path, *, is_first: bool
+) -> None:
+    words, given = ["serve", "--graph", f"g={tmp_path}", "--bind", "nowhere"], ["--errors", "json"]
+    assert run([*given, *words] if is_first else [*words, *given]) != 0
+    error = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert "tokens" in error["error"], "the graph was understood as one to serve"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["branch", "list", "a"],
+        ["branch", "delete", "dev", "a"],
+        ["mutate", "add", "a", "-e", "query add() { delete Person }"],
+        ["diff", "main..dev", "a"],
+        ["index", "a"],
+        ["commit", "show", "a", "01J"],
+        ["commit", "changes", "a", "01J"],
+    ],
+)
+def test_a_graph_that_is_named_twice_is_never_guessed(capsys: Streams, words: list[str]) -> None:
+    assert run([*words, "--uri", "b"]) == 1
+    assert "name the graph once: 'a' and --uri 'b' were given" in capsys.readouterr().err
+
+
+def test_flags_that_no_command_takes_are_not_offered(capsys: Streams) -> None:
+    assert run(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert "--store URI" in told
+    assert "--cluster" not in told

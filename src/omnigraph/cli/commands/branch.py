@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import named_once
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import as_served, find_place, find_writer, open_client
@@ -36,7 +37,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a branch. It costs the same whatever the graph holds."""
-    graph = open_client(uri or uri_option, context.obj)
+    graph = open_client(named_once(uri, uri_option), context.obj)
     print_target("branch create", graph.uri, context.obj)
     actor = find_writer(graph, context.obj)
     if (served := as_served(graph)) is not None:
@@ -60,7 +61,7 @@ def list_(
     context: typer.Context, uri: Uri = None, *, uri_option: UriOption = None, as_json: Json = False
 ) -> None:
     """List the branches, main first."""
-    found = open_client(uri or uri_option, context.obj, read_only=True).branches.list()
+    found = open_client(named_once(uri, uri_option), context.obj, read_only=True).branches.list()
     if as_json:
         print_json({"branches": list(found)})
     else:
@@ -78,9 +79,9 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete a branch. Refuses main, and a branch that others came from or still read."""
-    store = find_place(uri or uri_option, context.obj)
+    store = find_place(named_once(uri, uri_option), context.obj)
     confirm_destructive(f"delete branch {name} of", store, context.obj, interactive=not as_json)
-    graph = open_client(uri or uri_option, context.obj)
+    graph = open_client(named_once(uri, uri_option), context.obj)
     print_target("branch delete", graph.uri, context.obj)
     actor = find_writer(graph, context.obj)
     if (served := as_served(graph)) is not None:
@@ -108,7 +109,7 @@ def merge(
     ] = "row",
     on_conflict: Annotated[
         list[str] | None,
-        typer.Option(help="ours or theirs; TYPE=ours for one type. Give it as often."),
+        typer.Option(help="ours or theirs; TYPE=ours for one type. Repeatable."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell what would happen; exit 1 on conflicts.")
@@ -139,7 +140,7 @@ def merge(
 
     if conflicts is not None and not dry_run:
         raise UsageError("--conflicts writes what a --dry-run found; add --dry-run")
-    graph = open_client(uri or uri_option, context.obj, read_only=dry_run)
+    graph = open_client(named_once(uri, uri_option), context.obj, read_only=dry_run)
     actor = find_writer(graph, context.obj)
     if not dry_run:
         print_target("branch merge", graph.uri, context.obj)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import named_once
 from omnigraph.cli.commands.diff import Kinds, Ops, Types, print_change
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line
@@ -26,7 +27,7 @@ def list_(
     branch: Annotated[str, typer.Option(help="Whose history.")] = "main",
     filters: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="actor=NAME, branch=NAME or since=TIME; may be repeated."),
+        typer.Option("--filter", help="actor=NAME, branch=NAME or since=TIME. Repeatable."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
     as_json: Json = False,
@@ -63,9 +64,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one commit, whatever branch it is on."""
-    uri, commit_id = (uri_option, first) if second is None else (first, second)
     from omnigraph.sdk.documents import commit_document
 
+    uri, commit_id = _read_place(first, second, uri_option)
     found = open_client(uri, context.obj, read_only=True).commit(commit_id)
     if as_json:
         print_json(commit_document(found))
@@ -92,7 +93,7 @@ def changes(
     """Show what a commit changed since the one before it: every entity, before and after."""
     from omnigraph.sdk.reviewing import commit_changes_document
 
-    uri, commit_id = (uri_option, first) if second is None else (first, second)
+    uri, commit_id = _read_place(first, second, uri_option)
     page = open_client(uri, context.obj, read_only=True).commit_changes(
         commit_id,
         page_token=page_token,
@@ -109,6 +110,11 @@ def changes(
         print_change(each)
     if page.next_page_token is not None:
         print_line(f"next page: {page.next_page_token}")
+
+
+def _read_place(first: str, second: str | None, option: str | None) -> tuple[str | None, str]:
+    """Where to look, and for which commit: `[URI] ID`. Raises Misaddressed."""
+    return (option, first) if second is None else (named_once(first, option), second)
 
 
 def _line(commit: "Commit") -> str:

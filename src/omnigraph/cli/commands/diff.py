@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import named_once
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_line
 
@@ -14,11 +15,9 @@ if TYPE_CHECKING:
     from omnigraph.engine.changes import EntityChange
 
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only node or only edge.")]
-Types = Annotated[
-    list[str] | None, typer.Option("--type", help="Only this type. Give it as often.")
-]
+Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")]
 Ops = Annotated[
-    list[str] | None, typer.Option("--op", help="Only insert, update or delete. Give it as often.")
+    list[str] | None, typer.Option("--op", help="Only insert, update or delete. Repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
@@ -43,7 +42,7 @@ def diff(
     from omnigraph.sdk.reviewing import change_document, diff_document, split_range
 
     before, after = split_range(sides)
-    graph = open_client(uri or uri_option, context.obj, read_only=True)
+    graph = open_client(named_once(uri, uri_option), context.obj, read_only=True)
     found = graph.diff(before, after, kinds=kinds or (), types=types or (), ops=ops or ())
     changes = iter(()) if summary else found.changes()
     if as_json:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.tables import print_entity
@@ -36,4 +37,4 @@ def entity(
     else:
         print_line(f"no {type_name} with id {identity}")
     if not rows:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)

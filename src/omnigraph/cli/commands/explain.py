@@ -56,6 +56,8 @@ def explain(
         else:
             print_line(found.text)
         return
+    if params is not None or branch is not None:
+        raise UsageError("--params and --branch are for running it; say --analyze, or drop them")
     catalog, _ = find_schema(schema, None, context.obj)
     compiled = compile_query(read_source(query), catalog, name=name)
     text = explain_plan(compiled.plan)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor
+from omnigraph.cli.address import find_actor, named_once
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_target
 
@@ -34,7 +34,7 @@ def index(
     """
     from omnigraph.sdk.documents import indices_document
 
-    graph = open_graph(uri or uri_option, context.obj)
+    graph = open_graph(named_once(uri, uri_option), context.obj)
     print_target("index", graph.uri, context.obj)
     result = graph.ensure_indices(branch, actor=find_actor(context.obj), queries=queries)
     if as_json:

@@ -7,7 +7,7 @@ import typer
 
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.render import print_line
+from omnigraph.cli.render import print_json, print_line
 
 
 def init(
@@ -18,6 +18,7 @@ def init(
     force: Annotated[
         bool, typer.Option("--force", help="Clear the remains of an init that was killed.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Make an empty graph.
 
@@ -27,4 +28,7 @@ def init(
 
     settings: Globals = context.obj
     graph = local.init(uri, schema, force=force, actor=find_actor(settings))
-    print_line(f"initialized {graph.uri}")
+    if as_json:
+        print_json({"uri": graph.uri})
+    else:
+        print_line(f"initialized {graph.uri}")

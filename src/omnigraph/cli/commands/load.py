@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 _Data = Annotated[
     list[str],
-    typer.Option(
-        "--data", help="A file, a folder or a pattern; - is standard input. Give it as often."
-    ),
+    typer.Option("--data", help="A file, a folder or a pattern; - is standard input. Repeatable."),
 ]
 _Type = Annotated[
     str | None, typer.Option("--type", help="The node type that rows of a table are.")
@@ -35,7 +33,7 @@ _Map = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
-        help="PROPERTY=COLUMN: which column feeds a property, or id, from or to. Give it as often.",
+        help="PROPERTY=COLUMN: which column feeds a property, or id, from or to. Repeatable.",
     ),
 ]
 _Format = Annotated[

@@ -142,8 +142,10 @@ def list_graphs(
     if not isinstance(address, Server):
         raise Misaddressed("graphs are listed by a server; use --server")
     connection = Connection(address.url, token=find_token(address.url, config))
-    found = connection.get("/graphs")
-    connection.close()
+    try:
+        found = connection.get("/graphs")
+    finally:
+        connection.close()
     if as_json:
         print_json(found)
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import named_once
 from omnigraph.cli.files import read_source
 from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_target
@@ -46,7 +47,7 @@ def mutate(
     values = read_params(params, params_file)
     is_stored = query is None and query_string is None
     source = None if is_stored else read_query(query, query_string)
-    graph = open_client(uri or uri_option, context.obj)
+    graph = open_client(named_once(uri, uri_option), context.obj)
     print_target("mutate", graph.uri, context.obj)
     actor = find_writer(graph, context.obj)
     if source is None:
@@ -97,7 +98,8 @@ def read_params(text: str | None, path: Path | None) -> dict[str, object] | None
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"the parameters are not JSON: {error}") from None
+        example = """such as '{"name": "Ada"}'"""
+        raise UsageError(f"the parameters are not JSON, {example}: {error}") from None
     if not isinstance(values, dict):
         raise UsageError("the parameters are a JSON object of names and values")
     return values

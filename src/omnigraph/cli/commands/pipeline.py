@@ -8,6 +8,7 @@ import typer
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.commands.load import print_loaded, write_rejects
 from omnigraph.cli.confirm import confirm_destructive
+from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.progress import ShowProgress, showing
@@ -105,7 +106,7 @@ def plan(
     else:
         _print_plan(found)
     if not found.is_sound:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print_plan(found: "RecipePlan") -> None:

@@ -28,9 +28,7 @@ _Schema = Annotated[Path, typer.Option(help="The schema you want, a .pg file.")]
 _DataLoss = Annotated[bool, typer.Option(help="Make drops hard: older versions are purged too.")]
 _Backfill = Annotated[
     list[str] | None,
-    typer.Option(
-        help="What old rows get in a new property: 'Type.property=SQL'. Give it as often."
-    ),
+    typer.Option(help="What old rows get in a new property: 'Type.property=SQL'. Repeatable."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 

@@ -13,7 +13,7 @@ def serve(
     *,
     graph: Annotated[
         list[str] | None,
-        typer.Option(help="ID=URI: a graph to serve. Give it as often."),
+        typer.Option(help="ID=URI: a graph to serve. Repeatable."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A server.yaml.")] = None,
     policy: Annotated[

@@ -1,0 +1,21 @@
+"""What somebody at a terminal can do about an error, where the error itself cannot know it.
+
+Errors are the same on every surface; which command helps is known only here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from omnigraph import errors
+
+HINTS: Final[Mapping[type[errors.OmnigraphError], str]] = {
+    errors.BranchNotFound: "omnigraph branch list shows the branches there are",
+    errors.CommitNotFound: "omnigraph commit list shows the commits of a branch",
+    errors.OperationNotFound: "omnigraph recovery list shows the operations that are known",
+    errors.ServerUnreachable: "is it running there? omnigraph serve --graph ID=URI starts one",
+    errors.Unauthorized: "omnigraph login NAME remembers the token of a server",
+}
+
+
+def find_hint(error: errors.OmnigraphError) -> str | None:
+    return HINTS.get(type(error))

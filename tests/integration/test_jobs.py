@@ -226,6 +226,51 @@ def test_a_job_that_was_never_begun_says_so_when_the_worker_stops(graph: LocalGr
     assert {Jobs(REAL).find(graph, each.id).state for each in busy} == {JobState.SUCCEEDED}
 
 
+SPEED = 10
+FAST = replace(
+    REAL,
+    now_ms=lambda: REAL.now_ms() * SPEED,
+    monotonic_ms=lambda: REAL.monotonic_ms() * SPEED,
+)
+"""A clock by which jobs are silent sooner."""
+
+
+def test_a_job_that_waits_for_others_is_not_taken_for_dead_and_can_be_cancelled(
+    graph: LocalGraph,
+) -> None:
+    jobs, go, over = Jobs(FAST), Event(), Event()
+    for at in range(RUNNING_MAX):
+        busy = replace(ORDER, key=f"busy{at}")
+        jobs.submit(graph, busy, lambda _: {"ok": go.wait(30)}, nothing)
+    waiting = jobs.submit(graph, replace(ORDER, key="waiting"), lambda _: {}, over.set)
+    REAL.sleep_ms(SILENT_MS * 5 // 4 // SPEED)
+    other = Jobs(FAST)
+    assert other.find(graph, waiting.id).state is JobState.QUEUED
+    other.cancel(graph, waiting.id)
+    assert over.wait(10), "it need not begin to end"
+    assert other.find(graph, waiting.id).state is JobState.CANCELLED
+    go.set()
+    jobs.close()
+
+
+def test_a_worker_that_stops_does_not_wait_for_its_jobs_for_ever(graph: LocalGraph) -> None:
+    jobs, begun, stopped = Jobs(REAL), Event(), Event()
+
+    def work(key: str) -> JsonObject:
+        with stoppable(stopped.set):
+            begun.set()
+            stopped.wait(30)
+        return insert(graph, key)  # its first step finds out
+
+    job = jobs.submit(graph, ORDER, work, nothing)
+    begun.wait(30)
+    jobs.close(0.1)
+    assert stopped.is_set()
+    found = Jobs(REAL).find(graph, job.id)
+    assert (found.state, found.may_run_again) == (JobState.INTERRUPTED, True)
+    assert len(graph.commits()) == 1
+
+
 def test_what_is_long_over_is_forgotten(graph: LocalGraph, jobs: Jobs) -> None:
     done = wait_for(jobs, graph, jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing))
     graph.branches.create("b", idempotency_key="make")

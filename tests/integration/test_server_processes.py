@@ -16,10 +16,15 @@ import httpx
 import pytest
 
 import omnigraph
+from omnigraph.commit.attempt import hold
+from omnigraph.commit.base import Bases
+from omnigraph.commit.workbench import Workbench
 from omnigraph.effects import REAL
 from omnigraph.errors import ServerFailure
+from omnigraph.ids import MAIN, TableKey
 from omnigraph.server.run import WATCH_S
 from omnigraph.server.tokens import FILE
+from omnigraph.storage.stores import open_stores
 
 SCHEMA = "node Note { text: String }\nnode Person { name: String @key }"
 SECRET = "a-secret-nobody-may-see"
@@ -182,8 +187,17 @@ def check_reload_and_shutdown(crew: Server) -> None:
         json.loads(line)
 
 
-def test_a_server_outlives_the_shell_that_started_it(tmp_path: Path) -> None:
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_a_server_outlives_the_shell_that_started_it_and_not_its_jobs(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "g", SCHEMA)
+    graph.branches.create("b")
+    graph.insert("Person", [{"name": "Bo"}], branch="b")
+    graph.insert("Person", [{"name": "Ada"}])
+    stores = open_stores(graph.uri, REAL)
+    somebody = Workbench(stores, Bases(stores))
     run = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
     serve = [sys.executable, "-c", run, "serve", f"--graph=g={graph.uri}", "--unauthenticated"]
     log = tmp_path / "server.log"
@@ -195,9 +209,22 @@ def test_a_server_outlives_the_shell_that_started_it(tmp_path: Path) -> None:
         REAL.sleep_ms(3 * int(WATCH_S * 1000))
         url = log.read_text().partition("LISTEN_ADDR=")[2].split()[0]
         assert httpx.get(f"http://{url}/healthz").status_code == 200
+        with hold(somebody, MAIN, [TableKey("node:Person")]):
+            for _ in range(3):
+                taken = httpx.post(
+                    f"http://{url}/branches/merge",
+                    json={"source": "b"},
+                    headers={"Prefer": "respond-async"},
+                )
+                assert taken.status_code == 202
+            os.kill(server, signal.SIGTERM)
+            wait_for(lambda: "Finished server process" in log.read_text())
     finally:
-        os.kill(server, signal.SIGTERM)
-        wait_for(lambda: "Finished server process" in log.read_text())
+        with suppress(ProcessLookupError):
+            os.kill(server, 0 if "Finished" in log.read_text() else signal.SIGKILL)
+        wait_for(lambda: not is_alive(server))
+    ended = [json.loads(each.read_text()) for each in (tmp_path / "g/__jobs").glob("*.json")]
+    assert sorted(each["state"] for each in ended) == ["interrupted", "succeeded", "succeeded"]
 
 
 def test_a_server_that_must_not_start_says_why_and_ends(tmp_path: Path) -> None:

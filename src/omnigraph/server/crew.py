@@ -23,7 +23,7 @@ from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
 
 DRAIN_S: Final = 30
-"""How long requests under way may take when the server is told to stop."""
+"""How long requests under way may take when the server is told to stop, and then jobs."""
 
 FLAGS: Final = TypeAdapter(Flags)
 """How flags are handed to a worker."""
@@ -66,7 +66,7 @@ class Crew:
             worker.terminate()
         for worker in workers:
             try:
-                worker.wait(DRAIN_S + 5)
+                worker.wait(2 * DRAIN_S + 5)
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()

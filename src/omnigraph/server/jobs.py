@@ -1,12 +1,12 @@
 """Long work that nobody waits for: a job, kept beside the graph as `__jobs/{id}.json` (D17).
 
-1. A job runs in the worker that took it. The record says so, and is renewed while it does.
+1. A job waits and runs in the worker that took it. The record says so, and is renewed meanwhile.
 2. Every job has an idempotency key: the caller's, or one of its own. Should the worker die, whoever
    looks at the job next finds out by the key whether its commit is there: then it succeeded, and
    otherwise it was interrupted, and can be sent again with the same key.
 3. To cancel is to ask. A job looks at every step and stage whether it was asked, and its renewal
    looks in between and stops what runs on Spark, until its tables move; what is cancelled has
-   changed nothing.
+   changed nothing. A worker that stops gives its jobs some time, and then stops them likewise.
 4. Records of jobs that are over are removed after some days, and so are notes of keys that left no
    commit (`engine.once`); nobody asks about them any more.
 """
@@ -15,11 +15,11 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Final
 
 from omnigraph.commit.records import JsonObject
@@ -159,13 +159,24 @@ class JobOrder:
     body_hash: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A job that has not begun."""
+
+    run: "_Run"
+    future: "Future[None]"
+    done: Callable[[], None]
+
+
 class Jobs:
     """The jobs of this worker, and a look at those of the others."""
 
     def __init__(self, effects: Effects) -> None:
         self._effects = effects
         self._pool = ThreadPoolExecutor(RUNNING_MAX, thread_name_prefix="job")
-        self._waiting: dict[str, tuple[_Run, Future[None], Callable[[], None]]] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._running: dict[str, tuple[_Run, Future[None]]] = {}
+        self._is_renewing = False
         self._swept_ms: dict[str, int] = {}
         self._lock = Lock()
 
@@ -200,13 +211,48 @@ class Jobs:
         run.save()
         with self._lock:
             future = self._pool.submit(self._begin, run, work, done)
-            self._waiting[job_id] = (run, future, done)
+            self._waiting[job_id] = _Waiting(run, future, done)
+            if not self._is_renewing:
+                self._is_renewing = True
+                Thread(target=self._renew_waiting, name="job-waiting", daemon=True).start()
         return job
 
     def _begin(self, run: "_Run", work: Work, done: Callable[[], None]) -> None:
         with self._lock:
-            self._waiting.pop(run.id, None)
-        run.carry_out(work, done)
+            self._running[run.id] = (run, self._waiting.pop(run.id).future)
+        try:
+            run.carry_out(work, done)
+        finally:
+            with self._lock:
+                del self._running[run.id]
+
+    def _renew_waiting(self) -> None:
+        """(1) Until nothing waits. Others take a job that is not renewed for one of the dead."""
+        while True:
+            self._effects.sleep_ms(LOOK_MS)
+            with self._lock:
+                waiting = list(self._waiting.values())
+                if not waiting:
+                    self._is_renewing = False
+                    return
+            for each in waiting:
+                try:
+                    if each.run.is_asked_to_stop():
+                        self._drop(each, JobState.CANCELLED)
+                    else:
+                        each.run.renew()
+                except OmnigraphError as failure:
+                    logger.info("job %s was not renewed: %s", each.run.id, failure)
+
+    def _drop(self, waiting: "_Waiting", state: JobState) -> None:
+        """It will not be begun; unless it just was."""
+        if waiting.future.cancel():
+            with self._lock:
+                self._waiting.pop(waiting.run.id, None)
+            try:
+                waiting.run.save(state=state)
+            finally:
+                waiting.done()
 
     def find(self, graph: LocalGraph, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -230,14 +276,18 @@ class Jobs:
             job = replace(job, is_cancelled=True)
         return job
 
-    def close(self) -> None:
-        """Wait for what runs; what waits is not begun any more, and says so."""
+    def close(self, patience_s: float | None = None) -> None:
+        """Wait for what runs, at most so long; what waits is not begun any more, and says so."""
         with self._lock:
             waiting = list(self._waiting.values())
-        for run, future, done in waiting:
-            if future.cancel():
-                run.save(state=JobState.INTERRUPTED)
-                done()
+        for each in waiting:
+            self._drop(each, JobState.INTERRUPTED)
+        with self._lock:
+            running = list(self._running.values())
+        wait([future for _, future in running], patience_s)
+        for run, future in running:
+            if not future.done():
+                run.interrupt()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _find_by_key(self, graph: LocalGraph, order: JobOrder) -> Job | None:
@@ -303,6 +353,8 @@ class _Run:
         self._lock = Lock()
         self._brake = Brake()
         self._is_stopped = False
+        self._is_interrupted = False
+        self._renewed_ms = effects.monotonic_ms()
         self._progress: JsonObject | None = None
 
     @property
@@ -347,34 +399,44 @@ class _Run:
             unknown: JsonObject = {"error": "internal error", "code": "internal"}
             self.save(state=JobState.FAILED, phase=None, progress=None, error=unknown)
 
+    def interrupt(self) -> None:
+        """(3) Nobody asked for it, but the worker stops."""
+        self._is_interrupted = True
+        self._stop_if_asked()
+
+    def renew(self) -> None:
+        """(1) Now and then, and if there is progress."""
+        now_ms = self._effects.monotonic_ms()
+        if now_ms - self._renewed_ms >= RENEW_MS or self._progress != self._job.progress:
+            self._renewed_ms = now_ms
+            self.save(progress=self._progress)
+
+    def is_asked_to_stop(self) -> bool:
+        is_known = self._is_stopped or self._is_interrupted
+        return is_known or self._objects.exists(_cancel_key(self._job.id))
+
     def _cancel(self) -> None:
-        self.save(state=JobState.CANCELLED, phase=None, progress=None)
+        state = JobState.INTERRUPTED if self._is_interrupted else JobState.CANCELLED
+        self.save(state=state, phase=None, progress=None)
 
     def _watch(self, step: str) -> None:
         """(3) Raises JobCancelled, while there is time."""
-        if not step.startswith(TOO_LATE) and self._is_asked_to_stop():
+        if not step.startswith(TOO_LATE) and self.is_asked_to_stop():
             raise JobCancelled(self._job.id)
         if step != self._job.phase:
             self._progress = None
             self.save(state=JobState.RUNNING, phase=step, progress=None)
 
-    def _is_asked_to_stop(self) -> bool:
-        return self._objects.exists(_cancel_key(self._job.id))
-
     def _renew(self) -> None:
-        renewed_ms = self._effects.monotonic_ms()
         while not self._over.wait(LOOK_MS / 1000):
             self._stop_if_asked()
-            now_ms = self._effects.monotonic_ms()
-            if now_ms - renewed_ms >= RENEW_MS or self._progress != self._job.progress:
-                renewed_ms = now_ms
-                self.save(progress=self._progress)
+            self.renew()
 
     def _stop_if_asked(self) -> None:
         """(3) From outside the thread that does the work; and again, if it had not quite begun."""
         phase = self._job.phase
         is_early = phase is not None and not phase.startswith(TOO_LATE)
-        if is_early and (self._is_stopped or self._is_asked_to_stop()):
+        if is_early and self.is_asked_to_stop():
             self._is_stopped = True
             self._brake.pull()
 

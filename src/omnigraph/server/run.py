@@ -105,6 +105,8 @@ def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None
     the shell that started it may go.
     """
     server = make_server(host)
+    # uvicorn passes on what it was told once it has drained, and jobs may still be running then.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def is_orphan() -> bool:
         return crew is not None and os.getppid() != crew
@@ -124,7 +126,8 @@ def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
     ):
         runner.run(answer())
-    host.jobs.close()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    host.jobs.close(DRAIN_S)
     if is_orphan() and (spark := os.environ.get(sparks.SHARED)):
         sparks.stop_spark(Path(spark))  # nobody else is left to do it
 

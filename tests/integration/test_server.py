@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -12,7 +13,11 @@ import pytest
 from httpx import Client
 
 import omnigraph
+from omnigraph.effects import REAL
 from omnigraph.lang.source import Source
+from omnigraph.policy.actions import Action
+from omnigraph.policy.cedar import Question
+from omnigraph.server import serving
 from omnigraph.server.generations import Generations
 from omnigraph.server.serving import Host
 from omnigraph.server.settings import Flags
@@ -541,6 +546,64 @@ def test_workers_take_over_what_one_of_them_read(
             assert host.current.settings.limits.body_bytes == body_bytes
             assert host.current.generation == one.current.generation
     for host in (one, other, late):
+        host.jobs.close()
+
+
+def test_what_is_announced_last_was_read_last(root: str, tmp_path: Path) -> None:
+    """One worker reads while another is at it: the files may have changed in between."""
+    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    text = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}\nlimits: {{ body_bytes: %d }}"
+    file.write_text(text % 1)
+    host = Host(Flags(config=file, unauthenticated=True), {}, generations)
+    with ThreadPoolExecutor(1) as other:
+        with generations.alone():
+            reload = other.submit(host.reload)
+            REAL.sleep_ms(200)
+            file.write_text(text % 2)
+        assert reload.result().settings.limits.body_bytes == 2
+    host.jobs.close()
+
+
+def test_a_worker_that_cannot_follow_tries_again(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "RETRY_MS", 0)
+    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    flags = Flags(config=file, unauthenticated=True, require_all_graphs=True)
+    file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}")
+    one, other = Host(flags, {}, generations), Host(flags, {}, generations)
+    omnigraph.init(tmp_path / "h", SCHEMA)
+    file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root} }}, h: {{ uri: h }} }}")
+    one.reload()
+    (tmp_path / "h").rename(tmp_path / "away")
+    other.follow()
+    assert set(other.current.graphs) == {"g"}
+    (tmp_path / "away").rename(tmp_path / "h")
+    other.follow()
+    assert set(other.current.graphs) == {"g", "h"}
+    generations.path.unlink()  # somebody tidied up; there is nothing to follow then
+    other.follow()
+    for host in (one, other):
+        host.jobs.close()
+
+
+def test_one_graph_under_two_ids_has_the_policy_of_each(root: str, tmp_path: Path) -> None:
+    rule = "version: 1\ngroups: {{ a: [ada] }}\nrules: [{{ id: r, allow: {{ {} }} }}]"
+    for name, actions in (("all", "read, change"), ("less", "read")):
+        allowed = f"actors: {{ group: a }}, actions: [{actions}]"
+        (tmp_path / f"{name}.yaml").write_text(rule.format(allowed))
+    for ids in (("all", "less"), ("less", "all")):
+        graphs = (f"{{ uri: {root}, policy: {each}.yaml }}" for each in ids)
+        lines = [f"  {name}: {each}" for name, each in zip(ids, graphs, strict=True)]
+        (tmp_path / "server.yaml").write_text("\n".join(["version: 1", "graphs:", *lines]))
+        host = Host(Flags(tmp_path / "server.yaml"), {INLINE: json.dumps(TOKENS)})
+        host.reload()
+        found = host.current.graphs
+        question = Question("ada", Action.CHANGE)
+        assert {each: found[each].guard.allows(question) for each in ids} == {
+            "all": True,
+            "less": False,
+        }
         host.jobs.close()
 
 

@@ -38,16 +38,19 @@ class Generations:
         return int(number), _FORMAT.validate_json(document)
 
     def announce(self, configuration: Configuration) -> int:
-        """Put a configuration in force for all workers; its number."""
-        with self._alone():
-            number = self.find_newest() + 1
-            fresh = self.path.with_suffix(".new")
-            fresh.write_bytes(b"%d\n%s" % (number, _FORMAT.dump_json(configuration)))
-            fresh.replace(self.path)
-            return number
+        """Put a configuration in force for all workers; its number. Only `alone`."""
+        number = self.find_newest() + 1
+        fresh = self.path.with_suffix(".new")
+        fresh.write_bytes(b"%d\n%s" % (number, _FORMAT.dump_json(configuration)))
+        fresh.replace(self.path)
+        return number
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
+        """Among all workers, from reading files to announcing what they say.
+
+        What was read first would otherwise be announced last now and then, and stay in force.
+        """
         descriptor = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -7,9 +7,10 @@ reloads, and their gates follow the new policy at once.
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Final
 
 from omnigraph.effects import REAL
 from omnigraph.embed.settings import EmbedSettings
@@ -39,8 +40,12 @@ from omnigraph.server.stored import StoredQueries, check_stored
 from omnigraph.server.tokens import Tokens
 from omnigraph.server.tracing import find_tracer
 
-_Place = tuple[str, frozenset[tuple[str, str]], EmbedSettings | None]
-"""By which a graph that is open is known: opened otherwise, it is another."""
+_Place = tuple[str, str, frozenset[tuple[str, str]], EmbedSettings | None]
+"""By which a graph that is open is known: opened otherwise, it is another. So it is under another
+id, with the policy of that."""
+
+RETRY_MS: Final = 5_000
+"""When a worker tries again to follow the others, if it could not."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +72,8 @@ class Serving:
     graphs: Mapping[str, Served]
     quarantined: Mapping[str, str]
     """Graphs that could not be opened, and why."""
+    policies: Mapping[str, Policy]
+    """By graph; put into the guards when this is put in place."""
 
     def authenticate(self, header: str | None) -> str | None:
         """Who asks. Raises Unauthorized."""
@@ -118,6 +125,8 @@ class Host:
         else:
             self._seen, configuration = generations.read()
             self.current = self._build(self._seen, configuration)
+        self._refused = (0, 0)
+        """What could not be taken over from the others, if anything, and when."""
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)
 
@@ -136,29 +145,41 @@ class Host:
             self.reload()
 
     def follow(self) -> None:
-        """Take over the configuration that another worker read."""
-        if self._generations is None:
+        """Take over the configuration that another worker read; later, if it cannot be now."""
+        generations = self._generations
+        if generations is None:
             return
-        with self._lock:
-            if self._generations.find_newest() == self._seen:
+        with self._lock, _refusals_told():
+            newest = generations.find_newest()
+            refused, refused_ms = self._refused
+            is_early = newest == refused and REAL.monotonic_ms() - refused_ms < RETRY_MS
+            if newest in (0, self._seen) or is_early:
                 return
-            self._seen, configuration = self._generations.read()
-            with _refusals_told():
-                self._put_in_place(self._build(self._seen, configuration))
+            self._refused = (newest, REAL.monotonic_ms())
+            number, configuration = generations.read()
+            self._put_in_place(self._build(number, configuration))
+            self._seen = number
 
     def _put_in_place(self, serving: Serving) -> None:
+        # From here on the new rules hold, for requests under way too.
+        for name, served in serving.graphs.items():
+            served.guard.replace(serving.state, serving.policies.get(name))
+        served_now = {id(each.graph) for each in serving.graphs.values()}
+        self._open = {key: each for key, each in self._open.items() if id(each[0]) in served_now}
         self.current = serving
         self.admission.limits = serving.settings.limits
         logger.info("configuration %d is in force", serving.generation)
 
     def _read(self) -> Serving:
         """What flags and files say now; and if it can be served, have the other workers do so."""
-        configuration = read_configuration(self._flags, self._environment)
-        serving = self._build(self._seen + 1, configuration)
-        if self._generations is None:
-            self._seen += 1
-        else:
-            self._seen = self._generations.announce(configuration)
+        generations = self._generations
+        with generations.alone() if generations is not None else nullcontext():
+            configuration = read_configuration(self._flags, self._environment)
+            serving = self._build(self._seen + 1, configuration)
+            if generations is None:
+                self._seen += 1
+            else:
+                self._seen = generations.announce(configuration)
         return replace(serving, generation=self._seen)
 
     def _build(self, generation: int, configuration: Configuration) -> Serving:
@@ -192,9 +213,6 @@ class Host:
         if not graphs:
             reasons = "; ".join(quarantined.values())
             raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")
-        # Everything could be read: from here on the new rules hold, for requests under way too.
-        for name, served in graphs.items():
-            served.guard.replace(state, policies.get(name))
         return Serving(
             generation,
             settings,
@@ -204,6 +222,7 @@ class Host:
             server_policy is not None,
             graphs,
             quarantined,
+            policies,
         )
 
     def _open_graph(
@@ -214,7 +233,7 @@ class Host:
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
         storage_options = settings.resolve_options()
-        key = (settings.uri, frozenset(storage_options.items()), embedding)
+        key = (name, settings.uri, frozenset(storage_options.items()), embedding)
         found = self._open.get(key)
         if found is None:
             options = Settings(

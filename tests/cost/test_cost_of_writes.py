@@ -11,11 +11,15 @@ from omnigraph.commit.locks import Place
 from omnigraph.commit.schema_files import read_schema_files
 from omnigraph.engine.contract import check_contract
 from omnigraph.engine.graph import Mode
-from omnigraph.engine.opening import open_in
+from omnigraph.engine.opening import open_graph, open_in
+from omnigraph.engine.settings import Settings
 from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN, BranchName, OperationId
+from omnigraph.lang.source import Source
+from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_tables
+from omnigraph.storage.tables_lance import LanceTables
 from omnigraph.testing.breaking import (
     CASCADE,
     INSERT,
@@ -118,3 +122,20 @@ def test_a_durable_write_flushes_what_it_wrote_and_not_what_was_there(root: Path
         flushes.append(disk.flushes)
     assert flushes[0] > flushes[1], "the first one also flushes what others had left"
     assert set(flushes[1:]) == {17}
+
+
+def test_what_lance_keeps_does_not_grow_with_the_number_of_writes(root: Path) -> None:
+    bytes_max = 512 << 10
+    settings = Settings(durability=Durability.RELAXED, storage_cache_bytes_max=bytes_max)
+    graph = open_graph(str(root), settings=settings)
+    assert isinstance(graph.tables, LanceTables)
+    add = "query add($n: String) { insert Person { name: $n } }"
+    kept = []
+    for number in range(40):
+        graph.mutate(Source("<q>", add), params={"n": f"n{number}"})
+        kept.append(graph.tables.store.session.size_bytes())
+    assert max(kept) <= bytes_max
+    assert kept[-1] < 1.5 * kept[10], "it is full, and what is new takes the place of the old"
+    everybody = "query q() { match { $p: Person } return { $p.name } }"
+    found = {row["p.name"] for row in graph.query(Source("<q>", everybody)).rows()}
+    assert {f"n{number}" for number in range(40)} <= found

@@ -91,6 +91,7 @@ def _open_stores(uri: str, settings: Settings) -> Stores:
         storage_options=settings.storage_options,
         durability=settings.durability,
         swap=settings.swap,
+        cache_bytes_max=settings.storage_cache_bytes_max,
     )
 
 

@@ -10,7 +10,7 @@ from omnigraph.commit.workbench import UNMETERED, Meter
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import Swap
+from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap
 
 
 class Access(StrEnum):
@@ -29,6 +29,8 @@ class Settings:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = Durability.DURABLE
     swap: Swap = Swap.REWRITE_TAIL
+    storage_cache_bytes_max: int = CACHE_BYTES_MAX
+    """What is kept of manifests, footers and index pages."""
     maintenance: bool = True
     """Do writers tidy up after themselves? See `upkeep`."""
     query_access: Access = Access.AUTO

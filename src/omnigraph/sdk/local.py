@@ -540,12 +540,14 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     query_access: Access = Access.AUTO,
     query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
     query_cache_bytes_max: int = DEFAULTS.query_cache_bytes_max,
+    storage_cache_bytes_max: int = DEFAULTS.storage_cache_bytes_max,
 ) -> LocalGraph:
     """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
 
     `embedding` says who turns the texts that `nearest` is given into vectors; without it the
     environment does. One read holds at most `query_memory_bytes_max`; columns and adjacencies that
-    reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables.
+    reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables. What is
+    kept of the files themselves, as of indexes, takes `storage_cache_bytes_max`.
 
     Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
     SchemaFilesInvalid.
@@ -557,6 +559,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
         query_access=query_access,
         query_memory_bytes_max=query_memory_bytes_max,
         query_cache_bytes_max=query_cache_bytes_max,
+        storage_cache_bytes_max=storage_cache_bytes_max,
     )
     return LocalGraph(opening.open_graph(str(uri), mode=mode, settings=settings))
 

@@ -23,7 +23,7 @@ from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance_contents import ByFile, Contents, Hashes
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import Io, Part, Swap, TableRef
+from omnigraph.storage.tables import CACHE_BYTES_MAX, Io, Part, Swap, TableRef
 from omnigraph.storage.translate import translating_tables
 
 TAILS_KEPT_MAX: Final = 16
@@ -141,8 +141,10 @@ class LanceStore:
             flush_files(self.disk, [folder / file for file in files], below=below)
 
 
-def new_session() -> Session:
-    return Session()
+def new_session(bytes_max: int = CACHE_BYTES_MAX) -> Session:
+    """Lance would keep seven gigabytes, and something of every version there ever was."""
+    footers = bytes_max // 8
+    return Session(index_cache_size_bytes=bytes_max - footers, metadata_cache_size_bytes=footers)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.objects_cloud import open_bucket, open_memory
 from omnigraph.storage.objects_local import LocalObjects
-from omnigraph.storage.tables import Swap, Tables
+from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap, Tables
 from omnigraph.storage.tables_lance import LanceTables
 
 
@@ -34,6 +34,7 @@ def open_stores(
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
     swap: Swap = Swap.REWRITE_TAIL,
+    cache_bytes_max: int = CACHE_BYTES_MAX,
 ) -> Stores:
     """Open a root. Nothing is created; a bucket is asked to prove that it compares and swaps.
 
@@ -49,7 +50,7 @@ def open_stores(
     objects = _open_objects_at(root, effects, options, disk)
     relaxed = disk_for(Durability.RELAXED)
     volatile = LocalObjects(Path(root.uri), relaxed) if root.is_local else objects
-    tables = open_tables(root, objects, disk, options, swap)
+    tables = open_tables(root, objects, disk, options, swap=swap, cache_bytes_max=cache_bytes_max)
     return Stores(root, objects, volatile, tables, effects)
 
 
@@ -81,6 +82,9 @@ def open_tables(
     objects: Objects,
     disk: Disk,
     storage_options: Mapping[str, str],
+    *,
     swap: Swap = Swap.REWRITE_TAIL,
+    cache_bytes_max: int = CACHE_BYTES_MAX,
 ) -> Tables:
-    return LanceTables(LanceStore(root, objects, disk, storage_options, new_session(), swap))
+    session = new_session(cache_bytes_max)
+    return LanceTables(LanceStore(root, objects, disk, storage_options, session, swap))

@@ -475,6 +475,10 @@ class Branch:
     identifier: str
 
 
+CACHE_BYTES_MAX: Final = 2 << 30
+"""What a store keeps of manifests, footers and index pages, if nobody says otherwise."""
+
+
 class Swap(Enum):
     """How the manifest is swapped. To readers there is no difference, nor to a rival."""
 

@@ -640,6 +640,28 @@ def test_whoever_has_too_much_under_way_is_told_when_to_come_back(serve: Serve) 
     assert client.get("/graphs/g/jobs").json() == {"jobs": []}
 
 
+def test_a_read_is_held_to_the_memory_the_server_gives_it(serve: Serve) -> None:
+    client = serve(limits="query_memory_bytes: 1000")
+    rows = [{"name": f"p{at}"} for at in range(500)]
+    assert client.post("/graphs/g/rows", json={"type": "Person", "rows": rows}).status_code == 200
+    everybody = {"query": "query q() { match { $p: Person } return { $p.name } }"}
+    refused = client.post("/graphs/g/query", json=everybody)
+    assert (refused.status_code, refused.json()["cause"]["code"]) == (413, "query_memory_exceeded")
+
+
+def test_memory_that_is_given_anew_is_that_of_the_next_request(root: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.yaml"
+    flags = Flags(config=file, unauthenticated=True)
+    good = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}"
+    file.write_text(good)
+    host = Host(flags, {})
+    graph = host.current.find_graph("g").graph
+    assert host.reload().find_graph("g").graph is graph
+    file.write_text(f"{good}\nlimits: {{ storage_cache_bytes: 1048576 }}")
+    assert host.reload().find_graph("g").graph is not graph
+    host.jobs.close()
+
+
 @pytest.mark.parametrize("drip", [b"", b"{"])
 def test_a_body_that_does_not_come_or_only_drips_is_not_waited_for(
     serve: Serve, drip: bytes

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import Final
 
 from omnigraph.effects import REAL
-from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
@@ -34,20 +33,30 @@ from omnigraph.server.settings import (
     RESERVED,
     Flags,
     GraphSettings,
+    Limits,
     ServerSettings,
 )
 from omnigraph.server.stored import StoredQueries, check_stored
 from omnigraph.server.tokens import Tokens
 from omnigraph.server.tracing import find_tracer
 
-_Place = tuple[str, str, frozenset[tuple[str, str]], EmbedSettings | None]
-"""By which a graph that is open is known: opened otherwise, it is another. So it is under another
-id, with the policy of that."""
-
 RETRY_MS: Final = 5_000
 """When a worker tries again to follow the others, if it could not."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A graph that is open, and how: opened otherwise, it is another. So it is under another id,
+    with the policy of that.
+    """
+
+    id: str
+    uri: str
+    settings: Settings
+    graph: LocalGraph
+    guard: Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class Host:
         self._flags = flags
         self._environment = environment
         self.tracer = find_tracer(environment)
-        self._open: dict[_Place, tuple[LocalGraph, Guard]] = {}
+        self._open: list[_Opened] = []
         self._lock = Lock()
         self._seen = 0
         # It takes a while to make, and all requests that came first would make it at once.
@@ -165,7 +174,7 @@ class Host:
         for name, served in serving.graphs.items():
             served.guard.replace(serving.state, serving.policies.get(name))
         served_now = {id(each.graph) for each in serving.graphs.values()}
-        self._open = {key: each for key, each in self._open.items() if id(each[0]) in served_now}
+        self._open = [each for each in self._open if id(each.graph) in served_now]
         self.current = serving
         self.admission.limits = serving.settings.limits
         logger.info("configuration %d is in force", serving.generation)
@@ -200,10 +209,12 @@ class Host:
         quarantined: dict[str, str] = {}
         for name, each in settings.graphs.items():
             try:
-                graph, guard = self._open_graph(name, each, Guard(state, policies.get(name)))
-                stored = check_stored(configuration.queries.get(name, ()), graph.catalog)
+                opened = self._open_graph(
+                    name, each, settings.limits, Guard(state, policies.get(name))
+                )
+                stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
                 _tell(stored)
-                graphs[name] = Served(name, graph, guard, stored)
+                graphs[name] = Served(name, opened.graph, opened.guard, stored)
             except OmnigraphError as error:
                 is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
                 if is_of_file or settings.require_all_graphs:
@@ -226,24 +237,26 @@ class Host:
         )
 
     def _open_graph(
-        self, name: str, settings: GraphSettings, guard: Guard
-    ) -> tuple[LocalGraph, Guard]:
+        self, name: str, settings: GraphSettings, limits: Limits, guard: Guard
+    ) -> _Opened:
         """The graph and its gate; those of before if it is open already."""
         embedding = None
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
-        storage_options = settings.resolve_options()
-        key = (name, settings.uri, frozenset(storage_options.items()), embedding)
-        found = self._open.get(key)
-        if found is None:
-            options = Settings(
-                storage_options=storage_options,
-                embedding=embedding,
-                meter=metrics.GraphMeter(name),
-            )
-            found = (LocalGraph(open_graph(settings.uri, settings=options, gate=guard)), guard)
-            self._open[key] = found
-        return found
+        options = Settings(
+            storage_options=settings.resolve_options(),
+            embedding=embedding,
+            query_memory_bytes_max=limits.query_memory_bytes,
+            query_cache_bytes_max=limits.query_cache_bytes,
+            storage_cache_bytes_max=limits.storage_cache_bytes,
+            meter=metrics.GraphMeter(name),
+        )
+        for each in self._open:
+            if (each.id, each.uri, each.settings) == (name, settings.uri, options):
+                return each
+        graph = LocalGraph(open_graph(settings.uri, settings=options, gate=guard))
+        self._open.append(_Opened(name, settings.uri, options, graph, guard))
+        return self._open[-1]
 
 
 @contextmanager

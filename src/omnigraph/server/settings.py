@@ -22,6 +22,7 @@ from omnigraph.embed.settings import (
     Provider,
 )
 from omnigraph.embed.settings import read_settings as read_embedding
+from omnigraph.engine.settings import DEFAULTS
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.yamltext import read_yaml
 
@@ -42,7 +43,7 @@ MIB: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one request, and one actor, may take. Every worker counts for itself."""
+    """How much a request, an actor and a graph may take. Every worker counts for itself."""
 
     inflight_per_actor: int = 16
     bytes_per_actor: int = 4096 * MIB
@@ -53,6 +54,12 @@ class Limits:
     """A load that is streamed to disk."""
     body_timeout_s: int = 30
     """How long a client may send nothing, or next to nothing, while it owes us its body."""
+    query_memory_bytes: int = DEFAULTS.query_memory_bytes_max
+    """What one read may hold at a time."""
+    query_cache_bytes: int = DEFAULTS.query_cache_bytes_max
+    """What the reads of a graph share."""
+    storage_cache_bytes: int = DEFAULTS.storage_cache_bytes_max
+    """What is kept of the files of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +197,10 @@ def _limits(limits: Limits, environment: Mapping[str, str]) -> Limits:
             raise ConfigInvalid(name, reason=f"it must be a number above 0, not '{text}'")
         return int(text)
 
-    return Limits(
-        number(INFLIGHT, limits.inflight_per_actor),
-        number(BYTES, limits.bytes_per_actor),
-        limits.body_bytes,
-        limits.load_body_bytes,
-        limits.load_stream_bytes,
-        limits.body_timeout_s,
+    return replace(
+        limits,
+        inflight_per_actor=number(INFLIGHT, limits.inflight_per_actor),
+        bytes_per_actor=number(BYTES, limits.bytes_per_actor),
     )
 
 

@@ -1,7 +1,10 @@
 """Callers that speak HTTP badly, slowly, in an old way, or want to speak something else."""
 
+import gc
+import logging
 import re
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +42,10 @@ Dial = Callable[[], socket.socket]
 def dial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dial]:
     """Connections to a server that waits for a second."""
     folder: Path = tmp_path_factory.mktemp("connections")
-    graph = omnigraph.init(folder / "g", "node Person { name: String @key }")
+    graph = omnigraph.init(
+        folder / "g", "node Person { name: String @key } node Note { t: String }"
+    )
+    graph.insert("Note", [{"t": f"{each}{'x' * 400}"} for each in range(30_000)])
     graph.insert("Person", [{"name": "Ada"}, {"name": "Bo"}])
     (folder / "server.yaml").write_text(
         f"version: 1\nlimits: {{ body_timeout_s: {PATIENCE_S}, body_bytes: 1000 }}"
@@ -57,6 +63,13 @@ def hear(caller: socket.socket) -> bytes:
         while piece := caller.recv(65_536):
             heard += piece
     return heard
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline_ms = REAL.monotonic_ms() + 30_000
+    while not what():
+        assert REAL.monotonic_ms() < deadline_ms, "it did not happen in time"
+        REAL.sleep_ms(10)
 
 
 def ask(dial: Dial, *pieces: bytes) -> bytes:
@@ -128,7 +141,7 @@ def test_a_caller_that_would_rather_speak_something_else_is_answered_in_http(dia
 
 
 def test_a_caller_of_old_gets_a_stream_without_chunks(dial: Dial) -> None:
-    heard = ask(dial, post("export", body=b"{}", version="1.0"))
+    heard = ask(dial, post("export", body=b'{"type_names":["Person"]}', version="1.0"))
     head, _, body = heard.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head.lower()
     assert [line[:16] for line in body.splitlines()] == [b'{"type":"Person"'] * 2
@@ -158,3 +171,50 @@ def test_a_connection_that_is_only_kept_busy_ends(dial: Dial, drip: bytes) -> No
                 caller.sendall(drip)
                 REAL.sleep_ms(50)
     assert PATIENCE_S * 500 <= REAL.monotonic_ms() - began_ms < 20_000
+
+
+def is_empty(folder: Path) -> bool:
+    return not any(folder.iterdir())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_caller_that_goes_away_leaves_nothing_of_its_answer_behind(
+    dial: Dial,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gc.disable()  # what is only found by looking for garbage is found whenever it pleases
+    try:
+        for _ in range(5):
+            with dial() as caller:
+                caller.sendall(post("export", body=b"{}") * count)
+                assert statuses(caller.recv(100)) == [200]
+                assert not is_empty(tmp_path)
+        wait_for(lambda: is_empty(tmp_path))
+    finally:
+        gc.enable()
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("route", ["load/ndjson", "load/files", "queries/q", "query"])
+def test_a_caller_that_goes_away_before_it_has_asked_is_no_failure_of_ours(
+    dial: Dial,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    route: str,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    request = post(route, body=b"--b\r\n" + b"x" * 500)[:-400]
+    with dial() as caller:
+        caller.sendall(request.replace(b"application/json", b"multipart/form-data; boundary=b"))
+        REAL.sleep_ms(50)
+    wait_for(lambda: any(each.message == "request" for each in caplog.records))
+    assert is_empty(tmp_path)
+    facts = next(each for each in caplog.records if each.message == "request").__dict__["facts"]
+    assert facts["status"] in (None, 400)
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

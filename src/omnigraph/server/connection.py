@@ -41,6 +41,8 @@ class Connection(HttpToolsProtocol):
     _unread_bytes = 0
     """What came since the parser last told of a head or a body: it keeps all of that."""
     _waiting: TimerHandle | None = None
+    _begun: RequestResponseCycle | None = None
+    """The request that is answered now; others may have come since."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,6 +50,10 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._begun is not None and not self._begun.response_complete:
+            # uvicorn tells only the request that came last.
+            self._begun.disconnected = True
+            self._begun.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -165,6 +171,7 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
         if cycle.scope["http_version"] != "1.1":
             app = _without_chunks(cycle, app)
+        self._begun = cycle
         super()._start_asgi_task(cycle, app)
 
 

@@ -10,6 +10,7 @@ import re
 from contextvars import ContextVar
 from typing import Any, Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.effects import REAL
@@ -54,6 +55,8 @@ class Observer:
         with self._tracer(scope["method"], _find_caller(scope)) as span:
             try:
                 await self._app(scope, receive, tell)
+            except ClientDisconnect:
+                """Nobody is there to be answered, and nothing failed here."""
             except Exception:
                 logger.exception("request failed", extra={"facts": {"request_id": identity}})
                 if status:

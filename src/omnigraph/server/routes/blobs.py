@@ -12,12 +12,12 @@ from starlette.responses import Response, StreamingResponse
 
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.errors import ExternalBlob
+from omnigraph.server.answers import Stream
 from omnigraph.server.asking import Ask, Asked, GraphRoute
 from omnigraph.server.conditions import find_span, is_known
 from omnigraph.server.describe import BLOB_ASKED, BLOB_READ
 from omnigraph.server.problems import problem
 from omnigraph.server.routes.querying import WhichMoment
-from omnigraph.server.routes.streaming import begun
 from omnigraph.wire.media import SNAPSHOT_ID
 
 BYTES: Final = "application/octet-stream"
@@ -119,7 +119,7 @@ def _serve(asked: Asked, blob: OpenBlob, tag: str) -> Response:
     span = find_span(given, tag, blob.length)
     chunks = blob.chunks(span.start, span.end - span.start)
     status = 206 if span.is_part else 200
-    response = StreamingResponse(begun(chunks), status, media_type=BYTES)
+    response = Stream(chunks, status, media_type=BYTES)
     if span.is_part:
         response.headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{blob.length}"
     return _sized(response, span.end - span.start)

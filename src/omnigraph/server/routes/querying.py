@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Query
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.server.answers import SUCCESSORS, deprecate
+from omnigraph.server.answers import SUCCESSORS, Stream, deprecate
 from omnigraph.server.asking import Ask, Asked, GraphRoute
 from omnigraph.server.describe import ASKING, Responses
 from omnigraph.wire.media import ARROW, HEADER, NDJSON
@@ -127,7 +127,7 @@ def render(asked: Asked, result: QueryResult) -> Response:
         pieces, kind = _document(result), "application/json"
     if len(result) <= PIECE_ROWS:  # every piece of a stream costs a change of threads
         return Response(b"".join(pieces), media_type=kind)
-    return StreamingResponse(pieces, media_type=kind)
+    return Stream(pieces, media_type=kind)
 
 
 def _header(result: QueryResult) -> JsonObject:

@@ -1,7 +1,6 @@
 """Exports, and what changed: answers of any length, and pages."""
 
 import json
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -17,7 +16,7 @@ from omnigraph.sdk.reviewing import (
     diff_document,
     feed_document,
 )
-from omnigraph.server.answers import answer
+from omnigraph.server.answers import Stream, answer
 from omnigraph.server.asking import Ask, GraphRoute
 from omnigraph.server.describe import ASKING, GONE, READING, Responses
 from omnigraph.wire.media import NDJSON
@@ -65,7 +64,7 @@ def export(asked: Ask, body: ExportRequest) -> Response:
         commit=body.snapshot,
         version=body.version,
     )
-    return StreamingResponse(begun(lines), media_type=f"{NDJSON}; charset=utf-8")
+    return Stream(lines, media_type=f"{NDJSON}; charset=utf-8")
 
 
 @router.post(
@@ -81,7 +80,7 @@ def baseline(asked: Ask, body: BaselineRequest) -> Response:
     if body.table_keys:
         raise RequestInvalid("a baseline is restricted by type_names")
     found = asked.graph.baseline(branch=branch, kinds=body.kinds or (), types=body.type_names or ())
-    return StreamingResponse(begun(found.lines()), media_type=f"{NDJSON}; charset=utf-8")
+    return Stream(found.lines(), media_type=f"{NDJSON}; charset=utf-8")
 
 
 @router.get(
@@ -179,15 +178,4 @@ def diff(
         return answer(diff_document(found))
     documents = map(change_document, found.changes(skip=skip))
     lines = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in documents)
-    return StreamingResponse(begun(lines), media_type=f"{NDJSON}; charset=utf-8")
-
-
-def begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces, the first of them made at once: what is wrong is told before headers are."""
-    first = next(pieces, b"")
-
-    def rest() -> Iterator[bytes]:
-        yield first
-        yield from pieces
-
-    return rest()
+    return Stream(lines, media_type=f"{NDJSON}; charset=utf-8")

@@ -484,6 +484,43 @@ def test_stored_queries_are_listed_with_their_types_and_run_by_name(
         assert client.post(f"/graphs/g/queries/{missing}", json=body).status_code == 404
 
 
+def test_a_job_is_its_actors_own_and_nobody_elses(serve: Serve, root: str) -> None:
+    policy = """
+version: 1
+groups: { readers: [ada], some: [bo] }
+protected_branches: [main]
+rules:
+  - { id: r, allow: { actors: { group: readers }, actions: [read] } }
+  - id: m
+    allow: { actors: { group: some }, actions: [branch_merge], target_branch_scope: unprotected }
+"""
+    graph = omnigraph.open(root)
+    for name in ("one", "two"):
+        graph.branches.create(name)
+    client = serve(tokens=True, policy=policy)
+    taken = client.post(
+        "/graphs/g/branches/merge",
+        json={"source": "one", "target": "two"},
+        headers=as_("bo") | {"Prefer": "respond-async"},
+    )
+    assert taken.status_code == 202
+    place = taken.headers["Location"]
+
+    def asked(actor: str, place: str) -> set[int]:
+        found = client.get(place, headers=as_(actor))
+        return {
+            found.status_code,
+            client.post(f"{place}/cancel", headers=as_(actor)).status_code,
+        }
+
+    assert asked("bo", place) == {200}
+    assert len(client.get("/graphs/g/jobs", headers=as_("bo")).json()["jobs"]) == 1
+    assert client.get("/graphs/g/jobs", headers=as_("ada")).json() == {"jobs": []}
+    assert asked("ada", place) == asked("ada", "/graphs/g/jobs/01NONE") == {404}
+    assert client.get("/graphs/g/jobs", headers=as_("eve")).status_code == 403
+    assert asked("eve", place) == asked("eve", "/graphs/g/jobs/01NONE") == {403}
+
+
 def test_whoever_may_not_invoke_learns_nothing(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "queries").mkdir()
     (tmp_path / "queries" / "people.gq").write_text(STORED)

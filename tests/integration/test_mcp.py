@@ -112,6 +112,7 @@ def test_stored_queries_are_tools_with_the_parameters_they_declare(client: Clien
     assert added["inputSchema"]["properties"]["age"] == {"type": ["integer", "null"]}
     assert added["inputSchema"]["required"] == ["name"]
     assert not added["annotations"]["readOnlyHint"]
+    assert added["annotations"]["destructiveHint"], "for all that is known"
     own = tools["stored_read"]["inputSchema"]
     assert own["properties"]["branch"] == {"type": "string"}, "a parameter of that name wins"
     assert "max_rows" in own["properties"]
@@ -122,7 +123,9 @@ def test_stored_queries_are_tools_with_the_parameters_they_declare(client: Clien
 def test_stored_queries_are_run_by_their_names(client: Client) -> None:
     assert client.call("find_person", name="Ada")["rows"] == [{"p.name": "Ada", "p.age": 36}]
     assert client.call("stored_read", branch="Bo")["rows"] == [{"p.name": "Bo"}]
-    assert client.call("add_person", name="Cy")["affected_nodes"] == 1
+    for _ in range(2):
+        added = client.call("add_person", name="Cy", idempotency_key="once")
+        assert added["affected_nodes"] == 1
     client.call("branches_create", name="draft")
     client.call("add_person", name="Di", age=4, branch="draft")
     everybody = client.call("everybody", branch="draft")["rows"]
@@ -169,6 +172,10 @@ MISTAKES: list[tuple[str, dict[str, object], str]] = [
     ("read", {"query": 5}, "type string"),
     ("read", {"query": "q", "max_rows": True}, "type integer"),
     ("read", {"query": NOBODY}, "Nobody"),
+    ("read", {"query": "q", "max_rows": -1}, "at least 0"),
+    ("commits_list", {"limit": 0}, "at least 1"),
+    ("ingest", {"data": "{}", "mode": "replace"}, "merge or append or overwrite"),
+    ("ingest", {"data": "\ud800"}, "half a character"),
     ("find_person", {"name": "Ada", "age": 1}, "takes no 'age'"),
     ("find_person", {}, "needs 'name'"),
     ("find_person", {"name": "Ada", "branch": "nowhere"}, "nowhere"),
@@ -188,7 +195,10 @@ def test_what_is_wrong_with_a_message_is_told_by_its_number(client: Client) -> N
     assert client.ask("tools/fly")["error"]["code"] == -32601
     assert client.ask("resources/read", uri="omnigraph://moon")["error"]["code"] == -32002
     session = client.session
-    for line, code in [("{", -32700), ("5", -32600), ('{"id": 1, "method": "ping"}', -32600)]:
+    nameless = '{"jsonrpc": "2.0", "id": 1}'
+    odd = '{"jsonrpc": "2.0", "id": [1], "method": "ping"}'
+    refused = ["5", "[]", '{"id": 1, "method": "ping"}', nameless, odd]
+    for line, code in [("{", -32700), *((each, -32600) for each in refused)]:
         reply = session.reply_to(line)
         assert isinstance(reply, dict)
         assert reply["error"]["code"] == code
@@ -205,8 +215,9 @@ def test_who_may_only_read_is_offered_nothing_else(toolbox: GraphToolbox) -> Non
     reading = Client(GraphToolbox(toolbox.graph, toolbox.stored, read_only=True)).tools()
     assert {"read", "find_person"} <= set(reading)
     assert not {"change", "ingest", "add_person", "schema_apply"} & set(reading)
-    stored = Client(GraphToolbox(toolbox.graph, toolbox.stored, only_stored=True)).tools()
-    assert set(stored) == {"find_person", "everybody", "add_person", "read"}
+    stored = Client(GraphToolbox(toolbox.graph, toolbox.stored, only_stored=True))
+    assert set(stored.tools()) == {"find_person", "everybody", "add_person", "read"}
+    assert stored.ask("resources/list")["result"] == {"resources": []}
 
 
 class NoGraph:
@@ -229,7 +240,16 @@ VALUES = st.recursive(
 
 @given(st.one_of(st.text(), VALUES.map(json.dumps)))
 def test_no_line_ends_a_session(line: str) -> None:
-    Session(NoGraph(), "0").reply_to(line)
+    sent: list[str] = []
+    Session(NoGraph(), "0").serve([line], sent.append)
+    assert all(each.isascii() for each in sent), "whoever writes it to a pipe cannot fail"
+
+
+def test_half_a_character_is_sent_back_as_it_came() -> None:
+    sent: list[str] = []
+    lines = [json.dumps({"jsonrpc": "2.0", "id": "\ud800", "method": "\udfff"})]
+    Session(NoGraph(), "0").serve(lines, sent.append)
+    assert json.loads(sent[0].encode())["id"] == "\ud800"
 
 
 RUN = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"

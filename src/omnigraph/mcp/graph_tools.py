@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from omnigraph.errors import UsageError
 from omnigraph.mcp.stored import Stored, stored_tools
 from omnigraph.mcp.tools import (
+    KEY,
+    KEY_SCHEMA,
     MAX_ROWS,
     ROWS_DEFAULT,
     ROWS_SCHEMA,
@@ -37,17 +40,11 @@ _QUERY: Final[Mapping[str, Schema]] = {
     "params": {"type": "object", "description": "Values of its parameters."},
     "branch": {"type": "string", "description": "Which branch; main if none."},
 }
-_KEY: Final[Mapping[str, Schema]] = {
-    "idempotency_key": {
-        "type": "string",
-        "description": "Give the same key when you repeat a call, and it is done once.",
-    }
-}
 
 
 @dataclass(frozen=True, slots=True)
 class GraphToolbox:
-    """The tools of one graph. With `stored` alone, nothing but the stored queries is offered."""
+    """The tools of one graph. With `only_stored`, nothing but the stored queries is offered."""
 
     graph: GraphClient
     stored: Stored | None = None
@@ -57,6 +54,8 @@ class GraphToolbox:
 
     @property
     def instructions(self) -> str:
+        if self.only_stored:
+            return f"Stored queries of a typed property graph at {self.graph.uri}."
         return (
             f"A typed property graph at {self.graph.uri}. Read omnigraph://schema before you write "
             "a query. A write is one commit or nothing; try things on a branch, and merge it."
@@ -70,6 +69,8 @@ class GraphToolbox:
         return [*plain, *stored_tools(self.stored, read_only=self.read_only, taken=taken)]
 
     def resources(self) -> Sequence[Resource]:
+        if self.only_stored:
+            return []
         return [
             Resource(
                 "omnigraph://schema", "schema", "text/plain", lambda: self.graph.schema_source
@@ -189,7 +190,7 @@ class GraphToolbox:
     def _ingest(self, given: Arguments) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="omnigraph-mcp-") as folder:
             records = Path(folder) / "records.jsonl"
-            records.write_text(given["data"], encoding="utf-8")
+            records.write_bytes(_encode(given["data"]))
             result = self.graph.load(
                 records,
                 mode=given.get("mode", "merge"),
@@ -238,10 +239,18 @@ def _writer(
     *,
     loses: bool = False,
 ) -> Tool:
-    properties = {**takes, **_KEY}
+    properties = {**takes, KEY: KEY_SCHEMA}
     return Tool(name, description, run, properties, (needs,), is_writing=True, is_destructive=loses)
 
 
+def _encode(text: str) -> bytes:
+    """Raises UsageError."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"'data' has half a character in it, at {error.start}") from None
+
+
 def _key_of(given: Arguments) -> str | None:
-    key: str | None = given.get("idempotency_key")
+    key: str | None = given.get(KEY)
     return key

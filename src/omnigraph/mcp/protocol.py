@@ -64,7 +64,8 @@ class Session:
         for line in lines:
             reply = self.reply_to(line) if line.strip() else None
             if reply is not None:
-                send(json.dumps(reply, ensure_ascii=False))
+                # (1) Escaped, because half a character that a caller sent can be sent back so.
+                send(json.dumps(reply))
 
     def reply_to(self, line: str) -> Document | list[Document] | None:
         """The answer to a line; None if it asked for none. A batch is answered by a batch."""
@@ -72,7 +73,7 @@ class Session:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
             return _failure(None, PARSE_ERROR, f"the line is not JSON: {error}")
-        if not isinstance(message, list):
+        if not isinstance(message, list) or not message:
             return self._reply(message)
         replies = [reply for each in message if (reply := self._reply(each)) is not None]
         return replies or None
@@ -81,8 +82,10 @@ class Session:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return _failure(None, INVALID_REQUEST, "a message is an object of JSON-RPC 2.0")
         identity, method = message.get("id"), message.get("method")
-        if identity is None or not isinstance(method, str):
+        if identity is None or "result" in message or "error" in message:
             return None  # a notification, or an answer to what we never asked
+        if not isinstance(identity, str | int | float) or not isinstance(method, str):
+            return _failure(None, INVALID_REQUEST, "a request has an id and a method")
         params = message.get("params")
         try:
             result = self._carry_out(method, {} if params is None else params)

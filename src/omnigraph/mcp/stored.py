@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from omnigraph.mcp.tools import MAX_ROWS, ROWS_DEFAULT, ROWS_SCHEMA, Arguments, Schema, Tool, cut
+from omnigraph.mcp.tools import (
+    KEY,
+    KEY_SCHEMA,
+    MAX_ROWS,
+    ROWS_DEFAULT,
+    ROWS_SCHEMA,
+    Arguments,
+    Schema,
+    Tool,
+    cut,
+)
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.remote import RemoteGraph
@@ -39,7 +49,7 @@ class Stored(Protocol):
     ) -> dict[str, Any]: ...
 
     def write(
-        self, name: str, params: Mapping[str, object], branch: str | None
+        self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
     ) -> dict[str, Any]: ...
 
 
@@ -54,8 +64,11 @@ class OnServer:
     def read(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
         return self.graph.run_stored(name, params=params, branch=branch).document()
 
-    def write(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
-        return mutation_document(self.graph.mutate_stored(name, params=params, branch=branch))
+    def write(
+        self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
+    ) -> dict[str, Any]:
+        result = self.graph.mutate_stored(name, params=params, branch=branch, idempotency_key=key)
+        return mutation_document(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +86,16 @@ class InFolder:
             self._text(name), name=name, params=params, branch=branch
         ).document()
 
-    def write(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+    def write(
+        self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
+    ) -> dict[str, Any]:
         result = self.graph.mutate(
-            self._text(name), name=name, params=params, branch=branch or "main", actor=self.actor
+            self._text(name),
+            name=name,
+            params=params,
+            branch=branch or "main",
+            actor=self.actor,
+            idempotency_key=key,
         )
         return mutation_document(result)
 
@@ -96,14 +116,14 @@ def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Too
     name, params, is_writing = str(told["name"]), told["params"], told["mutation"]
     declared = {each["name"]: _schema(each) for each in params}
     # What we add to the arguments. A parameter of that name is the author's, and wins.
-    added = {} if is_writing else {MAX_ROWS: ROWS_SCHEMA}
+    added = {KEY: KEY_SCHEMA} if is_writing else {MAX_ROWS: ROWS_SCHEMA}
     added[BRANCH] = {"type": "string", "description": "Which branch; main if none."}
 
     def run(arguments: Arguments) -> dict[str, Any]:
         given = {key: value for key, value in arguments.items() if key in declared}
         ours = {key: value for key, value in arguments.items() if key not in declared}
         if is_writing:
-            return stored.write(name, given, ours.get(BRANCH))
+            return stored.write(name, given, ours.get(BRANCH), ours.get(KEY))
         return cut(stored.read(name, given, ours.get(BRANCH)), ours.get(MAX_ROWS, ROWS_DEFAULT))
 
     words = [told.get("description"), told.get("instruction")]
@@ -114,6 +134,7 @@ def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Too
         properties=added | declared,
         required=tuple(each["name"] for each in params if not each["nullable"]),
         is_writing=is_writing,
+        is_destructive=is_writing,  # it may delete, and nobody says that it does not
     )
 
 

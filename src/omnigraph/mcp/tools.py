@@ -13,6 +13,12 @@ from omnigraph.errors import UsageError
 Arguments = Mapping[str, Any]
 Schema = Mapping[str, Any]
 
+KEY: Final = "idempotency_key"
+KEY_SCHEMA: Final[Schema] = {
+    "type": "string",
+    "description": "Give the same key when you repeat a call, and it is done once.",
+}
+
 MAX_ROWS: Final = "max_rows"
 ROWS_DEFAULT: Final = 200
 """More rows than a model would read. Whoever wants them says so."""
@@ -75,6 +81,10 @@ class Tool:
         names = [allowed] if isinstance(allowed, str) else list(allowed)
         if not any(_is(value, each) for each in names):
             raise UsageError(f"'{name}' of '{self.name}' is of type {' or '.join(names)}")
+        if "minimum" in schema and isinstance(value, int) and value < schema["minimum"]:
+            raise UsageError(f"'{name}' of '{self.name}' is at least {schema['minimum']}")
+        if "enum" in schema and value not in schema["enum"]:
+            raise UsageError(f"'{name}' of '{self.name}' is {' or '.join(schema['enum'])}")
 
 
 def _is(value: object, name: str) -> bool:

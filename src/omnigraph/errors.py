@@ -71,6 +71,7 @@
     │   ├── SchemaChanged         the schema is another one than the caller worked with
     │   ├── RecoveryPending       an unfinished write has to be resolved first
     │   ├── BranchesExist         a schema change needs main to be the only branch
+    │   ├── SchemaOutdated        a branch was to start under another schema than the one in force
     │   ├── BranchExists          the graph has a branch of that name already
     │   ├── BranchInUse           other branches came from this one, or still read its files
     │   ├── GraphExists           there is a graph at that place already
@@ -217,6 +218,7 @@ class Code(StrEnum):
     NOTHING_YET = "nothing_yet"
     SCHEMA_CHANGED = "schema_changed"
     BRANCHES_EXIST = "branches_exist"
+    SCHEMA_OUTDATED = "schema_outdated"
     BACKFILL_INVALID = "backfill_invalid"
     RECOVERY_PENDING = "recovery_pending"
     NOT_A_BLOB = "not_a_blob"
@@ -1107,6 +1109,21 @@ class BranchesExist(ConflictError):
         self.branches = tuple(branches)
         super().__init__(
             f"the schema cannot change while there are other branches: {', '.join(self.branches)}"
+        )
+
+
+class SchemaOutdated(ConflictError):
+    """All branches are under one schema. What was made under another can be read, not branched."""
+
+    code = Code.SCHEMA_OUTDATED
+
+    def __init__(self, start: str, *, schema: str, in_force: str) -> None:
+        self.start = start
+        self.schema = schema
+        self.in_force = in_force
+        super().__init__(
+            f"no branch can start at {start}: it was made under schema {schema[:19]}, and "
+            f"{in_force[:19]} is in force; read it as a snapshot, or export it"
         )
 
 

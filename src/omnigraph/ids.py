@@ -33,6 +33,15 @@ BRANCH_NAME_MAX: Final = 150
 _SEGMENT: Final = re.compile(r"[\w.-]+")
 
 
+def is_encodable(text: str) -> bool:
+    """JSON and command lines can name half a character; no file and no table can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def table_key(kind: TypeKind, name: str) -> TableKey:
     return TableKey(f"{kind}:{name}")
 

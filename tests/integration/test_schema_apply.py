@@ -9,6 +9,8 @@ import pytest
 
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.merge.run import MergeOrder
+from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.schema import Effect, SchemaOrder
@@ -22,9 +24,10 @@ from omnigraph.errors import (
     OmnigraphError,
     SchemaChanged,
     SchemaLocked,
+    SchemaOutdated,
     TypeUnknown,
 )
-from omnigraph.ids import MAIN, CommitId, TableKey
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 from omnigraph.testing.breaking import open_living, stores_at
@@ -349,12 +352,47 @@ def test_a_long_lived_handle_works_by_the_new_schema_at_once(root: Path) -> None
     check_sound(root)
 
 
+def test_a_long_lived_handle_merges_by_the_new_schema(root: Path) -> None:
+    handle, other = open_at(root), open_at(root)
+    assert handle.catalog.node("Pet") is None
+    other.apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
+    other.create_branch("side")
+    side = BranchName("side")
+    pets: list[dict[str, object]] = [{"name": "rex"}]
+    other.write_rows("Pet", pets, existing=Existing.REFUSE, order=Order(side))
+    handle.merge(MergeOrder(side, MAIN))
+    assert [each["id"] for each in rows_of(handle, "node:Pet")] == ["rex"]
+    check_sound(root)
+
+
+def test_no_branch_starts_under_a_schema_that_is_no_longer_in_force(root: Path) -> None:
+    graph = open_at(root)
+    before = graph.commits()[0].id
+    graph.apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
+    with pytest.raises(SchemaOutdated, match=before):
+        graph.create_branch("side", commit_id=before)
+    assert graph.branches() == (MAIN,)
+    graph.create_branch("side", commit_id=graph.commits()[0].id)
+    graph.write_rows(
+        "Pet", [{"name": "rex"}], existing=Existing.REFUSE, order=Order(BranchName("side"))
+    )
+
+
 # ── together with others ─────────────────────────────────────────────────────────────────────────
 
 NEXT = SCHEMA + "node Pet { name: String @key }\n"
 
 
-def while_paused(root: Path, at: At, meanwhile: Callable[[], None]) -> OmnigraphError | None:
+def change_schema(graph: Graph) -> None:
+    graph.apply_schema(SchemaOrder(NEXT))
+
+
+def while_paused(
+    root: Path,
+    at: At,
+    meanwhile: Callable[[], None],
+    act: Callable[[Graph], object] = change_schema,
+) -> OmnigraphError | None:
     """Do something while a change of the schema has got that far; what became of the change."""
     pause, trouble = Pause(), list[OmnigraphError]()
     trigger = Trigger(at, pause)
@@ -362,7 +400,7 @@ def while_paused(root: Path, at: At, meanwhile: Callable[[], None]) -> Omnigraph
 
     def change() -> None:
         try:
-            graph.apply_schema(SchemaOrder(NEXT))
+            act(graph)
         except OmnigraphError as failure:
             trouble.append(failure)
 
@@ -391,6 +429,19 @@ def test_writers_are_told_at_once_that_the_schema_is_being_changed(root: Path, s
     assert while_paused(root, At(step), write) is None
     other.write_rows("Person", [{"name": "x"}], existing=Existing.REFUSE)
     other.write_rows("Pet", [{"name": "rex"}], existing=Existing.REFUSE)
+    check_sound(root)
+
+
+def test_a_branch_does_not_start_before_a_change_that_came_and_went_meanwhile(root: Path) -> None:
+    other = open_at(root)
+    late = while_paused(
+        root,
+        At("tables.fork"),
+        lambda: change_schema(other),
+        act=lambda graph: graph.create_branch("side"),
+    )
+    assert isinstance(late, SchemaOutdated)
+    assert other.branches() == (MAIN,)
     check_sound(root)
 
 

@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from omnigraph.engine.batch import Existing
 from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.gate import Action
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.load import LoadOrder
 from omnigraph.engine.opening import open_graph
@@ -294,6 +295,23 @@ def test_a_branch_forks_what_is_loaded_onto_it(large: Loader, mode: LoadMode) ->
     assert not again.branch_created
     assert set(large.tables(SIDE)["Person"]) == {"bob", "eve"} | kept
     assert check_graph(stores_at(Path(large.graph.uri))) == []
+
+
+def test_a_branch_that_another_load_makes_at_the_same_time_is_as_good(loader: Loader) -> None:
+    def gate(
+        actor: str | None,
+        action: Action,
+        branch: BranchName | None,
+        target: BranchName | None = None,
+    ) -> None:
+        del actor, branch, target
+        if action is Action.BRANCH_CREATE:
+            loader.graph.create_branch(SIDE)
+
+    racing = replace(loader, graph=open_graph(loader.graph.uri, gate=gate))
+    loaded = racing.load(APPEND, racing.write(person("ada")), branch=SIDE, from_branch=MAIN)
+    assert not loaded.branch_created
+    assert set(racing.tables(SIDE)["Person"]) == {"ada"}
 
 
 def test_a_branch_that_is_not_there_is_not_made_up(loader: Loader) -> None:

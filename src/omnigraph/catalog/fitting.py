@@ -12,6 +12,7 @@ from typing import Final
 from omnigraph.catalog.precision import to_double, to_single
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
 from omnigraph.catalog.types import Scalar
+from omnigraph.ids import is_encodable
 
 INLINE: Final = "base64:"
 """Text that starts with this spells bytes; any other text for a Blob is an address."""
@@ -25,10 +26,8 @@ def fit_text(value: object) -> str:
     """Raises Misfit."""
     if not isinstance(value, str):
         raise Misfit(f"expected a string, got {spell_kind(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Misfit("the text holds half of a surrogate pair") from None
+    if not is_encodable(value):
+        raise Misfit("the text holds half of a surrogate pair")
     return value
 
 

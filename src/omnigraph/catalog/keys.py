@@ -17,6 +17,7 @@ import numpy as np
 from omnigraph.catalog.model import NodeType
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Scalar, ValueType
 from omnigraph.errors import KeyInvalid
+from omnigraph.ids import is_encodable
 
 KeyValue = str | int | float | bool | None
 """A member of a key as it is stored: a Date is days, a DateTime milliseconds."""
@@ -58,22 +59,13 @@ def _find_text(value: KeyValue, value_type: ValueType) -> str | None:
         case bool():
             return str(value).lower() if base is Scalar.BOOL else None
         case str():
-            return value if base is Scalar.STRING and _is_encodable(value) else None
+            return value if base is Scalar.STRING and is_encodable(value) else None
         case int() if (bounds := INTEGER_BOUNDS.get(_STORED_WIDTH.get(base, base))) is not None:
             return str(value) if bounds[0] <= value <= bounds[1] else None
         case int() | float() if base in FLOATS:
             return _float_text(value, base)
         case _:
             return None
-
-
-def _is_encodable(text: str) -> bool:
-    """JSON can name half of a surrogate pair; no table can hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _float_text(value: float, base: Scalar) -> str | None:

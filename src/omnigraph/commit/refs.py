@@ -9,6 +9,7 @@ same whatever the graph holds. A table is forked for a branch only when the bran
 3. A branch that others came from, or whose files others show, cannot be deleted.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnigraph.commit.base import Bases
@@ -50,10 +51,17 @@ def check_unlocked(stores: Stores) -> None:
         raise SchemaLocked
 
 
-def create_branch(stores: Stores, name: BranchName, source: Handle) -> None:
+def create_branch(
+    stores: Stores,
+    name: BranchName,
+    source: Handle,
+    *,
+    recheck: Callable[[], None] | None = None,
+) -> None:
     """A branch that starts as `source`, a version of some branch's manifest.
 
-    Raises BranchExists, BranchNameInvalid, SchemaLocked.
+    `recheck` is asked when the branch is there and no schema change can begin; if it raises, the
+    branch is gone again. Raises BranchExists, BranchNameInvalid, SchemaLocked.
     """
     check_unlocked(stores)
     live = set(find_branches(stores))
@@ -68,6 +76,8 @@ def create_branch(stores: Stores, name: BranchName, source: Handle) -> None:
     try:
         # Whoever changes the schema locks first and looks for branches then; so do we.
         check_unlocked(stores)
+        if recheck is not None:
+            recheck()
         _mirror(stores, name, source)
     except BaseException:
         stores.tables.clear_branch(MANIFEST, name)

@@ -69,8 +69,24 @@ from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
 from omnigraph.engine.upkeep import Upkeep
 from omnigraph.engine.wanted_indexes import find_substrings
-from omnigraph.errors import BranchExists, BranchNotFound, NothingYet, OpenedReadOnly, UsageError
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, parse_branch
+from omnigraph.errors import (
+    BranchExists,
+    BranchNotFound,
+    CommitNotFound,
+    NothingYet,
+    OpenedReadOnly,
+    SchemaOutdated,
+    UsageError,
+)
+from omnigraph.ids import (
+    MAIN,
+    BranchName,
+    CommitId,
+    TableKey,
+    Version,
+    is_encodable,
+    parse_branch,
+)
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
@@ -277,13 +293,17 @@ class Graph:
 
     def catalog_at(self, snapshot: Snapshot) -> Catalog:
         """What the schema meant that a snapshot was made under."""
-        commit = snapshot.commit
+        schema_hash = self._schema_hash_at(snapshot.commit)
+        self.renew()
+        return self._contracts.at(schema_hash).catalog
+
+    def _schema_hash_at(self, commit: Commit | None) -> str | None:
+        """The schema that a commit was made under; None if that is not known."""
         while commit is not None and commit.extension.schema_hash is None:
             # Recoveries and upkeep do not say, and change nothing about it.
             is_ours = commit.extension != Extension() and commit.parent is not None
             commit = self.commit(CommitId(str(commit.parent))) if is_ours else None
-        self.renew()
-        return self._contracts.at(None if commit is None else commit.extension.schema_hash).catalog
+        return None if commit is None else commit.extension.schema_hash
 
     def look(self, target: Target) -> Seen:
         """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""
@@ -413,9 +433,7 @@ class Graph:
         FileUnreadable, JavaMissing, SparkUnusable, JobFailed.
         """
         self._ask(order)
-        branch_created = from_branch is not None and order.branch not in self.branches()
-        if branch_created and from_branch is not None:
-            self.create_branch(order.branch, source=from_branch, actor=order.actor)
+        if from_branch is not None and self._make_branch(order, from_branch):
             order = replace(order, branch_created=True)
         with watching() as record:
             loaded = load(self._bench, self._contract, bulk, order, self._settings)
@@ -433,6 +451,16 @@ class Graph:
             timings_ms=record.timings_ms,
         )
 
+    def _make_branch(self, order: LoadOrder, source: BranchName) -> bool:
+        """Was there none? Another load may make it at the same time, which is as good."""
+        if order.branch in self.branches():
+            return False
+        try:
+            self.create_branch(order.branch, source=source, actor=order.actor)
+        except BranchExists:
+            return False
+        return True
+
     def merge(self, order: MergeOrder, bulk: MergeBulk | None = None) -> MergeResult:
         """Make one branch show what another changed since they last agreed, or change nothing.
 
@@ -445,12 +473,13 @@ class Graph:
         if order.source == order.into:
             raise UsageError(f"'{order.source}' cannot be merged into itself")
         self._gate(order.actor, Action.BRANCH_MERGE, order.source, order.into)
+        contract = self.renew()
         for key in order.rulings.rows:
             self.snapshot(order.into).pin(key)
         for name in order.rulings.strategies:
             if name:
-                find_type(self.catalog, name)
-        merged = merge(self._bench, self._contract, order, self._settings, bulk)
+                find_type(contract.catalog, name)
+        merged = merge(self._bench, contract, order, self._settings, bulk)
         if self._upkeep is not None and not order.dry_run:
             self._upkeep.after(order.into, merged.tables)
         return merged
@@ -478,9 +507,14 @@ class Graph:
         self.renew()
 
     def _check_signer(self, actor: str | None) -> None:
+        """Raises OpenedReadOnly, UsageError."""
         self.check_writable()
-        if actor is not None and actor.startswith(OURS):
+        if actor is None:
+            return
+        if actor.startswith(OURS):
             raise UsageError(f"actors whose names start with '{OURS}' are our own")
+        if not is_encodable(actor):
+            raise UsageError(f"{actor!r} cannot be an actor: half a character cannot be written")
 
     def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
         written = carry_out(self._bench, self._contract, task, order)
@@ -575,6 +609,8 @@ class Graph:
 
     def commit(self, commit_id: CommitId) -> Commit:
         """A commit of any branch. Raises CommitNotFound."""
+        if not is_encodable(commit_id):
+            raise CommitNotFound(commit_id)
         return find_commit(self._bases, self.branches(), commit_id)
 
     # branches
@@ -595,7 +631,7 @@ class Graph:
         """A branch that starts as another one is now, or as a commit left the graph.
 
         Raises BranchExists, BranchNameInvalid, BranchNotFound, CommitNotFound, SchemaLocked,
-        Forbidden.
+        SchemaOutdated, Forbidden.
         """
         self.check_writable()
         branch = parse_branch(name)
@@ -603,17 +639,37 @@ class Graph:
 
         def create() -> None:
             check_unlocked(self._bench)
-            refs.create_branch(self._stores, branch, self._fork_point(source, commit_id))
+            start, schema_hash = self._fork_point(source, commit_id)
+            refs.create_branch(
+                self._stores,
+                branch,
+                start,
+                # A schema change that came and went since the start was read would not be noticed.
+                recheck=lambda: self._check_in_force(schema_hash, commit_id or source),
+            )
 
         keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
         return branch
 
-    def _fork_point(self, source: BranchName, commit_id: CommitId | None) -> Handle:
+    def _fork_point(
+        self, source: BranchName, commit_id: CommitId | None
+    ) -> tuple[Handle, str | None]:
+        """Where a branch starts, and the schema that was in force there."""
         if commit_id is None:
-            return self._bases.current(source).handle
+            base = self._bases.current(source)
+            return base.handle, base.manifest.log.schema_hash
         commit = self.commit(commit_id)
+        schema_hash = self._schema_hash_at(commit)
+        self._check_in_force(schema_hash, commit_id)
         snapshot_at_commit(self._stores, commit)
-        return self._stores.tables.open_at(manifest_ref(commit.branch), commit.manifest_version)
+        ref = manifest_ref(commit.branch)
+        return self._stores.tables.open_at(ref, commit.manifest_version), schema_hash
+
+    def _check_in_force(self, schema_hash: str | None, start: str) -> None:
+        """Raises SchemaOutdated."""
+        now = self._bases.current(MAIN).manifest.log.schema_hash
+        if schema_hash is not None and now is not None and schema_hash != now:
+            raise SchemaOutdated(start, schema=schema_hash, in_force=now)
 
     def delete_branch(
         self, name: str, *, actor: str | None = None, once: Once | None = None

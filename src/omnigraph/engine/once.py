@@ -23,7 +23,8 @@ from typing import TypeVar
 
 from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.records import Commit, Idempotency, JsonObject
-from omnigraph.errors import AlreadyDone, KeyReused, ObjectExists, OmnigraphError
+from omnigraph.errors import AlreadyDone, KeyReused, ObjectExists, OmnigraphError, UsageError
+from omnigraph.ids import is_encodable
 from omnigraph.storage.layout import PROMISES, promise_key
 from omnigraph.storage.objects import Objects
 
@@ -43,9 +44,11 @@ class Once:
 
 
 def once(key: str | None, *parts: object) -> Once | None:
-    """The key for a write that asks for these; nothing if there is no key."""
+    """The key for a write that asks for these; nothing if there is no key. Raises UsageError."""
     if key is None:
         return None
+    if not is_encodable(key):
+        raise UsageError(f"{key!r} cannot be an idempotency key: half a character cannot be kept")
     return Once(key, hash_of(*parts))
 
 

@@ -22,12 +22,14 @@ from omnigraph.errors import (
     ConstraintViolation,
     CursorInvalid,
     HeadMoved,
+    InputError,
     KeyConflict,
     KeyReused,
     MergeConflicts,
     MigrationUnsupported,
     NotAMutation,
     NotARead,
+    NotFoundError,
     NothingYet,
     ParameterInvalid,
     QueryInvalid,
@@ -99,6 +101,26 @@ def test_rows_of_every_kind_of_value_arrive(graph: GraphClient) -> None:
     assert graph.upsert("Person", [{"name": "Ada", "age": 37}]).affected_nodes == 1
     assert graph.delete("Person", ["Ada", "nobody"]).affected_nodes == 1
     assert rows_of(graph) == {"edge:Knows": 0, "node:Person": 1}
+
+
+HALF = "\ud800"
+HALVES: list[Callable[[GraphClient], object]] = [
+    lambda graph: graph.query(f"query q() {{ match {{ $p: {HALF} }} return {{ $p.name }} }}"),
+    lambda graph: graph.mutate(ADD, params={"n": HALF}),
+    lambda graph: graph.insert("Person", [{"name": HALF}]),
+    lambda graph: graph.insert("Person", [{"name": "Ada"}], idempotency_key=HALF),
+    lambda graph: graph.insert("Person", [{"name": "Ada"}], actor=HALF),
+    lambda graph: graph.commit(HALF),
+    lambda graph: graph.branches.create(HALF),
+    lambda graph: list(graph.export_lines(types=[HALF])),
+]
+
+
+def test_half_a_character_is_a_mistake_and_no_accident(graph: GraphClient) -> None:
+    for ask in HALVES:
+        with pytest.raises((InputError, NotFoundError)):
+            ask(graph)
+    assert len(graph.commits()) == 1
 
 
 def test_branches_come_and_go(graph: GraphClient) -> None:

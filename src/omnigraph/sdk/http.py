@@ -7,6 +7,7 @@
 4. A write is not reported failed if an earlier try of it may have come through.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,10 +41,7 @@ class Connection:
         """Raises UsageError for an address or a token that cannot be one."""
         self.url = url.rstrip("/")
         self._effects = effects
-        try:
-            httpx.URL(self.url)
-        except httpx.InvalidURL as error:
-            raise UsageError(f"{url!r} is no address of a server: {error}") from None
+        _check_address(url)
         headers = {} if token is None else {"Authorization": f"Bearer {_sent(token, 'the token')}"}
         timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._client = httpx.Client(headers=headers, timeout=timeout)
@@ -148,8 +146,9 @@ class Connection:
             if prepare is not None:
                 prepare()
             try:
-                answer = self._client.request(method, self.url + path, **more)
-            except httpx.TransportError as error:
+                with _sendable():
+                    answer = self._client.request(method, self.url + path, **more)
+            except httpx.RequestError as error:
                 unsure = unsure or self._unreachable(error)
             else:
                 is_unsettled = unsure is not None and _is_unsettled(answer)
@@ -164,7 +163,7 @@ class Connection:
         assert unsure is not None, "what is sure was given"
         raise unsure
 
-    def _unreachable(self, error: httpx.TransportError) -> ServerUnreachable:
+    def _unreachable(self, error: httpx.RequestError) -> ServerUnreachable:
         unreachable = ServerUnreachable(self.url, reason=str(error) or type(error).__name__)
         unreachable.__cause__ = error
         return unreachable
@@ -181,19 +180,21 @@ class Connection:
     ) -> Iterator[Iterator[bytes]]:
         """A long answer, in pieces."""
         more: dict[str, Any] = {} if json is None else {"json": _given(json)}
-        try:
-            with self._client.stream(
+        with _sendable():
+            asked = self._client.build_request(
                 method,
                 self.url + path,
                 params=_given(params or {}),
                 headers={"Accept": accept},
                 **more,
-            ) as answer:
+            )
+        try:
+            with contextlib.closing(self._client.send(asked, stream=True)) as answer:
                 if answer.is_error:
                     answer.read()
                     raise self._problem(answer)
                 yield answer.iter_bytes()
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self._unreachable(error) from error
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
@@ -221,6 +222,26 @@ class Connection:
 
     def _invalid(self, answer: httpx.Response, reason: str) -> ServerAnswerInvalid:
         return ServerAnswerInvalid(self.url, status=answer.status_code, reason=reason)
+
+
+def _check_address(url: str) -> None:
+    """Raises UsageError."""
+    try:
+        found = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"{url!r} is no address of a server: {error}") from None
+    if found.scheme not in ("http", "https") or not found.host:
+        raise UsageError(f"{url!r} is no address of a server: that is http://host or https://host")
+
+
+@contextmanager
+def _sendable() -> Iterator[None]:
+    """Raises UsageError for half a character: no encoding has one for a server to be told of."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start])
+        raise UsageError(f"{half} is half a character, which cannot be sent") from None
 
 
 def _sent(text: str, what: str) -> str:
@@ -253,18 +274,21 @@ def _is_retryable(answer: httpx.Response) -> bool:
 
 def whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes, cut after newlines only; and what comes after the last one."""
-    rest = b""
+    begun: list[bytes] = []  # of a line; put together once, for a line may be long
     for piece in pieces:
-        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        whole, newline, rest = piece.rpartition(b"\n")
         if newline:
-            yield whole + newline
-    if rest:
-        yield rest
+            yield b"".join((*begun, whole, newline))
+            begun.clear()
+        begun.append(rest)
+    if tail := b"".join(begun):
+        yield tail
 
 
 def segment(name: str) -> str:
-    """A name as one segment of a path."""
-    return quote(name, safe="")
+    """A name as one segment of a path. Raises UsageError."""
+    with _sendable():
+        return quote(name, safe="")
 
 
 def _given(values: Mapping[str, object]) -> dict[str, Any]:

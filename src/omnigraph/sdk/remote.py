@@ -279,8 +279,6 @@ class RemoteGraph(RemoteReview):
         document = self._connection.get(f"/commits/{segment(commit_id)}")
         return decoded(self.uri, document, decode_commit)
 
-    # writing
-
     def blob(
         self,
         entity: str,
@@ -298,6 +296,8 @@ class RemoteGraph(RemoteReview):
         name = BlobName(entity, type_name, identity, property_name)
         moment = _moment(branch, snapshot=snapshot, commit=commit, version=version, at=at)
         return open_remote_blob(self._connection, name, moment)
+
+    # writing
 
     def mutate(
         self,
@@ -522,8 +522,6 @@ def connect(url: str, *, graph: str | None = None, token: str | None = None) -> 
     `url` is the server's, with `graph` naming one of its graphs; or already that of a graph.
     Nothing is asked yet: the first call finds out who answers.
     """
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"a server's address starts with http:// or https://, not {url!r}")
     base = url.rstrip("/")
     return RemoteGraph(
         Connection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)

@@ -37,6 +37,7 @@ def list_(
     `--filter actor=` finds commits without an actor.
     """
     from omnigraph.sdk.documents import commit_document
+    from omnigraph.sdk.moments import microseconds
 
     wanted = _read_filters(filters or [])
     graph = open_client(uri, context.obj, read_only=True)
@@ -44,7 +45,7 @@ def list_(
     commits = graph.commits(
         wanted.get("branch", branch),
         actor=wanted.get("actor"),
-        since_us=None if since is None else _microseconds(since),
+        since_us=None if since is None else microseconds(since),
         limit=limit,
     )
     if as_json:
@@ -131,13 +132,3 @@ def _read_filters(filters: list[str]) -> dict[str, str]:
             raise UsageError(f"{message}, not '{each}'")
         wanted[key] = value
     return wanted
-
-
-def _microseconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        example = "2026-06-01T00:00:00Z"
-        raise UsageError(f"since= takes a time such as {example}, not '{text}'") from None
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000_000)

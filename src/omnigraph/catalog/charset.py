@@ -116,7 +116,6 @@ def _escaped(code: int) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-NEWLINE: Final = CharSet.char("\n")
 ASCII: Final = CharSet(((0, 0x7F),))
 WHITE_SPACE: Final = CharSet.of(
     [

@@ -112,8 +112,3 @@ def _find_broken(value: Value, name: str, constraints: Sequence[DraftConstraint]
             case _:
                 pass
     return None
-
-
-def _is_outside(value: float, bounds: Range) -> bool:
-    below = bounds.low is not None and value < bounds.low
-    return below or (bounds.high is not None and value > bounds.high)

@@ -106,6 +106,7 @@ def load(
     done = _loaded_before(base, order)
     if done is not None:
         return done
+    base.check_schema(contract.schema_hash)
     operation_id = OperationId(bench.stores.effects.new_id())
     versions = {key: pin.version for key, pin in base.pins.items()}
     job = LoadJob(

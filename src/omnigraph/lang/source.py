@@ -54,13 +54,6 @@ class Source:
         end = self.text.find("\n", start)
         return (self.text[start:] if end < 0 else self.text[start:end]).rstrip("\r")
 
-    def byte_span(self, span: Span) -> tuple[int, int]:
-        """The span in UTF-8 bytes; an empty one is widened to one byte, as the wire wants it."""
-        # A lone surrogate, which the parsers refuse, still has a place to be reported at.
-        start = len(self.text[: span.start].encode(errors="surrogatepass"))
-        width = len(self.text[span.start : span.end].encode(errors="surrogatepass"))
-        return start, start + max(width, 1)
-
 
 class Severity(StrEnum):
     ERROR = "error"

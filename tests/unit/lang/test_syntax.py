@@ -26,8 +26,3 @@ def test_an_excerpt_marks_what_cannot_be_shown_and_keeps_tabs() -> None:
     source = Source("x", "\ta\x00\ud800b = c")
     shown = Diagnostic("S1", "parse error", "no", source, Span(4, 5)).render()
     assert shown.splitlines()[1:] == ["  1 | \ta\ufffd\ufffdb = c", "    | \t   ^"]
-
-
-def test_bytes_are_counted_even_of_a_text_that_no_file_can_hold() -> None:
-    assert Source("x", "\ud800é!").byte_span(Span(1, 2)) == (3, 5)
-    assert Source("x", "é").byte_span(Span(1, 1)) == (2, 3)

@@ -6,7 +6,6 @@ None stands for a row that is not there.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
 
 from omnigraph.commit.manifest import Pin
 from omnigraph.ids import MAIN, BranchName
@@ -42,16 +41,6 @@ class ConflictKind(StrEnum):
     AMBIGUOUS_BASE = "ambiguous_base"
     """The branches last agreed in several states, which do not agree on the row."""
 
-
-BETWEEN_ROWS: Final = frozenset(
-    {
-        ConflictKind.DIVERGENT_INSERT,
-        ConflictKind.DIVERGENT_UPDATE,
-        ConflictKind.DELETE_VS_UPDATE,
-        ConflictKind.AMBIGUOUS_BASE,
-    }
-)
-"""Those in which the two sides want different things of one row, so that one can be chosen."""
 
 Token = bytes | None
 

@@ -22,8 +22,6 @@ K1: Final = 1.2
 B: Final = 0.75
 """How much a long text is held against it."""
 
-Scores = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:

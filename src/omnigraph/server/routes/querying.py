@@ -14,7 +14,7 @@ from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.server.answers import SUCCESSORS, Stream, deprecate
+from omnigraph.server.answers import Stream, deprecate
 from omnigraph.server.asking import Ask, Asked, GraphRoute
 from omnigraph.server.describe import ASKING, Responses
 from omnigraph.wire.media import ARROW, HEADER, NDJSON
@@ -50,7 +50,7 @@ def query(asked: Ask, body: QueryRequest) -> Response:
 @router.post("/read", operation_id="cluster_read", response_model=ReadReply, deprecated=True)
 def read(asked: Ask, body: QueryRequest) -> Response:
     """The old name of query."""
-    return deprecate(render(asked, run_query(asked, body)), next(iter(SUCCESSORS)))
+    return deprecate(render(asked, run_query(asked, body)), "/read")
 
 
 def run_query(asked: Asked, body: QueryRequest) -> QueryResult:

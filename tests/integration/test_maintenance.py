@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,8 @@ from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import Blobs, Mark, ScanRequest, TableRef
 from omnigraph.storage.tables import Settings as TableSettings
-from omnigraph.testing.breaking import stores_at
+from omnigraph.testing.breaking import open_living, stores_at
+from omnigraph.testing.failpoints import At, Pause, Trigger
 
 SCHEMA = """
 node Person { name: String @key  age: I64? @index }
@@ -422,6 +424,27 @@ def test_the_doctor_finds_what_is_missing_and_what_dangles(root: Path) -> None:
     fresh = stores_at(root)
 
     assert any(each.subject == PERSON for each in check_tables(fresh))
+
+
+def test_what_a_writer_is_about_is_no_fault_and_what_it_leaves_is(root: Path) -> None:
+    put(open_at(root), "a")
+    pause = Pause()
+    trigger = Trigger(At("step publish"), pause)
+    graph = open_living(root, trigger, observe=trigger.observe)
+    writer = Thread(target=put, args=(graph, "b"))
+    writer.start()
+    try:
+        pause.await_arrival()
+        assert check_tables(stores_at(root)), "the table has moved"
+        assert examine_afresh(root) == []
+    finally:
+        pause.release()
+        writer.join()
+    assert examine_afresh(root) == []
+    (root / "__recovery").mkdir(exist_ok=True)
+    (root / "__recovery" / "01ODD.json").write_text("{")
+    (note,) = examine_afresh(root)
+    assert "__recovery" in note.remedy
 
 
 def examine_afresh(root: Path) -> list[Finding]:

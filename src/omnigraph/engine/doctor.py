@@ -20,8 +20,9 @@ finds. Slow and obvious on purpose; the checks share no shortcut with the code t
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -31,6 +32,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit import stamp
 from omnigraph.commit.base import Base, manifest_ref, read_base, read_past
+from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import SCHEMA, Manifest, Pin
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import find_branches
@@ -42,7 +44,13 @@ from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, read_contract
 from omnigraph.engine.held_blobs import find_lost_blobs
 from omnigraph.engine.staged_schema import STAGED
-from omnigraph.errors import CorruptionError, NotFoundError, OmnigraphError, ProgramInvalid
+from omnigraph.errors import (
+    BranchNotFound,
+    CorruptionError,
+    NotFoundError,
+    OmnigraphError,
+    ProgramInvalid,
+)
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, lance_branch
 from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, SCHEMA_SOURCE
 from omnigraph.storage.stores import Stores
@@ -51,6 +59,7 @@ from omnigraph.storage.tables import ScanRequest, TableRef
 REPAIR: Final = "omnigraph repair"
 CLEANUP: Final = "omnigraph cleanup --keep 10 --confirm"
 RESOLVE: Final = "open the graph for writing, or write to it"
+UNREADABLE: Final = "upgrade; or look at the tables it names, and remove it from __recovery"
 BACKUP: Final = "put the files back from a backup"
 
 
@@ -71,7 +80,7 @@ def examine(bench: Workbench, *, is_deep: bool = False) -> list[Finding]:
     """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10, 13)."""
     stores = bench.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
-    findings += check_tables(stores)
+    findings += check_tables(stores, partial(_is_moving, bench))
     contract = _read_contract(stores, findings)
     if contract is not None:
         findings += check_schema(stores, contract)
@@ -114,16 +123,27 @@ def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[Finding]:
     return findings
 
 
-def check_tables(stores: Stores) -> list[Finding]:
-    """Rules 5 and 6: whether the tables are as the graph says."""
+def check_tables(
+    stores: Stores, is_moving: Callable[[BranchName, Pin], bool] = lambda _branch, _pin: False
+) -> list[Finding]:
+    """Rules 5 and 6: whether the tables are as the graph says. Those that move are left out."""
     findings = []
     for branch in find_branches(stores):
         for pin in read_base(stores, branch).manifest.pins.values():
-            findings += [
-                Finding(branch, pin.key, problem, REPAIR)
-                for problem in _judge_pin(stores, branch, pin)
-            ]
+            problems = list(_judge_pin(stores, branch, pin))
+            if problems and not is_moving(branch, pin):
+                findings += [Finding(branch, pin.key, each, REPAIR) for each in problems]
     return findings
+
+
+def _is_moving(bench: Workbench, branch: BranchName, pin: Pin) -> bool:
+    """Does somebody write the table, or did since the branch was read?"""
+    if bench.leases.find_holder(Place(pin.key, branch)) is not None:
+        return True
+    try:
+        return bench.bases.current(branch).manifest.pins.get(pin.key) != pin
+    except BranchNotFound:
+        return True
 
 
 def _find_repeated_rows(stores: Stores, branch: BranchName) -> Iterator[Finding]:
@@ -283,7 +303,7 @@ def check_leftovers(bench: Workbench) -> Iterator[Finding]:
         try:
             sidecar = read_sidecar(objects, operation_id)
         except CorruptionError as error:
-            yield Finding(MAIN, operation_id, str(error), "omnigraph recovery list")
+            yield Finding(MAIN, operation_id, str(error), UNREADABLE)
             continue
         if sidecar is None:
             continue

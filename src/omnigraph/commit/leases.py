@@ -17,6 +17,8 @@ its epoch only counts up.
    not be read and flushed by another. Those of other processes get their turn after `streak_ms`.
 7. Leases are not flushed. A power cut may leave one empty or torn, and then its holder is gone:
    such a lease is free once it is older than any lease gets without being renewed.
+8. A renewal may come through though its answer does not. Then the object is not the one we know,
+   and still ours: that is looked up before a lease counts as lost.
 """
 
 import json
@@ -171,21 +173,50 @@ class Held:
         """Say that we are alive. Notes, and does not raise, when it is too late to say so."""
         with self._lock:
             started_ms = self._effects.monotonic_ms()
-            for place, (lease, tag) in list(self._as_pairs()):
-                beat = replace(lease, beats=lease.beats + 1)
+            for place, taken in list(self._taken.items()):
                 try:
-                    renewed = self._objects.put_if_match(_key(place), beat.encode(), tag=tag)
+                    self._taken[place] = self._swap(place, taken)
                 except ObjectChanged:
                     self._is_lost = True
                     return
                 except StorageFailure:
                     return
-                self._taken[place] = replace(self._taken[place], lease=beat, tag=renewed)
             self._renewed_ms = started_ms
 
+    def _swap(self, place: Place, taken: Taken, *, is_free: bool = False) -> Taken:
+        """Renew a lease of ours, or give it back. Raises ObjectChanged if it is another's."""
+        try:
+            return self._put(place, taken, is_free=is_free)
+        except ObjectChanged:
+            # (8)
+            return self._put(place, self._find_own(place, taken), is_free=is_free)
+
+    def _put(self, place: Place, taken: Taken, *, is_free: bool) -> Taken:
+        lease = replace(taken.lease, beats=taken.lease.beats + 1, is_free=is_free)
+        tag = self._objects.put_if_match(_key(place), lease.encode(), tag=taken.tag)
+        return replace(taken, lease=lease, tag=tag)
+
+    def _find_own(self, place: Place, taken: Taken) -> Taken:
+        """Raises ObjectChanged."""
+        key, ours = _key(place), taken.lease
+        try:
+            stored = self._objects.read(key)
+            lease = decode_lease(stored.data, key=key)
+        except (ObjectNotFound, LeaseCorrupt):
+            raise ObjectChanged(key) from None
+        # Whoever takes a lease counts the epoch up.
+        if (lease.operation_id, lease.epoch, lease.is_free) != (
+            ours.operation_id,
+            ours.epoch,
+            False,
+        ):
+            raise ObjectChanged(key)
+        return replace(taken, lease=lease, tag=stored.tag)
+
     def add(self, place: Place, taken: Taken) -> None:
-        self._taken[place] = taken
-        self._renewed_ms = min(self._renewed_ms, self._effects.monotonic_ms())
+        with self._lock:
+            self._taken[place] = taken
+            self._renewed_ms = min(self._renewed_ms, self._effects.monotonic_ms())
 
     def hand_over(self) -> dict[Place, Taken]:
         """Stop holding anything, and give nothing back."""
@@ -196,18 +227,14 @@ class Held:
     def release(self) -> None:
         """Give everything back. What cannot be given back expires."""
         with self._lock:
-            for place, (lease, tag) in self._as_pairs():
-                free = replace(lease, is_free=True)
+            for place, taken in self._taken.items():
                 with suppress(ObjectChanged, StorageFailure):
-                    self._objects.put_if_match(_key(place), free.encode(), tag=tag)
+                    self._swap(place, taken, is_free=True)
             self._taken.clear()
 
     def is_older_than(self, moment_ms: int) -> bool:
         """Did this process take any of it before then?"""
         return any(each.since_ms < moment_ms for each in self._taken.values())
-
-    def _as_pairs(self) -> Iterator[tuple[Place, tuple[Lease, Tag]]]:
-        return ((place, (taken.lease, taken.tag)) for place, taken in self._taken.items())
 
     def _age_ms(self) -> int:
         return self._effects.monotonic_ms() - self._renewed_ms
@@ -278,9 +305,11 @@ class Leases:
         wait_ms = self.timing.wait_ms_max if wait_ms_max is None else wait_ms_max
         held = Held(self._objects, self._effects, operation_id)
         try:
+            # What is ours stays ours while we wait for the rest, which may take longer than a lease
+            # lives.
+            self._heart.attend(held)
             for place in sorted(set(places)):
                 held.add(place, self._take(place, operation_id, mode, wait_ms))
-            self._heart.attend(held)
             yield held
             self._heart.leave(held)
             if has_successor():

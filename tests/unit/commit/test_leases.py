@@ -3,6 +3,9 @@
 import os
 import socket
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Thread
+from typing import cast
 
 import pytest
 
@@ -11,10 +14,11 @@ from omnigraph.commit.lines import decode_ticket
 from omnigraph.commit.locks import Place
 from omnigraph.commit.owner import Owner, is_dead, this_process
 from omnigraph.effects import REAL, Effects
-from omnigraph.errors import LeaseCorrupt, LeaseHeld, LeaseLost
+from omnigraph.errors import LeaseCorrupt, LeaseHeld, LeaseLost, StorageFailure
 from omnigraph.ids import OperationId, TableKey
+from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import lease_key
-from omnigraph.storage.objects import Objects, Stored
+from omnigraph.storage.objects import Objects, Stored, Tag
 from omnigraph.storage.stores import open_objects
 
 PLACE = Place(TableKey("node:Person"), "main")
@@ -148,6 +152,69 @@ def test_whoever_was_taken_over_notices_at_the_next_step(objects: Objects, world
             paused.check()
         with pytest.raises(LeaseLost):
             paused.check()
+
+
+class Deaf:
+    """A store that does what it is told, and now and then gives no answer."""
+
+    def __init__(self, inner: Objects) -> None:
+        self._inner = inner
+        self.is_deaf = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def put_if_match(self, key: str, data: bytes, *, tag: Tag) -> Tag:
+        placed = self._inner.put_if_match(key, data, tag=tag)
+        if self.is_deaf:
+            raise StorageFailure("replace", subject=key, reason="no answer")
+        return placed
+
+
+def test_a_renewal_that_came_through_without_an_answer_is_no_loss(
+    objects: Objects, world: World
+) -> None:
+    deaf = Deaf(objects)
+    with leases(cast("Objects", deaf), world).hold([PLACE], ONE) as held:
+        deaf.is_deaf = True
+        held.renew()
+        deaf.is_deaf = False
+        world.now += 2 * TIMING.ttl_ms
+        held.check()
+        deaf.is_deaf = True
+        held.renew()
+        deaf.is_deaf = False
+    assert holder_of(objects) == (ONE, 1, True), "and it is given back all the same"
+
+
+def test_a_lease_that_was_taken_over_and_given_back_is_not_ours_again(
+    objects: Objects, world: World
+) -> None:
+    with leases(objects, world).hold([PLACE], ONE) as held:
+        world.now += 2 * TIMING.ttl_ms
+        with leases(objects, world).hold([PLACE], TWO, Taking.OVER):
+            pass
+        with pytest.raises(LeaseLost):
+            held.check()
+
+
+def test_what_is_held_is_renewed_while_the_rest_is_waited_for(tmp_path: Path) -> None:
+    store = open_objects(str(tmp_path), REAL, durability=Durability.RELAXED)
+    timing = Timing(ttl_ms=200, heartbeat_ms=20, wait_ms_max=5_000, poll_ms=5)
+    first, second = sorted([PLACE, OTHER])
+    waiting, slow = Leases(store, REAL, timing, ELSEWHERE), Leases(store, REAL, timing, ELSEWHERE)
+
+    def take_both() -> None:
+        with waiting.hold([first, second], ONE) as held:
+            held.check()
+
+    with slow.hold([second], TWO):
+        thread = Thread(target=take_both)
+        thread.start()
+        REAL.sleep_ms(3 * timing.ttl_ms)
+        third = Leases(store, REAL, timing, ELSEWHERE)
+        assert third.find_holder(first) == ONE
+    thread.join()
 
 
 def test_giving_back_late_does_not_free_what_another_holds(objects: Objects, world: World) -> None:

@@ -1,6 +1,8 @@
 """Branches of a graph, and the forks of tables they make."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -292,3 +294,31 @@ def test_a_snapshot_once_taken_never_moves(opened: Opened) -> None:
     write(opened, MAIN, "bo")
     handle = opened.graph.open_table(taken, PERSON)
     assert opened.stores.tables.read(handle)["id"].to_pylist() == ["ada"]
+
+
+def test_those_who_make_one_branch_at_once_have_one_winner_and_what_it_asked_for(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "g"
+    graph = omnigraph.init(root, SCHEMA)
+    graph.branches.create("other")
+    for source in ("main", "other"):
+        graph.insert("Person", [{"name": source}], branch=source)
+    makers = [omnigraph.open(root) for _ in range(4)]
+    everybody = "query q() { match { $p: Person } return { $p.name } }"
+
+    def make(number: int) -> str | None:
+        source = ("main", "other")[number % 2]
+        together.wait()
+        try:
+            makers[number].branches.create(name, source=source)
+        except BranchExists:
+            return None
+        return source
+
+    with ThreadPoolExecutor(4) as threads:
+        for name in ("a", "b", "c", "d", "e", "f", "g", "h"):
+            together = Barrier(4)
+            (winner,) = [each for each in threads.map(make, range(4)) if each is not None]
+            assert [*graph.query(everybody, branch=name).rows()] == [{"p.name": winner}]
+            graph.branches.delete(name)

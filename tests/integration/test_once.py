@@ -115,6 +115,19 @@ def test_a_branch_is_made_and_deleted_once(graph: LocalGraph) -> None:
     assert graph.branches.list() == ("main", "b")
 
 
+def test_a_branch_that_is_asked_for_by_many_at_once_is_made_and_deleted_once(
+    graph: LocalGraph,
+) -> None:
+    asking = [omnigraph.open(graph.uri).branches for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        for name in ("a", "b", "c"):
+            made = [threads.submit(each.create, name, idempotency_key=name) for each in asking]
+            assert {each.result() for each in made} == {name}
+            gone = [threads.submit(each.delete, name, idempotency_key=name * 2) for each in asking]
+            assert {each.result().name for each in gone} == {name}
+    assert graph.branches.list() == ("main",)
+
+
 def test_whoever_was_interrupted_between_making_a_branch_and_saying_so_may_ask_again(
     graph: LocalGraph,
 ) -> None:

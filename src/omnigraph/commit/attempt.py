@@ -41,6 +41,7 @@ from omnigraph.commit.schema_files import promote
 from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.sidecars import (
+    BRANCHES_PLACE,
     SCHEMA_PLACE,
     branch_place,
     has_sidecar,
@@ -126,6 +127,33 @@ def hold(
                 bench.meter.waited(bench.stores.effects.monotonic_ms() - came_ms)
                 base = heal_drift(bench, held, bench.bases.current(branch), keys)
                 yield Hold(bench, held, base)
+                return
+        except Abandoned as abandoned:
+            late = abandoned
+        finally:
+            bench.leases.give_back(filter(bench.queues.is_free, places))
+        clear_abandoned(bench, late)
+
+
+@contextmanager
+def hold_branches(bench: Workbench) -> Iterator[None]:
+    """Be the only one who makes or deletes branches: both look first, and act on what they saw.
+
+    Raises LeaseHeld when others do so for too long.
+    """
+    places = [BRANCHES_PLACE]
+    while True:
+        operation_id = OperationId(bench.stores.effects.new_id())
+        try:
+            with (
+                bench.queues.hold(places),
+                bench.leases.hold(
+                    places,
+                    operation_id,
+                    has_successor=partial(bench.queues.has_successor, places),
+                ),
+            ):
+                yield
                 return
         except Abandoned as abandoned:
             late = abandoned

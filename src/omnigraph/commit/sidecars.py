@@ -78,6 +78,10 @@ def branch_place(branch: BranchName) -> Place:
     return Place(TableKey("graph"), branch)
 
 
+BRANCHES_PLACE: Final = Place(TableKey("branches"), MAIN)
+"""Whoever makes or deletes a branch holds it, and moves no table."""
+
+
 def manifest_place(branch: BranchName) -> Place:
     """Where the publishers of a branch stand in line. Nobody holds it."""
     return Place(TableKey("manifest"), branch)

@@ -10,6 +10,7 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit import refs
+from omnigraph.commit.attempt import hold_branches
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.base import Base, Bases, find_incarnation, manifest_ref
 from omnigraph.commit.manifest import Pin
@@ -648,7 +649,8 @@ class Graph:
                 recheck=lambda: self._check_in_force(schema_hash, commit_id or source),
             )
 
-        keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
+        with hold_branches(self._bench):
+            keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
         return branch
 
     def _fork_point(
@@ -685,7 +687,8 @@ class Graph:
             check_unlocked(self._bench)
             deleted = refs.delete_branch(self._stores, self._bases, branch)
 
-        keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)
+        with hold_branches(self._bench):
+            keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)
         return deleted
 
     def check_writable(self) -> None:

@@ -37,6 +37,7 @@ BLOB_SUFFIX: Final = ".blob"
 TABLE_TAKEN: Final = "Dataset already exists"
 TABLE_TAKEN_LATE: Final = "_versions/0.manifest was not found"
 BRANCH_TAKEN: Final = "Clone operation should not enter build_manifest"
+BRANCH_TAKEN_LATE: Final = "Ref conflict error"
 BRANCH_MISSING: Final = "Ref not found"
 BRANCH_REFERENCED: Final = "is referenced by"
 MERGE_LOST: Final = "Too many concurrent writers"
@@ -120,7 +121,8 @@ def _table_error(
 def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphError | None:
     """What an operation on the branches of a table means by this error, if it means one thing."""
     text = str(error)
-    if isinstance(error, OSError) and (BRANCH_TAKEN in text or TABLE_TAKEN in text):
+    taken = (BRANCH_TAKEN, BRANCH_TAKEN_LATE, TABLE_TAKEN)
+    if isinstance(error, OSError | ValueError) and any(sign in text for sign in taken):
         return ForkExists(path, branch=branch)
     if isinstance(error, ValueError) and BRANCH_MISSING in text:
         return ForkNotFound(path, branch=branch)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
+from omnigraph.commit.kept import Kept
 from omnigraph.commit.legacy import read_legacy_commits
 from omnigraph.commit.manifest import SCHEMA, Manifest, read_manifest, read_on
 from omnigraph.commit.stamp import LINEAGE_IN_MANIFEST, check_stamp, read_stamp
@@ -20,6 +21,9 @@ from omnigraph.ids import MAIN, BranchName, Version, lance_branch
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, TableRef
+
+BASES_KEPT_MAX: Final = 1_024
+"""Of how many branches it is known what they show; to forget one costs reading its manifest."""
 
 MAIN_IDENTIFIER: Final = ""
 """Main is never deleted, so it needs no identifier."""
@@ -137,9 +141,9 @@ class Bases:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._known: dict[BranchName, Base] = {}
+        self._known: Kept[BranchName, Base] = Kept(BASES_KEPT_MAX)
         self._lock = Lock()
-        self._reading: dict[BranchName, Lock] = {}
+        self._reading: Kept[BranchName, Lock] = Kept(BASES_KEPT_MAX)
         """Of all threads that see a branch move, one reads what is new; the others wait for it."""
 
     def current(self, branch: BranchName) -> Base:
@@ -158,7 +162,8 @@ class Bases:
 
     def _advance(self, branch: BranchName, newest: Version | None) -> Base:
         with self._lock:
-            turn = self._reading.setdefault(branch, Lock())
+            turn = self._reading.find(branch) or Lock()
+            self._reading.keep(branch, turn)
         with turn:
             known = self.known(branch)
             if known is None or newest is None:
@@ -184,7 +189,7 @@ class Bases:
     def known(self, branch: BranchName) -> Base | None:
         """The branch as it was last seen, without asking the store."""
         with self._lock:
-            return self._known.get(branch)
+            return self._known.find(branch)
 
     def _kept(self, base: Base) -> Base:
         self.remember(base)
@@ -194,14 +199,14 @@ class Bases:
         """Keep a base that was read or published, unless a newer one is known."""
         branch = base.manifest.branch
         with self._lock:
-            known = self._known.get(branch)
+            known = self._known.find(branch)
             if (
                 known is None
                 or known.identifier != base.identifier
                 or known.handle.version <= base.handle.version
             ):
-                self._known[branch] = base
+                self._known.keep(branch, base)
 
     def forget(self, branch: BranchName) -> None:
         with self._lock:
-            self._known.pop(branch, None)
+            self._known.forget(branch)

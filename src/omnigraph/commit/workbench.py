@@ -1,11 +1,11 @@
 """What the writers of one graph share: stores, what is known of each branch, queues and leases."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
 from omnigraph.commit.base import Base, Bases
+from omnigraph.commit.kept import Kept
 from omnigraph.commit.leases import DEFAULT_TIMING, Leases, Timing
 from omnigraph.commit.locks import Queues
 from omnigraph.commit.manifest import Pin
@@ -16,6 +16,9 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle
 
 HANDLES_KEPT_MAX: Final = 256
+
+DURABLE_KEPT_MAX: Final = 1_024
+"""Of how many tables it is known what reached the disk; to forget one costs flushing it anew."""
 
 Observer = Callable[[str], None]
 """Told the name of every step of an attempt, as it is about to be taken."""
@@ -57,8 +60,8 @@ class Workbench:
         self.leases = Leases(stores.volatile, stores.effects, timing, owner)
         self.observe = observe
         self.meter = meter
-        self._handles: OrderedDict[tuple[str, ...], Handle] = OrderedDict()
-        self._durable: dict[tuple[str, ...], Handle] = {}
+        self._handles: Kept[tuple[str, ...], Handle] = Kept(HANDLES_KEPT_MAX)
+        self._durable: Kept[tuple[str, ...], Handle] = Kept(DURABLE_KEPT_MAX)
         self._lock = Lock()
 
     def open_pin(self, pin: Pin, base: Base) -> Handle:
@@ -69,10 +72,9 @@ class Workbench:
         """
         key = (pin.path, pin.owner, str(pin.version), base.identifier)
         with self._lock:
-            known = self._handles.get(key)
-            if known is not None:
-                self._handles.move_to_end(key)
-                return known
+            known = self._handles.find(key)
+        if known is not None:
+            return known
         handle = open_pin(self.stores, pin)
         self._keep(key, handle)
         return handle
@@ -88,15 +90,12 @@ class Workbench:
         """
         place = (handle.ref.path, handle.ref.branch or "main", base.identifier)
         with self._lock:
-            known = self._durable.get(place)
+            known = self._durable.find(place)
         if known is None or known.version != onto:
             self.stores.tables.harden(handle, beyond=known)
         with self._lock:
-            self._durable[place] = handle
+            self._durable.keep(place, handle)
 
     def _keep(self, key: tuple[str, ...], handle: Handle) -> None:
         with self._lock:
-            self._handles[key] = handle
-            self._handles.move_to_end(key)
-            while len(self._handles) > HANDLES_KEPT_MAX:
-                self._handles.popitem(last=False)
+            self._handles.keep(key, handle)

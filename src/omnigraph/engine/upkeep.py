@@ -16,6 +16,7 @@ from typing import Final
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.attempt import Hold, hold, run
 from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.kept import Kept
 from omnigraph.commit.locks import Place
 from omnigraph.commit.records import UPKEEP
 from omnigraph.commit.workbench import Workbench
@@ -47,6 +48,8 @@ SMALL_ROWS: Final = 10_000
 SEGMENTS_MAX: Final = 16
 """How many pieces an index may consist of before it is built anew in one."""
 
+PLACES_KEPT_MAX: Final = 4_096
+"""Of how many tables it is known when to look next; to forget one costs a look."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +70,9 @@ class Upkeep:
 
     bench: Workbench
     catalog: Catalog
-    _due: dict[tuple[BranchName, str, TableKey], int] = field(default_factory=dict)
+    _due: Kept[tuple[BranchName, str, TableKey], int] = field(
+        default_factory=lambda: Kept(PLACES_KEPT_MAX)
+    )
     """The version at which there may be enough to do, whoever makes it."""
     _lock: Lock = field(default_factory=Lock)
 
@@ -93,13 +98,13 @@ class Upkeep:
             return 0
         place = (branch, base.identifier, key)
         with self._lock:
-            if pin.version < self._due.get(place, 0):
+            if pin.version < (self._due.find(place) or 0):
                 return 0
         anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
         untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
         missing = FRAGMENTS_MAX - untidy
         with self._lock:
-            self._due[place] = pin.version + (missing if missing > 0 else FRAGMENTS_MAX)
+            self._due.keep(place, pin.version + (missing if missing > 0 else FRAGMENTS_MAX))
         return untidy
 
     def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:

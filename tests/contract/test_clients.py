@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -114,6 +114,26 @@ HALVES: list[Callable[[GraphClient], object]] = [
     lambda graph: graph.branches.create(HALF),
     lambda graph: list(graph.export_lines(types=[HALF])),
 ]
+
+
+MISTAKES: list[Callable[[GraphClient], object]] = [
+    lambda graph: graph.commits(limit=-1),
+    lambda graph: graph.changes(start="beginning", limit=0),
+    lambda graph: graph.changes(start="beginning", kinds=["animal"]),
+    lambda graph: graph.delete("Person", "abc"),
+    lambda graph: graph.insert("Person", cast("Any", {"name": "Ada"})),
+    lambda graph: graph.mutate(ADD, params=cast("Any", ["Ada"])),
+    lambda graph: graph.snapshot(version=-1),
+    lambda graph: graph.snapshot(version=2**70),
+]
+
+
+def test_a_mistake_of_the_caller_is_told_as_one(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": each} for each in "abc"])
+    for ask in MISTAKES:
+        with pytest.raises((UsageError, VersionNotFound)):
+            ask(graph)
+    assert rows_of(graph)["node:Person"] == 3
 
 
 def test_half_a_character_is_a_mistake_and_no_accident(graph: GraphClient) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from omnigraph.commit.base import Bases, read_past
 from omnigraph.commit.manifest import Manifest, Pin, TableVersion
 from omnigraph.commit.records import Commit, VersionFile
-from omnigraph.errors import CommitNotFound, ManifestCorrupt, TableUnknown
+from omnigraph.errors import CommitNotFound, ManifestCorrupt, TableUnknown, VersionNotFound
 from omnigraph.ids import (
     BranchName,
     CommitId,
@@ -19,8 +19,12 @@ from omnigraph.ids import (
     graph_branch,
     lance_branch,
 )
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, TableRef
+
+VERSION_MAX: Final = 2**63 - 1
+"""The table format has no number for more."""
 
 SLIPS_MAX: Final = 4
 """How many changes of settings may have slipped in front of one publish."""
@@ -50,6 +54,8 @@ def snapshot_of(manifest: Manifest) -> Snapshot:
 
 def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) -> Snapshot:
     """A branch as its manifest stood at a version. Raises VersionNotFound, BranchNotFound."""
+    if not 0 < version <= VERSION_MAX:
+        raise VersionNotFound(MANIFEST, branch=lance_branch(branch), version=version)
     return snapshot_of(read_past(stores, branch, version))
 
 

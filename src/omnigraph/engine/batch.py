@@ -149,7 +149,12 @@ class DeleteIds:
 
 
 def delete_ids(catalog: Catalog, type_: Type, ids: Collection[str]) -> DeleteIds:
-    """Raises UsageError when the ids are not texts."""
+    """Raises UsageError."""
+    check_ids(ids)
+    return DeleteIds(type_, tuple(dict.fromkeys(ids)), catalog)
+
+
+def check_ids(ids: Collection[str]) -> None:
+    """A text is a collection of texts too, and never meant as one. Raises UsageError."""
     if isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
         raise UsageError("ids are a list of strings")
-    return DeleteIds(type_, tuple(dict.fromkeys(ids)), catalog)

@@ -213,7 +213,10 @@ class Connection:
         try:
             told = Problem.model_validate_json(answer.content)
         except ValueError:
-            return self._invalid(answer, answer.text[:200] or answer.reason_phrase)
+            reason = answer.text[:200] or answer.reason_phrase
+            if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+                return UsageError(f"{self.url} cannot take that: {reason}")
+            return self._invalid(answer, reason)
         if told.cause is not None:
             error = read_cause(told.error, told.cause.code, told.cause.facts)
             if error is not None:

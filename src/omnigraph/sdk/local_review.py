@@ -7,6 +7,7 @@ from omnigraph.commit.snapshot import Snapshot
 from omnigraph.engine.changes import GraphDiff
 from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage, Poll
 from omnigraph.engine.graph import CommitFilter, Graph
+from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, parse_branch
 from omnigraph.sdk import reviewing
 
@@ -107,8 +108,10 @@ class LocalReview:
     ) -> tuple[Commit, ...]:
         """The history of a branch, newest first. `actor=""` finds commits without one.
 
-        Raises BranchNotFound.
+        Raises BranchNotFound, UsageError.
         """
+        if limit is not None and limit < 0:
+            raise UsageError("a limit is 0 or more")
         where = CommitFilter(actor=actor, since_us=since_us, limit=limit)
         return self._graph.commits(parse_branch(branch), where)
 

@@ -15,6 +15,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.records import Commit
 from omnigraph.commit.refs import Deleted
 from omnigraph.commit.snapshot import Snapshot
+from omnigraph.engine.batch import check_ids
 from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load import LoadResult
 from omnigraph.engine.merge.run import MergeResult
@@ -170,7 +171,7 @@ class RemoteGraph(RemoteReview):
         body = {
             "query": read_text(source)[0],
             "name": name,
-            "params": None if params is None else spell(dict(params)),
+            "params": _params(params),
             **_moment(branch, snapshot=snapshot, commit=commit, version=version, at=at),
         }
         return self._result(self._connection.fetch("POST", "/query", ARROW, body=body))
@@ -232,7 +233,7 @@ class RemoteGraph(RemoteReview):
     ) -> RemoteResult:
         """Run a read that the server knows by name."""
         body = {
-            "params": None if params is None else spell(dict(params)),
+            "params": _params(params),
             **_moment(branch, commit=commit, version=version, at=at),
             "expect_mutation": False,
         }
@@ -250,7 +251,7 @@ class RemoteGraph(RemoteReview):
     ) -> MutationResult:
         """Run a mutation that the server knows by name."""
         body = {
-            "params": None if params is None else spell(dict(params)),
+            "params": _params(params),
             "branch": branch,
             "expect_mutation": True,
         }
@@ -314,7 +315,7 @@ class RemoteGraph(RemoteReview):
         body = {
             "query": read_text(source)[0],
             "name": name,
-            "params": None if params is None else spell(dict(params)),
+            "params": _params(params),
             "branch": branch,
         }
         path = "/mutate" if if_commit is None else "/mutate/if-graph-commit"
@@ -363,6 +364,7 @@ class RemoteGraph(RemoteReview):
         idempotency_key: str | None = None,
     ) -> MutationResult:
         """Delete rows by id, nodes together with their edges."""
+        check_ids(ids)
         body = {"type": type_name, "ids": sorted(ids), "branch": branch}
         return self._change("/rows/delete", body, actor, idempotency_key, if_commit)
 
@@ -545,6 +547,13 @@ def _moment(
     if isinstance(at, datetime):
         at = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).isoformat()
     return {"branch": branch, "snapshot": snapshot or commit, "version": version, "at": at}
+
+
+def _params(given: Mapping[str, object] | None) -> object:
+    """Raises UsageError."""
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError("parameters are an object of names and values")
+    return spell(given)
 
 
 def _schema_body(

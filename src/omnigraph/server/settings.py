@@ -175,13 +175,15 @@ def _with(
 
 
 def _pairs(flag: str, what: str, given: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name or not value:
             raise UsageError(f"{flag} takes ID={what}, not '{each}'")
-        pairs.append((name, value))
-    return pairs
+        if name in pairs:
+            raise UsageError(f"{flag} names the graph '{name}' twice")
+        pairs[name] = value
+    return list(pairs.items())
 
 
 def _is_set(environment: Mapping[str, str], name: str) -> bool:

@@ -73,10 +73,21 @@ class Spool:
 
 def spool_text(text: str) -> Spool:
     """Records that came in one piece, separated by whatever space there is."""
-    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
-    path = folder / "records.jsonl"
-    path.write_text(one_a_line(text), encoding="utf-8")
+    with _new_folder() as folder:
+        path = folder / "records.jsonl"
+        path.write_text(one_a_line(text), encoding="utf-8")
     return Spool(folder, (path,), (BODY,))
+
+
+@contextmanager
+def _new_folder() -> Iterator[Path]:
+    """A folder that stays if it is filled without trouble."""
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def one_a_line(text: str) -> str:
@@ -102,15 +113,11 @@ def one_a_line(text: str) -> str:
 
 async def spool_stream(request: Request) -> Spool:
     """The raw body as one file of records."""
-    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
-    path = folder / "records.jsonl"
-    try:
+    with _new_folder() as folder:
+        path = folder / "records.jsonl"
         with path.open("wb") as file:
             async for piece in request.stream():
                 await run_in_threadpool(file.write, piece)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     return Spool(folder, (path,), (BODY,))
 
 
@@ -119,23 +126,17 @@ async def spool_files(request: Request) -> Spool:
     kind = request.headers.get("content-type", "")
     if not kind.startswith("multipart/form-data"):
         raise HTTPException(415, "the body must be multipart/form-data")
-    folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
-    try:
+    with _new_folder() as folder:
         async with request.form(max_files=FILES_MAX, max_fields=0) as form:
             uploads = [each for _, each in form.multi_items() if isinstance(each, UploadFile)]
             paths = [
                 await run_in_threadpool(_keep, upload, folder, at)
                 for at, upload in enumerate(uploads)
             ]
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        if not paths:
+            raise HTTPException(422, "the body holds no file")
     names = (_name(each, at) for at, each in enumerate(uploads, start=1))
-    spool = Spool(folder, tuple(paths), tuple(names))
-    if not paths:
-        spool.remove()
-        raise HTTPException(422, "the body holds no file")
-    return spool
+    return Spool(folder, tuple(paths), tuple(names))
 
 
 def _name(upload: UploadFile, number: int) -> str:

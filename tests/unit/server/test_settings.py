@@ -72,6 +72,19 @@ def test_a_server_without_a_graph_does_not_start(graphs: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize(
+    "flags",
+    [
+        Flags(graphs=("a=x", "a=y")),
+        Flags(graphs=("a=x",), policies=("a=p.yaml", "a=q.yaml")),
+        Flags(graphs=("a=x",), queries=("a=one", "a=two")),
+    ],
+)
+def test_of_two_that_were_given_none_is_picked(flags: Flags) -> None:
+    with pytest.raises(UsageError, match="'a' twice"):
+        read_settings(flags, {})
+
+
+@pytest.mark.parametrize(
     ("tokens", "policy", "unauthenticated", "state"),
     [
         (False, False, False, None),

@@ -1,11 +1,13 @@
 """Records that came in one piece."""
 
 import json
+import tempfile
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from omnigraph.server.spool import one_a_line
+from omnigraph.server.spool import one_a_line, spool_text
 
 RECORDS = [
     {"a": 1, "b": [1.5, None, {}]},
@@ -30,3 +32,15 @@ def test_records_are_the_same_however_they_were_laid_out(
 @pytest.mark.parametrize("text", ['{"a": 1}\n\n{"b": 2}\n', '{"a": 1}\n{"b": }', '{"a": "b\nc"}'])
 def test_lines_keep_their_numbers_where_nothing_must_be_done_or_can_be(text: str) -> None:
     assert one_a_line(text) == text
+
+
+def test_what_cannot_be_kept_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spool = spool_text("{}")
+    assert [each.parent for each in spool.files] == [spool.folder]
+    spool.remove()
+    with pytest.raises(UnicodeEncodeError):
+        spool_text("\ud800")
+    assert list(tmp_path.iterdir()) == []

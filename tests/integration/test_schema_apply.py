@@ -1,6 +1,6 @@
 """Changing a schema under data: what becomes of the rows, and of everybody else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -349,6 +349,26 @@ def test_a_long_lived_handle_works_by_the_new_schema_at_once(root: Path) -> None
     open_at(root).apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
     handle.write_rows("Pet", [{"name": "rex"}], existing=Existing.REFUSE)
     assert reader.catalog.node("Pet") is not None
+    check_sound(root)
+
+
+def test_a_write_that_was_read_by_one_schema_is_not_carried_out_by_another(root: Path) -> None:
+    graph = open_at(root)
+
+    class Rows(list[dict[str, object]]):
+        """Rows that take their time: others change the schema, and everybody learns of it."""
+
+        def __iter__(self) -> Iterator[dict[str, object]]:
+            if graph.catalog.node("Pet") is None:
+                open_at(root).apply_schema(SchemaOrder(NEXT.replace("since: I64?", "")))
+                assert graph.catalog.node("Pet") is not None
+            return super().__iter__()
+
+    with pytest.raises(SchemaChanged):
+        graph.write_rows(
+            "Knows", Rows([{"from": "bob", "to": "ann", "since": 4}]), existing=Existing.REFUSE
+        )
+    assert [each["src"] for each in rows_of(graph, "edge:Knows")] == ["ann"]
     check_sound(root)
 
 

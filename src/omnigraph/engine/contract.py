@@ -128,11 +128,6 @@ class Contracts:
         self._past: dict[str, Contract] = {}
         self._lock = Lock()
 
-    @property
-    def known(self) -> Contract:
-        """As it was last seen, without asking anybody."""
-        return self._contract
-
     def under(self, manifest: Manifest) -> Contract:
         """The contract a branch is under. Raises what reading it raises."""
         head = manifest.head

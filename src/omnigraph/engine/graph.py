@@ -187,10 +187,6 @@ class Graph:
     def schema_source(self) -> str:
         return self.renew().source
 
-    @property
-    def _contract(self) -> Contract:
-        return self._contracts.known
-
     def renew(self) -> Contract:
         """The schema in force, which another process may have changed. Main says when it was.
 
@@ -390,12 +386,12 @@ class Graph:
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation before anything is read;
         ConstraintViolation, HeadMoved, ExpectedVersionMismatch, BranchNotFound.
         """
-        self._ask(order)
+        contract = self._ask(order)
         now_ms = self._stores.effects.now_ms()
         program = read_program(
-            source, self._contract.catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            source, contract.catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
-        return self._carry_out(program, order, query_name=program.name)
+        return self._carry_out(program, contract, order, query_name=program.name)
 
     def write_rows(
         self,
@@ -409,9 +405,10 @@ class Graph:
 
         Raises TypeUnknown, ConstraintViolation, KeyConflict, HeadMoved, BranchNotFound.
         """
-        self._ask(order)
-        type_ = find_type(self._contract.catalog, type_name)
-        return self._carry_out(read_rows(type_, rows, existing, self._stores.effects.new_id), order)
+        contract = self._ask(order)
+        type_ = find_type(contract.catalog, type_name)
+        task = read_rows(type_, rows, existing, self._stores.effects.new_id)
+        return self._carry_out(task, contract, order)
 
     def remove_rows(
         self, type_name: str, ids: Collection[str], *, order: Order = ON_MAIN
@@ -420,9 +417,9 @@ class Graph:
 
         Raises TypeUnknown, ConstraintViolation, HeadMoved, ExpectedVersionMismatch, BranchNotFound.
         """
-        self._ask(order)
-        type_ = find_type(self._contract.catalog, type_name)
-        return self._carry_out(delete_ids(self._contract.catalog, type_, ids), order)
+        contract = self._ask(order)
+        type_ = find_type(contract.catalog, type_name)
+        return self._carry_out(delete_ids(contract.catalog, type_, ids), contract, order)
 
     def load(
         self, order: LoadOrder, bulk: Bulk, *, from_branch: BranchName | None = None
@@ -433,11 +430,11 @@ class Graph:
         load fails. Raises LoadRejected, KeyConflict, ExpectedVersionMismatch, BranchNotFound,
         FileUnreadable, JavaMissing, SparkUnusable, JobFailed.
         """
-        self._ask(order)
+        contract = self._ask(order)
         if from_branch is not None and self._make_branch(order, from_branch):
             order = replace(order, branch_created=True)
         with watching() as record:
-            loaded = load(self._bench, self._contract, bulk, order, self._settings)
+            loaded = load(self._bench, contract, bulk, order, self._settings)
         if self._upkeep is not None:
             self._upkeep.after(order.branch, tuple(loaded.counts))
         return LoadResult(
@@ -499,13 +496,19 @@ class Graph:
         """
         self._check_signer(actor)
         self._gate(actor, Action.ADMIN, branch)
-        used = frozenset() if queries is None else find_substrings(queries, self.catalog)
-        return ensure_indices(self._bench, self.catalog, IndexOrder(branch, actor, used))
+        catalog = self.catalog
+        used = frozenset() if queries is None else find_substrings(queries, catalog)
+        return ensure_indices(self._bench, catalog, IndexOrder(branch, actor, used))
 
-    def _ask(self, order: Order | LoadOrder) -> None:
+    def _ask(self, order: Order | LoadOrder) -> Contract:
+        """May this be written? Then by the schema that is returned, and no other: what is in force
+        may be another one a moment later, and a write must know that it is.
+
+        Raises OpenedReadOnly, UsageError, Forbidden.
+        """
         self._check_signer(order.actor)
         self._gate(order.actor, Action.CHANGE, order.branch)
-        self.renew()
+        return self.renew()
 
     def _check_signer(self, actor: str | None) -> None:
         """Raises OpenedReadOnly, UsageError."""
@@ -517,8 +520,10 @@ class Graph:
         if not is_encodable(actor):
             raise UsageError(f"{actor!r} cannot be an actor: half a character cannot be written")
 
-    def _carry_out(self, task: Task, order: Order, query_name: str | None = None) -> MutationResult:
-        written = carry_out(self._bench, self._contract, task, order)
+    def _carry_out(
+        self, task: Task, contract: Contract, order: Order, query_name: str | None = None
+    ) -> MutationResult:
+        written = carry_out(self._bench, contract, task, order)
         if self._upkeep is not None:
             self._upkeep.after(order.branch, written.tables)
         return MutationResult(

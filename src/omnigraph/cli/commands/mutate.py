@@ -98,8 +98,8 @@ def read_params(text: str | None, path: Path | None) -> dict[str, object] | None
     try:
         values = json.loads(text)
     except ValueError as error:
-        example = """such as '{"name": "Ada"}'"""
-        raise UsageError(f"the parameters are not JSON, {example}: {error}") from None
+        example = """'{"name": "Ada"}'"""
+        raise UsageError(f"the parameters are not JSON: {error}; write {example}") from None
     if not isinstance(values, dict):
         raise UsageError("the parameters are a JSON object of names and values")
     return values

@@ -22,5 +22,8 @@ class _Strict(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> object:
-    """Raises yaml.YAMLError, RecursionError."""
-    return yaml.load(text, _Strict)  # noqa: S506 - it is a safe one
+    """Raises yaml.YAMLError."""
+    try:
+        return yaml.load(text, _Strict)  # noqa: S506 - it is a safe one
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None

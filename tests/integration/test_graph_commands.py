@@ -256,6 +256,7 @@ def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
     ("text", "message"),
     [
         ("{", "not YAML"),
+        ("[" * 5_000, "nested too deeply"),
         ("[]", "must be a mapping"),
         ("defaults: {}\ndefaults: {}", "'defaults' is there twice"),
         ("defaults: 3", "defaults must be a mapping"),

@@ -58,7 +58,7 @@ def parse_bundle(text: str, *, name: str) -> Bundle:
 def _load(text: str, name: str) -> object:
     try:
         return read_yaml(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise PolicyInvalid(name, reason=f"it is not YAML: {error}") from error
 
 

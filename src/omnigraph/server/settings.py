@@ -220,7 +220,7 @@ class _File:
             document = read_yaml(self.path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigInvalid(str(self.path), reason=str(error)) from error
-        except (yaml.YAMLError, RecursionError) as error:
+        except yaml.YAMLError as error:
             raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
         if self.path.name == "omnigraph.yaml":
             raise self._invalid("omnigraph.yaml is not read any more; write a server.yaml")

@@ -19,11 +19,11 @@
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, Creation, TableWrite
@@ -75,6 +75,8 @@ from omnigraph.storage.tables import (
 RECHECKS_MAX: Final = 5
 """How often the tables a change depends on may move under it before it gives up."""
 
+T = TypeVar("T")
+
 logger = logging.getLogger(__name__)
 
 
@@ -112,6 +114,37 @@ def hold(
     else:
         check_unlocked(bench)
     came_ms = bench.stores.effects.monotonic_ms()
+
+    def begin(held: Held) -> Hold:
+        bench.meter.waited(bench.stores.effects.monotonic_ms() - came_ms)
+        base = heal_drift(bench, held, bench.bases.current(branch), keys)
+        return Hold(bench, held, base)
+
+    with _held(bench, places, begin, wait_ms_max) as held:
+        yield held
+
+
+@contextmanager
+def hold_branches(bench: Workbench) -> Iterator[None]:
+    """Be the only one who makes or deletes branches: both look first, and act on what they saw.
+
+    Raises LeaseHeld when others do so for too long.
+    """
+    with _held(bench, [BRANCHES_PLACE], lambda _: None):
+        yield
+
+
+@contextmanager
+def _held(
+    bench: Workbench,
+    places: Collection[Place],
+    begin: Callable[[Held], T],
+    wait_ms_max: int | None = None,
+) -> Iterator[T]:
+    """Queues, then leases, and then whatever `begin` makes of them.
+
+    Where a holder is gone, what it left is recovered, and everything taken anew.
+    """
     while True:
         operation_id = OperationId(bench.stores.effects.new_id())
         try:
@@ -124,36 +157,7 @@ def hold(
                     has_successor=partial(bench.queues.has_successor, places),
                 ) as held,
             ):
-                bench.meter.waited(bench.stores.effects.monotonic_ms() - came_ms)
-                base = heal_drift(bench, held, bench.bases.current(branch), keys)
-                yield Hold(bench, held, base)
-                return
-        except Abandoned as abandoned:
-            late = abandoned
-        finally:
-            bench.leases.give_back(filter(bench.queues.is_free, places))
-        clear_abandoned(bench, late)
-
-
-@contextmanager
-def hold_branches(bench: Workbench) -> Iterator[None]:
-    """Be the only one who makes or deletes branches: both look first, and act on what they saw.
-
-    Raises LeaseHeld when others do so for too long.
-    """
-    places = [BRANCHES_PLACE]
-    while True:
-        operation_id = OperationId(bench.stores.effects.new_id())
-        try:
-            with (
-                bench.queues.hold(places),
-                bench.leases.hold(
-                    places,
-                    operation_id,
-                    has_successor=partial(bench.queues.has_successor, places),
-                ),
-            ):
-                yield
+                yield begin(held)
                 return
         except Abandoned as abandoned:
             late = abandoned

@@ -90,6 +90,8 @@ def read_recipe(path: str | Path) -> Recipe:
         raise RecipeInvalid(shown, [(line, f"it is not YAML: {error.problem}")]) from error
     except yaml.YAMLError as error:
         raise RecipeInvalid(shown, [(1, f"it is not YAML: {error}")]) from error
+    except RecursionError:
+        raise RecipeInvalid(shown, [(1, "it is nested too deeply")]) from None
     reading = _Reading(Path(path).parent)
     recipe = reading.recipe(root, shown)
     if reading.mistakes or recipe is None:

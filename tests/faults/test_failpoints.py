@@ -18,6 +18,8 @@ from omnigraph.commit.base import Bases
 from omnigraph.commit.change import WriterKind
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.engine.mutate import Order
+from omnigraph.engine.once import once
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
@@ -334,6 +336,27 @@ def test_a_living_writer_is_left_alone(
     pause.release()
     assert writing.result(PATIENCE_S).commit is not None
     check_whole(stage.root, [with_rival(stage.after, KNOWS)])
+    assert read_audit(stores_at(stage.root)).num_rows == 0
+
+
+def test_a_living_writer_that_moves_no_table_is_left_alone_too(
+    stages: dict[Scene, Stage], threads: ThreadPoolExecutor
+) -> None:
+    """It holds the tables that it might have moved, and is looked for under its branch."""
+    stage = scene_of(stages, Scene.WRITE)
+    pause = Pause()
+    writer = open_living(stage.root, Trigger(At(SWAP), pause))
+    order = Order(once=once("key", "nothing"))
+    writing = threads.submit(writer.remove_rows, "Company", ["nobody"], order=order)
+    pause.await_arrival()
+    stranger = open_living(stage.root)
+    assert stranger.refresh() == ()
+    (pending,) = stranger.pending_writes()
+    assert pending.is_alive
+    pause.release()
+    commit = writing.result(PATIENCE_S).commit
+    assert commit is not None
+    assert next(iter(stranger.commits())).id == commit.id
     assert read_audit(stores_at(stage.root)).num_rows == 0
 
 

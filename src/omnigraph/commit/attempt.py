@@ -20,7 +20,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar, assert_never
@@ -34,7 +34,7 @@ from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.publish import Publication, Published, publish
 from omnigraph.commit.records import Extension
-from omnigraph.commit.recovery import clear_abandoned
+from omnigraph.commit.recovery import clear_abandoned, lease
 from omnigraph.commit.refs import fork_table
 from omnigraph.commit.resolve import recovery_commit_id, undo
 from omnigraph.commit.schema_files import promote
@@ -46,6 +46,7 @@ from omnigraph.commit.sidecars import (
     branch_place,
     has_sidecar,
     manifest_place,
+    places_of,
     remove_sidecar,
     write_sidecar,
 )
@@ -201,17 +202,34 @@ def run(hold: Hold, change: Change) -> Published:
     and OutcomeUnknown, after which it may be.
     """
     prepared = prepare(hold, change)
-    try:
-        published = _carry_out(hold, prepared)
-    except (Fenced, LeaseLost) as taken_over:
-        return _find_out(hold, prepared, taken_over)
-    try:
-        _conclude(hold, prepared)
-    except KeyboardInterrupt:
-        # Too late to take anything back, and the note would only puzzle the next writer.
-        _conclude(hold, prepared)
-        raise
-    return published
+    with _hold_rest(hold, prepared.sidecar):
+        try:
+            published = _carry_out(hold, prepared)
+        except (Fenced, LeaseLost) as taken_over:
+            return _find_out(hold, prepared, taken_over)
+        try:
+            _conclude(hold, prepared)
+        except KeyboardInterrupt:
+            # Too late to take anything back, and the note would only puzzle the next writer.
+            _conclude(hold, prepared)
+            raise
+        return published
+
+
+@contextmanager
+def _hold_rest(hold: Hold, sidecar: Sidecar) -> Iterator[None]:
+    """Hold what whoever finds the note expects its writer to hold, too.
+
+    A write that came to nothing holds the tables that it might have moved, and is looked for under
+    its branch: while it lives nobody may take it for one of the dead.
+    """
+    with ExitStack() as stack:
+        for place in set(places_of(sidecar)) - hold.held.places:
+            wait_ms_max = hold.bench.leases.timing.wait_ms_max
+            stack.enter_context(
+                lease(hold.bench, place, hold.operation_id, wait_ms_max=wait_ms_max)
+            )
+        yield
 
 
 def prepare(hold: Hold, change: Change) -> Prepared:

@@ -48,9 +48,13 @@ def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
 
 
 @contextmanager
-def lease(bench: Workbench, place: Place, *, wait_ms_max: int) -> Iterator[Held]:
-    """Hold one place, after clearing what its last holder left. Raises LeaseHeld."""
-    operation_id = OperationId(bench.stores.effects.new_id())
+def lease(
+    bench: Workbench, place: Place, operation_id: OperationId | None = None, *, wait_ms_max: int
+) -> Iterator[Held]:
+    """Hold one place, after clearing what its last holder left; for an operation of its own if none
+    is named. Raises LeaseHeld.
+    """
+    operation_id = operation_id or OperationId(bench.stores.effects.new_id())
     while True:
         try:
             with (

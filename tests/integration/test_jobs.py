@@ -112,7 +112,8 @@ def test_a_job_that_has_moved_tables_is_not_cancelled(graph: LocalGraph, jobs: J
     job = jobs.submit(graph, ORDER, work, nothing)
     moved.wait(30)
     jobs.cancel(graph, job.id)
-    assert jobs.find(graph, job.id).phase == "apply node:Person"
+    found = jobs.find(graph, job.id)
+    assert (found.phase, found.is_cancelled) == ("apply node:Person", True)
     asked.set()
     assert wait_for(jobs, graph, job).state is JobState.SUCCEEDED
 
@@ -192,7 +193,7 @@ def test_a_job_that_is_busy_is_stopped_from_outside(graph: LocalGraph, jobs: Job
     assert jobs.find(graph, job.id).progress == {"done": 1, "total": 4, "rows": None}
     jobs.cancel(graph, job.id)
     ended = wait_for(jobs, graph, job)
-    assert (ended.state, ended.error) == (JobState.CANCELLED, None)
+    assert (ended.state, ended.error, ended.is_cancelled) == (JobState.CANCELLED, None, True)
     assert over.wait(10)
     assert len(graph.commits()) == 1
     again = jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing)

@@ -250,13 +250,16 @@ class Jobs:
             with self._lock:
                 self._waiting.pop(waiting.run.id, None)
             try:
-                waiting.run.save(state=state)
+                waiting.run.save(state=state, is_cancelled=state is JobState.CANCELLED)
             finally:
                 waiting.done()
 
     def find(self, graph: LocalGraph, job_id: str) -> Job:
         """Raises JobNotFound."""
-        return self._look(graph, _read(graph.objects, job_id))
+        job = self._look(graph, _read(graph.objects, job_id))
+        if job.state.is_open and graph.objects.exists(_cancel_key(job_id)):
+            return replace(job, is_cancelled=True)
+        return job
 
     def list(self, graph: LocalGraph) -> list[Job]:
         """Newest first."""
@@ -416,8 +419,10 @@ class _Run:
         return is_known or self._objects.exists(_cancel_key(self._job.id))
 
     def _cancel(self) -> None:
-        state = JobState.INTERRUPTED if self._is_interrupted else JobState.CANCELLED
-        self.save(state=state, phase=None, progress=None)
+        if self._is_interrupted:
+            self.save(state=JobState.INTERRUPTED, phase=None, progress=None)
+        else:
+            self.save(state=JobState.CANCELLED, phase=None, progress=None, is_cancelled=True)
 
     def _watch(self, step: str) -> None:
         """(3) Raises JobCancelled, while there is time."""

@@ -749,6 +749,7 @@ def test_what_the_dead_left_is_counted_when_it_is_resolved(serve: Serve, root: s
         ("/graphs/g/branches/merge", "POST"),
         ("/graphs/g/branches/a/b", "DELETE"),
         ("/healthz", "GET"),
+        ("/openapi.json", "GET"),
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(serve: Serve, address: str, allowed: str) -> None:

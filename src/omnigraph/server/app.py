@@ -115,8 +115,9 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     """Unknown routes and methods get no body; what was refused half read gets a line of text."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = ", ".join(find_methods(request.app.openapi(), request.url.path))
-        return Response(status_code=error.status_code, headers={"Allow": allowed})
+        # The document does not mention itself.
+        allowed = find_methods(request.app.openapi(), request.url.path) or ["GET"]
+        return Response(status_code=error.status_code, headers={"Allow": ", ".join(allowed)})
     if error.status_code == HTTPStatus.NOT_FOUND:
         return Response(status_code=error.status_code, headers=error.headers)
     return PlainTextResponse(error.detail, error.status_code, error.headers)

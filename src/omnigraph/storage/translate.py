@@ -121,14 +121,15 @@ def _table_error(
 def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphError | None:
     """What an operation on the branches of a table means by this error, if it means one thing."""
     text = str(error)
+    # First, because Lance calls this a conflict of refs too.
+    if isinstance(error, OSError) and BRANCH_REFERENCED in text:
+        children = re.findall(r'"([^"]+)"', text.partition(BRANCH_REFERENCED)[2])
+        return ForkInUse(path, branch=branch, children=children)
     taken = (BRANCH_TAKEN, BRANCH_TAKEN_LATE, TABLE_TAKEN)
     if isinstance(error, OSError | ValueError) and any(sign in text for sign in taken):
         return ForkExists(path, branch=branch)
     if isinstance(error, ValueError) and BRANCH_MISSING in text:
         return ForkNotFound(path, branch=branch)
-    if isinstance(error, OSError) and BRANCH_REFERENCED in text:
-        children = re.findall(r'"([^"]+)"', text.partition(BRANCH_REFERENCED)[2])
-        return ForkInUse(path, branch=branch, children=children)
     return None
 
 

@@ -3,7 +3,10 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -166,6 +169,33 @@ def test_the_past_what_changed_and_the_schema_are_a_servers_affair_too(
     assert run(["schema", "apply", "--schema", str(wider), "--json"]) == 0
     assert json.loads(out(capsys))["applied"] is True
     assert graph.commits()[0].actor == "ada"
+
+
+def test_a_token_is_asked_for_where_somebody_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal of its own, which shows nothing of what is typed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    terminal, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "omnigraph", "login", "prod"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    ) as login:
+        os.close(theirs)
+        shown = b""
+        while b"token for prod: " not in shown:
+            shown += os.read(terminal, 1000)
+        os.write(terminal, b"hush\n")
+        with suppress(OSError):  # which is how a terminal ends
+            while piece := os.read(terminal, 1000):
+                shown += piece
+        os.close(terminal)
+        assert login.wait(60) == 0, shown
+    assert b"hush" not in shown
+    assert "hush" in (tmp_path / ".omnigraph" / "credentials").read_text()
 
 
 def test_tokens_are_found_and_kept_where_nobody_else_reads(

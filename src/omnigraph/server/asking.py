@@ -189,8 +189,10 @@ def parse_json(body: bytes) -> Any:
             json.dumps(found, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
-    except UnicodeError:
+    except UnicodeDecodeError:
         raise HTTPException(400, "the body is not UTF-8 text") from None
+    except UnicodeEncodeError:
+        raise HTTPException(400, "the body holds half of a surrogate pair") from None
     except (RecursionError, ValueError):
         raise HTTPException(
             400, "the body is nested too deeply or holds a number too long"

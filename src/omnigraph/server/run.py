@@ -7,6 +7,7 @@ for one that dies, passes signals on, and has them all read their configuration 
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -72,7 +73,10 @@ def listen(bind: str) -> socket.socket:
         listening.listen(2048)
     except OSError as error:
         listening.close()
-        raise ConfigInvalid(bind, reason=error.strerror or str(error)) from error
+        reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            reason = "another program listens there; name another with --bind"
+        raise ConfigInvalid(bind, reason=reason) from error
     return listening
 
 

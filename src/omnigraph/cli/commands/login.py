@@ -1,5 +1,6 @@
 """`omnigraph login`, `logout`, `profile` and `graphs`: servers, and how one is known to them."""
 
+import getpass
 import os
 import sys
 from typing import Annotated
@@ -23,12 +24,13 @@ def login(
     name: Annotated[str, typer.Argument(help="A server of the configuration.")],
     *,
     token: Annotated[
-        str | None, typer.Option(help="The token; one line of standard input if not given.")
+        str | None,
+        typer.Option(help="The token; asked for, or one line of standard input, if not given."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Remember the token of a server, where only you can read it."""
-    path = save_token(name, token if token is not None else sys.stdin.readline())
+    path = save_token(name, token if token is not None else _ask_token(name))
     declared = name in read_config().servers
     if as_json:
         print_json({"server": name, "credentials_path": str(path), "declared": declared})
@@ -36,6 +38,13 @@ def login(
     print_line(f"logged in to {name}")
     if not declared:
         print_line(f"there is no server '{name}' in the configuration yet")
+
+
+def _ask_token(name: str) -> str:
+    """One line of standard input. Nobody who looks over a shoulder shall read it."""
+    if sys.stdin.isatty():
+        return getpass.getpass(f"token for {name}: ")
+    return sys.stdin.readline()
 
 
 def logout(

@@ -1,0 +1,6 @@
+"""`python -m omnigraph`: the command, where its script is not on the path."""
+
+from omnigraph.cli.app import main
+
+if __name__ == "__main__":
+    main()

@@ -46,7 +46,9 @@ soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
 	  $(BIN)/pytest tests/faults/test_merge_sweep.py tests/properties/test_merge_machine.py tests/cost/test_cost_of_merging.py
 	OMNIGRAPH_QUERY_EXAMPLES=2000 $(BIN)/pytest tests/properties/test_query_laws.py
 	OMNIGRAPH_CHECK_EXAMPLES=200 OMNIGRAPH_SIFT_EXAMPLES=5000 $(BIN)/pytest tests/pipeline/test_check_laws.py tests/pipeline/test_sift_laws.py
+	OMNIGRAPH_API_EXAMPLES=200 $(BIN)/pytest tests/integration/test_openapi.py
 	OMNIGRAPH_SWAP_EXAMPLES=500 $(BIN)/pytest tests/properties/test_swap_laws.py
+	scripts/mutants
 
 format: $(READY) ## rewrite the sources in house format
 	$(BIN)/ruff format .

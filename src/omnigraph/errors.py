@@ -24,6 +24,7 @@
     │   ├── NotAMutation          a query that only reads was asked to change the graph
     │   ├── NotARead              a query that changes the graph was asked to read
     │   ├── QueryMemoryExceeded   a read would hold more memory than it is allowed to
+    │   ├── QueryTimeout          a read took longer than it is allowed to
     │   ├── TypeUnknown           the schema has no node or edge type of that name
     │   ├── ConstraintViolation   rows break the schema; `violations` holds every way
     │   ├── LoadRejected          records of a load are wrong; `faults` says which and why
@@ -100,6 +101,7 @@
     │   ├── SidecarTooNew         a newer program left a sidecar
     │   ├── InvariantViolated     what must never happen to a table did
     │   ├── LeaseCorrupt          a lease cannot be understood
+    │   ├── ObjectCorrupt         a small file beside the tables cannot be understood
     │   └── SchemaCorrupt         the stored form of the schema cannot be understood
     ├── StorageFailure        the store failed; whether a write took effect must be looked up
     │   ├── ReplyLost             a commit was sent, failed oddly, and cannot be found
@@ -107,6 +109,7 @@
     ├── AccessError           you may not; ask somebody who may
     │   ├── Unauthorized          no token, or one the server does not know
     │   ├── Forbidden             the policy does not let this actor do this
+    │   ├── QueryCancelled        a read was stopped: its caller went away, or the server stops
     │   ├── JobCancelled          somebody asked for the work to stop, and it did
     │   └── TooManyRequests       this actor has too much under way; try again later
     ├── ServerFailure         the server did not answer as it should; ask again
@@ -120,7 +123,7 @@ with a regular expression. Codes are append-only; a code once published keeps it
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 
 class Code(StrEnum):
@@ -227,6 +230,9 @@ class Code(StrEnum):
     EXTERNAL_BLOB = "external_blob"
     BLOB_CHANGED = "blob_changed"
     MISADDRESSED = "misaddressed"
+    OBJECT_CORRUPT = "object_corrupt"
+    QUERY_TIMEOUT = "query_timeout"
+    QUERY_CANCELLED = "query_cancelled"
 
 
 class Finding(Protocol):
@@ -247,6 +253,8 @@ class OmnigraphError(Exception):
     """The root. Catch it to catch everything we raise on purpose."""
 
     code: ClassVar[Code]
+    retryable: ClassVar[bool] = False
+    """May the very same request succeed later?"""
 
 
 class InputError(OmnigraphError):
@@ -490,6 +498,19 @@ class QueryMemoryExceeded(InputError):
         )
 
 
+class QueryTimeout(InputError):
+    """A read took longer than it may. Nothing of it is left; ask for less, or allow more time."""
+
+    code = Code.QUERY_TIMEOUT
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"the read was stopped after {seconds:g} seconds; narrow it down, or allow more time: "
+            f"timeout=, --timeout, and limits.query_seconds on a server"
+        )
+
+
 class TypeUnknown(InputError):
     """The schema has no node or edge type of that name."""
 
@@ -690,7 +711,10 @@ class TableNotFound(NotFoundError):
     def __init__(self, path: str, *, branch: str | None) -> None:
         self.path = path
         self.branch = branch
-        super().__init__(f"no table {path!r} on branch {branch or 'main'!r}")
+        super().__init__(
+            f"no table {path!r} on branch {branch or 'main'!r}: it never was there, or a schema "
+            "change dropped it"
+        )
 
 
 class VersionNotFound(NotFoundError):
@@ -698,11 +722,20 @@ class VersionNotFound(NotFoundError):
 
     code = Code.VERSION_NOT_FOUND
 
-    def __init__(self, path: str, *, branch: str | None, version: int) -> None:
+    def __init__(
+        self, path: str, *, branch: str | None, version: int, newest: int | None = None
+    ) -> None:
         self.path = path
         self.branch = branch
         self.version = version
-        super().__init__(f"table {path!r} has no version {version} on branch {branch or 'main'!r}")
+        self.newest = newest
+        """The newest version that was ever there, if that is known."""
+        message = f"table {path!r} has no version {version} on branch {branch or 'main'!r}"
+        if newest is not None and version <= newest:
+            message += " any more: a cleanup removed it, or a schema change that dropped data"
+        elif newest is not None:
+            message += f"; the newest is {newest}"
+        super().__init__(message)
 
 
 class ForkNotFound(NotFoundError):
@@ -870,6 +903,7 @@ class ExpectedVersionMismatch(ConflictError):
     """A table is not at the version the caller read. Read again, then decide again."""
 
     code = Code.EXPECTED_VERSION_MISMATCH
+    retryable = True
 
     def __init__(self, table_key: str, *, expected: int, actual: int) -> None:
         self.table_key = table_key
@@ -893,6 +927,7 @@ class Contention(ConflictError):
     """Other writers won every round of the race for a branch's manifest."""
 
     code = Code.CONTENTION
+    retryable = True
 
     def __init__(self, branch: str, *, attempts: int) -> None:
         self.branch = branch
@@ -906,6 +941,7 @@ class AlreadyDone(ConflictError):
     """A write with the same idempotency key is on the branch; its result is the answer."""
 
     code = Code.ALREADY_DONE
+    retryable = True
 
     def __init__(self, key: str, *, commit_id: str) -> None:
         self.key = key
@@ -967,6 +1003,12 @@ class Clash(Protocol):
     @property
     def property_name(self) -> str | None: ...
     @property
+    def base(self) -> Any: ...
+    @property
+    def ours(self) -> Any: ...
+    @property
+    def theirs(self) -> Any: ...
+    @property
     def message(self) -> str: ...
 
 
@@ -981,10 +1023,13 @@ class MergeConflicts(ConflictError):
         self.source = source
         self.target = target
         self.conflicts = tuple(conflicts)
-        shown = "; ".join(each.message for each in self.conflicts[: self._SHOWN_MAX])
+        first = self.conflicts[: self._SHOWN_MAX]
+        shown = "; ".join(f"{each.kind}: {each.message}" for each in first)
         rest = len(self.conflicts) - self._SHOWN_MAX
         more = f"; and {rest} more" if rest > 0 else ""
-        super().__init__(f"merge conflicts between '{source}' and '{target}': {shown}{more}")
+        super().__init__(
+            f"'{source}' cannot be merged into '{target}', and nothing was changed: {shown}{more}"
+        )
 
 
 class MergeBaseUnavailable(ConflictError):
@@ -1012,6 +1057,7 @@ class Fenced(ConflictError):
     """Somebody took this operation for dead and undid it. What it wrote will not be seen."""
 
     code = Code.FENCED
+    retryable = True
 
     def __init__(self, branch: str, *, recovered_by: str) -> None:
         self.branch = branch
@@ -1042,6 +1088,7 @@ class LeaseHeld(ConflictError):
     """Another process writes that table and did not finish in time. Try again later."""
 
     code = Code.LEASE_HELD
+    retryable = True
 
     def __init__(self, table_key: str, *, branch: str, owner: str, age_ms: int) -> None:
         self.table_key = table_key
@@ -1058,6 +1105,7 @@ class LeaseLost(ConflictError):
     """We were silent for so long that another process took over. Start anew."""
 
     code = Code.LEASE_LOST
+    retryable = True
 
     def __init__(self, operation_id: str) -> None:
         self.operation_id = operation_id
@@ -1068,6 +1116,7 @@ class SchemaLocked(ConflictError):
     """A schema change is under way. Try again when it is done."""
 
     code = Code.SCHEMA_LOCKED
+    retryable = True
 
     def __init__(self, *, owner: str | None = None, age_ms: int | None = None) -> None:
         self.owner = owner
@@ -1094,6 +1143,7 @@ class RecoveryPending(ConflictError):
     """An unfinished write has to be resolved first, by whoever makes it or by the next writer."""
 
     code = Code.RECOVERY_PENDING
+    retryable = True
 
     def __init__(self, operation_id: str) -> None:
         self.operation_id = operation_id
@@ -1279,6 +1329,8 @@ class FormatTooOld(PlacementError):
 class PipelineError(OmnigraphError):
     """Bulk work could not be run. Nothing was changed; somebody who runs it must act."""
 
+    retryable = True
+
 
 class JavaMissing(PipelineError):
     """Spark runs on Java, and there is none to be found."""
@@ -1379,7 +1431,10 @@ class SidecarCorrupt(CorruptionError):
     def __init__(self, file: str, *, reason: str) -> None:
         self.file = file
         self.reason = reason
-        super().__init__(f"sidecar {file!r}: {reason}")
+        super().__init__(
+            f"sidecar {file!r}: {reason}; nothing is written while it is there; put it back from a "
+            "backup, or delete it: what its write had begun is then undone"
+        )
 
 
 class SidecarTooNew(CorruptionError):
@@ -1417,6 +1472,17 @@ class LeaseCorrupt(CorruptionError):
         self.key = key
         self.reason = reason
         super().__init__(f"lease {key!r}: {reason}")
+
+
+class ObjectCorrupt(CorruptionError):
+    """A small file beside the tables cannot be understood: a job, a promise, a branch's ref."""
+
+    code = Code.OBJECT_CORRUPT
+
+    def __init__(self, key: str, *, reason: str) -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"{key!r}: {reason}; put it back from a backup")
 
 
 class SchemaCorrupt(CorruptionError):
@@ -1492,6 +1558,16 @@ class Forbidden(AccessError):
         super().__init__(f"{actor or 'nobody'} may not {action}{where}")
 
 
+class QueryCancelled(AccessError):
+    """A read was stopped before its end. Nothing of it is left."""
+
+    code = Code.QUERY_CANCELLED
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the read was cancelled: its caller went away, or the server stops")
+
+
 class JobCancelled(AccessError):
     """Somebody asked for the work to stop, and it did. Nothing was changed."""
 
@@ -1506,6 +1582,7 @@ class TooManyRequests(AccessError):
     """The actor has too much under way. Nothing was done; try again later."""
 
     code = Code.TOO_MANY_REQUESTS
+    retryable = True
 
     def __init__(self, actor: str, *, limit: str, retry_after_s: int) -> None:
         self.actor = actor
@@ -1522,6 +1599,7 @@ class ServerUnreachable(ServerFailure):
     """No answer came."""
 
     code = Code.SERVER_UNREACHABLE
+    retryable = True
 
     def __init__(self, url: str, *, reason: str) -> None:
         self.url = url
@@ -1548,6 +1626,7 @@ class OutcomeUnknown(OmnigraphError):
     """
 
     code = Code.OUTCOME_UNKNOWN
+    retryable = True
 
     def __init__(self, branch: str, *, commit_id: str, operation_id: str | None = None) -> None:
         self.branch = branch

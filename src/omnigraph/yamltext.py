@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from omnigraph.jsontext import NestedTooDeeply, check_nesting
+
 
 class _Strict(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as it is overridden
@@ -24,6 +26,8 @@ class _Strict(yaml.SafeLoader):
 def read_yaml(text: str) -> object:
     """Raises yaml.YAMLError."""
     try:
-        return yaml.load(text, _Strict)  # noqa: S506 - it is a safe one
-    except RecursionError:
-        raise yaml.YAMLError("it is nested too deeply") from None
+        found = yaml.load(text, _Strict)  # noqa: S506 - it is a safe one
+        check_nesting(found)
+    except (RecursionError, NestedTooDeeply):
+        raise yaml.YAMLError(str(NestedTooDeeply())) from None
+    return found

@@ -23,7 +23,18 @@ from omnigraph.errors import Contention, OutcomeUnknown, StorageFailure, TableCo
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.faults import CrashAt, Watch, When, sweep, watch_stores
+from omnigraph.testing.failpoints import (
+    FAILPOINTS,
+    Act,
+    Failpoint,
+    Story,
+    Trigger,
+    crash,
+    fail,
+    kill,
+    points_of,
+)
+from omnigraph.testing.faults import Crash, CrashAt, Watch, When, sweep, watch_stores
 from omnigraph.testing.folders import put_back, read_folder
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.old_graphs import (
@@ -41,6 +52,7 @@ from omnigraph.testing.old_graphs import (
     set_stamp,
     write_old_graph,
 )
+from omnigraph.testing.processes import Died, launch, race
 from omnigraph.testing.publishing import lineage_only
 
 WHENEVER = pytest.mark.parametrize("when", list(When))
@@ -152,6 +164,43 @@ def test_dying_at_any_write_of_a_branchs_first_publish_publishes_it_once_or_not_
         (commit,) = publish(stores, Bases(stores), publication).commits
         assert history(open_now(written.root), FEATURE) == (*written.feature, commit)
         assert check_graph(stores) == []
+
+
+@pytest.mark.parametrize("name", points_of(Story.MIGRATION))
+@pytest.mark.parametrize("how", [crash, fail])
+def test_breaking_off_at_a_failpoint_keeps_the_stamp_and_the_next_to_open_steps(
+    tmp_path: Path, name: str, how: Act
+) -> None:
+    written = write_old_graph(tmp_path / "g", V3)
+    stores = watch_stores(stores_of(written.root), Trigger(FAILPOINTS[name].at, how))
+    with pytest.raises((Crash, StorageFailure)):
+        open_in(stores, Mode.READ_WRITE)
+    check_broken_off(FAILPOINTS[name], written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", points_of(Story.MIGRATION))
+def test_being_killed_at_a_failpoint_keeps_the_stamp_and_the_next_to_open_steps(
+    tmp_path: Path, name: str
+) -> None:
+    written = write_old_graph(tmp_path / "g", V3)
+    (outcome,) = race([launch(step_to_death, written.root, name)])
+    assert isinstance(outcome, Died), outcome
+    assert outcome.exit_code == -9, outcome.report
+    check_broken_off(FAILPOINTS[name], written)
+
+
+def step_to_death(root: Path, name: str) -> None:
+    """For a process of its own."""
+    open_in(watch_stores(stores_of(root), Trigger(FAILPOINTS[name].at, kill)), Mode.READ_WRITE)
+
+
+def check_broken_off(point: Failpoint, written: OldGraph) -> None:
+    base = read_base(stores_of(written.root), MAIN)
+    assert read_stamp(base.handle) == 3
+    assert base.manifest.log.rows.num_rows == (len(written.main) if point.is_done else 0)
+    check_readable(open_now(written.root), written)
+    check_stepped(written.root, written)
 
 
 # ── a store that fails ───────────────────────────────────────────────────────────────────────────
@@ -266,10 +315,11 @@ def test_losing_every_race_for_the_stamp_is_contention_and_can_be_tried_again(
 ) -> None:
     written = write_old_graph(tmp_path / "g", V3)
     stamp_again = partial(set_stamp, written.root / "__manifest", "3")
-    rival = Interloper("tables.commit_exact", [stamp_again] * 100)
+    point = FAILPOINTS["migration.v4_stamp.force_incompatible"]
+    rival = Trigger(point.at, lambda _: stamp_again(), times=100)
     with pytest.raises(Contention):
         open_in(watch_stores(stores_of(written.root), rival), Mode.READ_WRITE)
-    assert 0 < len(rival.acts) < 100
+    assert 1 < rival.fired < 100
     check_readable(open_now(written.root), written)
     check_stepped(written.root, written)
 

@@ -239,8 +239,55 @@ def test_conflicts_of_a_merge_are_listed(graph: GraphClient) -> None:
         "Ada",
         "divergent_update",
     )
-    assert (told.row_id, told.message) == (conflict.row_id, conflict.message)
+    assert told == conflict, "with what the base, ours and theirs have"
+    sides: list[Any] = [conflict.base, conflict.ours, conflict.theirs]
+    assert [each["age"] for each in sides] == [1, 3, 2]
     assert graph.merge("b", on_conflict="theirs").outcome is Outcome.MERGED
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_a_side_decides_where_an_edge_lost_its_end(graph: GraphClient, side: str) -> None:
+    graph.insert("Person", [{"name": "Ada"}, {"name": "Bo"}])
+    graph.branches.create("b")
+    graph.delete("Person", ["Bo"], branch="b")
+    graph.insert("Knows", [{"id": "k", "from": "Ada", "to": "Bo"}])
+    assert graph.merge("b", on_conflict=side).outcome is Outcome.MERGED
+    found = [graph.find("Person", "Bo"), graph.find("Knows", "k")]
+    assert [each is not None for each in found] == [side == "ours"] * 2
+
+
+def test_a_branch_is_deleted_once_it_is_merged(graph: GraphClient) -> None:
+    graph.branches.create("b")
+    graph.insert("Person", [{"name": "Ada"}], branch="b")
+    dry = graph.merge("b", delete_branch=True, dry_run=True)
+    assert (dry.branch_deleted, "b" in graph.branches.list()) == (None, True)
+    result = graph.merge("b", delete_branch=True, idempotency_key="k-1")
+    assert (result.outcome, result.branch_deleted) == (Outcome.FAST_FORWARD, True)
+    assert list(graph.branches.list()) == ["main"]
+    again = graph.merge("b", delete_branch=True, idempotency_key="k-1")
+    assert (again.commit, again.branch_deleted) == (result.commit, True)
+
+
+def test_a_branch_that_cannot_be_deleted_is_merged_all_the_same(graph: GraphClient) -> None:
+    graph.branches.create("b")
+    graph.branches.create("child", source="b")
+    graph.insert("Person", [{"name": "Ada"}], branch="b")
+    result = graph.merge("b", delete_branch=True)
+    assert (result.outcome, result.branch_deleted) == (Outcome.FAST_FORWARD, False)
+    assert result.branch_delete_error is not None
+    assert "child" in result.branch_delete_error
+    assert "b" in graph.branches.list()
+    assert graph.find("Person", "Ada") is not None
+
+
+def test_a_merge_that_is_refused_deletes_nothing(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": "Ada", "age": 1}])
+    graph.branches.create("b")
+    graph.upsert("Person", [{"name": "Ada", "age": 2}], branch="b")
+    graph.upsert("Person", [{"name": "Ada", "age": 3}])
+    with pytest.raises(MergeConflicts):
+        graph.merge("b", delete_branch=True)
+    assert "b" in graph.branches.list()
 
 
 def test_a_key_makes_asking_again_harmless(graph: GraphClient) -> None:

@@ -89,6 +89,13 @@ def test_reading_a_missing_object_is_not_found(objects: Objects) -> None:
     assert caught.value.key == "nowhere/a.json"
 
 
+def test_part_of_an_object_is_read_without_the_rest(objects: Objects) -> None:
+    objects.put_new("folder/a", b"0123456789")
+    assert objects.read_range("folder/a", 3, 4) == b"3456"
+    with pytest.raises(ObjectNotFound):
+        objects.read_range("folder/b", 0, 1)
+
+
 def test_reading_a_prefix_is_not_found(objects: Objects) -> None:
     objects.put_over("folder/a", b"1")
     with pytest.raises(ObjectNotFound):

@@ -19,6 +19,7 @@ from omnigraph.errors import (
     ForkInUse,
     ForkNotFound,
     GraphRelocated,
+    ReplyLost,
     StorageFailure,
     TableCorrupt,
     TableNotFound,
@@ -702,6 +703,42 @@ def test_a_commit_whose_reply_was_lost_is_found_and_reported_landed(
 
     monkeypatch.setattr(lance_commit, "_send", send_and_stumble)
     assert landed(tables.commit_exact(staged)).version == handle.version + 1
+
+
+def test_a_commit_that_is_answered_with_the_version_of_another_is_not_taken_for_ours(
+    local: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = local.tables
+    handle = create(tables, "a")
+    ours, theirs = (tables.stage_append(handle, people(each), mark()) for each in "bc")
+
+    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+
+    real = lance_commit._send
+
+    def send_theirs(store: object, *_: object) -> object:
+        return real(store, theirs, theirs.payload)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lance_commit, "_send", send_theirs)
+    with pytest.raises(ReplyLost, match=f"{theirs.mark.uuid}, not {ours.mark.uuid}"):
+        tables.commit_exact(ours)
+
+
+def test_a_commit_that_failed_on_its_way_there_is_a_lost_reply_and_no_refusal(
+    local: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still arrive, so nobody may say that it did not happen."""
+    tables = local.tables
+    staged = tables.stage_append(create(tables, "a"), people("b"), mark())
+
+    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+
+    def stumble(*_: object) -> object:
+        raise OSError("connection reset by peer")
+
+    monkeypatch.setattr(lance_commit, "_send", stumble)
+    with pytest.raises(ReplyLost, match="connection reset"):
+        tables.commit_exact(staged)
 
 
 def test_marks_and_kinds_of_transactions_can_be_read_back(tables: Tables) -> None:

@@ -55,15 +55,18 @@ from omnigraph.testing.failpoints import (
     Act,
     At,
     Failpoint,
+    MergeScene,
     Pause,
     Scene,
+    Story,
     Trigger,
     crash,
     fail,
+    points_of,
 )
 from omnigraph.testing.faults import Crash, Recorder
 from omnigraph.testing.processes import Died, launch
-from omnigraph.testing.scenes import Stage, act, die, play_to_death, set_stage
+from omnigraph.testing.scenes import Stage, act, act_for, die, play_to_death, set_stage
 
 CATALOGUE = frozenset(
     {
@@ -131,44 +134,32 @@ CATALOGUE = frozenset(
         "cleanup.reconcile_fork",
         "cleanup.resolve_branch_snapshot",
         "cleanup.inherited_branch_pin",
+        "cleanup.with_pending_rollback",
+        "repair.before_publish",
+        "init.after_schema_pg_written",
+        "init.after_schema_contract_written",
+        "init.after_coordinator_init",
+        "migration.v3_to_v4.legacy_open",
+        "migration.v4_stamp.force_incompatible",
+        "branch_merge.adopt_after_append_pre_upsert",
+        "branch_merge.adopt_after_upsert_pre_delete",
+        "branch_merge.rewrite_after_merge_pre_delete",
+        "branch_merge.rewrite_after_delete_pre_index",
+        "branch_merge.post_phase_b_pre_manifest_commit",
+        "merge.after_sidecar_pre_fork",
+        "merge.after_fork_pre_commit",
+        "merge.after_table_k",
+        "merge.after_confirm_mixed",
+        "merge.pointer_only",
+        "merge.target_advanced_by_other_process",
+        "merge.net_zero",
+        "merge.lost_ack",
     }
 )
-"""The failpoints of writes, forks, publishing, recovery, schemas and maintenance. Those of making
-graphs, of migrations and of merges are driven where those are tested, and those that are a story of
-their own (`cleanup.with_pending_rollback`, `repair.before_publish`) in `test_maintenance_sweep`."""
+"""All there have to be. Those of merges are driven in `test_merge_sweep`, those of a story where it
+is told."""
 
-DONE = frozenset(
-    {
-        "mutation.post_finalize_pre_publisher",
-        "recovery.lease_expired",
-        "relocate.after_crash",
-        "recovery.sidecar_delete",
-        "graph_publish.before_commit_append",
-        "publish.after_load_pre_merge",
-        "publish.load_state_retryable_contention",
-        "publish.contention_exhausted",
-        "graph_publish.after_manifest_commit",
-        "publish.lost_ack",
-        "delete.zero_rows",
-        "branch_delete.with_live_writer",
-        "recovery.before_roll_forward_publish",
-        "recovery.record_audit",
-        "audit.create_race",
-        "recovery.after_audit_pre_delete",
-        "branch_create.after_manifest_branch_create",
-        "branch_delete.before_commit_graph_reclaim",
-        "branch_delete.before_table_cleanup",
-        "schema.after_added_table",
-        "schema_apply.after_staging_write",
-        "schema_apply.after_manifest_commit",
-        "schema.after_rename_1",
-        "schema.after_rename_2",
-        "schema.after_rename_pre_delete",
-        "schema.before_lock_release",
-        "schema.before_hard_gc",
-    }
-)
-"""Where everything had moved, so that dying must not undo it."""
+TESTS = Path(__file__).parents[1]
 
 GONE_FOR_GOOD = frozenset({Scene.DELETE_BRANCH, Scene.CLEANUP})
 """Nobody writes to the branch again, so its forks are left for the next cleanup."""
@@ -180,14 +171,15 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[Scene, Stage]:
     return {each: set_stage(each, folder / each.name / "g") for each in Scene}
 
 
-@pytest.fixture(params=FAILPOINTS.values(), ids=list(FAILPOINTS))
+@pytest.fixture(params=points_of(Scene).values(), ids=list(points_of(Scene)))
 def point(request: pytest.FixtureRequest) -> Failpoint:
     found = request.param
     assert isinstance(found, Failpoint)
     return found
 
 
-def scene_of(stages: dict[Scene, Stage], scene: Scene) -> Stage:
+def scene_of(stages: dict[Scene, Stage], scene: Scene | MergeScene | Story) -> Stage:
+    assert isinstance(scene, Scene)
     stages[scene].reset()
     return stages[scene]
 
@@ -195,7 +187,7 @@ def scene_of(stages: dict[Scene, Stage], scene: Scene) -> Stage:
 def arrive(point: Failpoint, root: Path, how: Act, times: int = 1) -> Trigger:
     """Act the scene of a failpoint, as a process that counts as dead once it stops."""
     trigger = Trigger(point.at, how, times)
-    act(point.scene, open_mortal(root, trigger, observe=trigger.observe))
+    act_for(point, open_mortal(root, trigger, observe=trigger.observe))
     return trigger
 
 
@@ -205,7 +197,7 @@ def check_after_death(point: Failpoint, stage: Stage) -> None:
     is_cleaned = point.scene is Scene.CLEANUP
     found = check_whole(stage.root, stage.allowed, is_cleaned=is_cleaned)
     if stage.before != stage.after:
-        assert bool(found) is (point.name in DONE)
+        assert bool(found) is (point.is_done)
     check_lasting(stage.root, is_cleaned=is_cleaned)
     if point.scene not in GONE_FOR_GOOD:
         assert list(find_orphans(stores_at(stage.root))) == []
@@ -216,7 +208,18 @@ def check_after_death(point: Failpoint, stage: Stage) -> None:
 
 def test_the_registry_holds_the_whole_catalogue_and_nothing_else() -> None:
     assert {re.sub(r"_\d$", "_k", name) for name in FAILPOINTS} == CATALOGUE
-    assert FAILPOINTS.keys() >= DONE
+
+
+def test_every_failpoint_that_is_registered_is_driven_and_none_is_driven_that_is_not() -> None:
+    """All of a kind or of a story at once, or one by its name."""
+    source = "".join(each.read_text() for each in TESTS.rglob("test_*.py"))
+    named = set(re.findall(r'FAILPOINTS\[\s*"([^"]+)"\s*\]', source))
+    assert named <= FAILPOINTS.keys()
+    swept = set(re.findall(r"points_of\(([\w.]+)\)", source))
+    for name, each in FAILPOINTS.items():
+        kind = type(each.scene).__name__
+        assert swept & {kind, f"{kind}.{each.scene.name}"} or name in named, f"nobody drives {name}"
+    assert {*Scene, *MergeScene, *Story} == {each.scene for each in FAILPOINTS.values()}
 
 
 def test_dying_at_a_failpoint_leaves_the_old_commit_or_the_new_one(
@@ -252,7 +255,7 @@ def test_a_store_that_fails_at_a_failpoint_leaves_all_or_nothing_and_a_graph_tha
     graph = open_living(stage.root, trigger, observe=trigger.observe)
     with suppress(OutcomeUnknown):
         try:
-            act(point.scene, graph)
+            act_for(point, graph)
         except StorageFailure:
             # A failure that is reported as one is over: nothing is left to be done about it,
             # unless it was about what another had left.

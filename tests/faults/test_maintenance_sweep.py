@@ -3,6 +3,7 @@
 Optimize is swept with the other ways to tidy up, in `test_tidying_faults`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import COMPACT, SWAP, At, Trigger, crash, fail
-from omnigraph.testing.faults import Crash, CrashAt, CrashOn, When, sweep
+from omnigraph.testing.failpoints import FAILPOINTS, Trigger, crash, fail
+from omnigraph.testing.faults import Crash, CrashAt, When, sweep
 from omnigraph.testing.folders import put_back, read_folder
+from omnigraph.testing.scenes import die
 
 CLEAN = CleanupOrder(Policy(keep=2), is_confirmed=True, debris_age_ms=-60_000)
 
@@ -88,16 +90,14 @@ def test_a_retained_commit_survives_a_cleanup_that_died_anywhere(tmp_path: Path)
 
 
 def test_cleanup_leaves_alone_what_an_unfinished_write_needs(tmp_path: Path) -> None:
-    """cleanup.with_pending_rollback: the note is there, its writer has not been resolved yet."""
+    """The sidecar is there, its writer has not been resolved yet."""
     root = tmp_path / "g"
     populate(root)
     for number in range(3):
         open_mortal(root).ask(Ask("put", {"name": f"p{number}", "age": number}))
     content = read_content(root)
-    with pytest.raises(Crash):
-        open_mortal(root, CrashOn("tables.residual.swap_rows")).ask(
-            Ask("put", {"name": "x", "age": 1})
-        )
+    point = FAILPOINTS["cleanup.with_pending_rollback"]
+    die(root, point.at, lambda graph: graph.ask(Ask("put", {"name": "x", "age": 1})))
     preview = open_mortal(root).cleanup(CleanupOrder(Policy(keep=1)))
     assert [each.error for each in preview.tables if each.key == PERSON] == [
         "an unfinished operation names it"
@@ -109,10 +109,9 @@ def test_cleanup_leaves_alone_what_an_unfinished_write_needs(tmp_path: Path) -> 
 
 
 def test_trouble_with_one_table_does_not_keep_cleanup_from_the_others(tmp_path: Path) -> None:
-    """cleanup.table_gc."""
     root = tmp_path / "g"
     prepare(root)
-    trigger = Trigger(At("tables.residual.delete_versions"), fail)
+    trigger = Trigger(FAILPOINTS["cleanup.table_gc"].at, fail)
     result = open_mortal(root, trigger).cleanup(CLEAN)
     assert trigger.fired
     assert sum(each.error is not None for each in result.tables) == 1
@@ -122,31 +121,29 @@ def test_trouble_with_one_table_does_not_keep_cleanup_from_the_others(tmp_path: 
 
 
 def test_a_fork_that_cannot_be_removed_is_removed_the_next_time(tmp_path: Path) -> None:
-    """cleanup.reconcile_fork."""
     root = tmp_path / "g"
     prepare(root)
-    trigger = Trigger(At("tables.clear_branch"), fail)
+    trigger = Trigger(FAILPOINTS["cleanup.reconcile_fork"].at, fail)
     assert open_mortal(root, trigger).cleanup(CLEAN).forks == ()
     assert len(open_mortal(root).cleanup(CLEAN).forks) == 1
     assert open_mortal(root).examine() == []
 
 
 def test_if_a_branch_cannot_be_read_nothing_goes(tmp_path: Path) -> None:
-    """cleanup.resolve_branch_snapshot."""
     root = tmp_path / "g"
     prepare(root)
     files = read_folder(root)
-    trigger = Trigger(At("tables.find_branches"), crash)
+    trigger = Trigger(FAILPOINTS["cleanup.resolve_branch_snapshot"].at, crash)
     with pytest.raises(Crash):
         open_mortal(root, trigger).cleanup(CLEAN)
     assert {name for name in files if "_versions" in name} <= set(read_folder(root))
 
 
 def test_rivals_between_planning_and_compaction_are_kept(tmp_path: Path) -> None:
-    """optimize.before_compact, for a writer that had the lease before."""
+    """By a writer that had the lease before."""
     root = tmp_path / "g"
     prepare(root)
-    trigger = Trigger(At(COMPACT), crash)
+    trigger = Trigger(FAILPOINTS["optimize.before_compact"].at, crash)
     with pytest.raises(Crash):
         open_mortal(root, trigger).optimize()
     graph = open_mortal(root)
@@ -156,11 +153,10 @@ def test_rivals_between_planning_and_compaction_are_kept(tmp_path: Path) -> None
     assert "rival" in str(read_content(root))
 
 
-@pytest.mark.parametrize("at", [At(SWAP), At(SWAP, when=When.AFTER)])
+@pytest.mark.parametrize("when", When)
 def test_a_repair_that_dies_as_it_publishes_is_done_or_can_be_done_again(
-    tmp_path: Path, at: At
+    tmp_path: Path, when: When
 ) -> None:
-    """repair.before_publish."""
     root = tmp_path / "g"
     graph = populate(root)
     content = read_content(root)
@@ -169,9 +165,8 @@ def test_a_repair_that_dies_as_it_publishes_is_done_or_can_be_done_again(
     odd = Settings(config={"somebody": "was here"})
     tables.commit_exact(tables.stage_settings(head, odd, Mark("odd")))
     assert [each.subject for each in graph.examine()] == [PERSON]
-    trigger = Trigger(at, crash)
-    with pytest.raises(Crash):
-        open_mortal(root, trigger).repair(RepairOrder(is_confirmed=True))
+    at = replace(FAILPOINTS["repair.before_publish"].at, when=when)
+    die(root, at, lambda graph: graph.repair(RepairOrder(is_confirmed=True)))
     open_mortal(root).refresh()
     assert read_content(root) == content
     open_mortal(root).repair(RepairOrder(is_confirmed=True))

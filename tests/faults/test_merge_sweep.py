@@ -30,17 +30,19 @@ from omnigraph.testing.breaking import (
     with_rival,
 )
 from omnigraph.testing.crews import Neighbours
-from omnigraph.testing.failpoints import COMMIT, PUBLISH, At
-from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
-from omnigraph.testing.merging import (
-    MERGE_POINTS,
-    MergePoint,
+from omnigraph.testing.failpoints import (
+    COMMIT,
+    FAILPOINTS,
+    PUBLISH,
+    At,
+    Failpoint,
     MergeScene,
-    MergeStage,
-    merge_to_death,
-    set_merge,
+    Trigger,
+    points_of,
 )
-from omnigraph.testing.processes import Died, launch, race
+from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
+from omnigraph.testing.merging import MergeStage, merge_to_death, set_merge
+from omnigraph.testing.processes import Died, launch, race, values_of
 from omnigraph.testing.scenes import die
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "4"))
@@ -157,7 +159,14 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[MergeScene, MergeSt
     return {each: set_merge(each, folder / each.name / "g") for each in MergeScene}
 
 
-def check_point(made: MergeStage, point: MergePoint) -> None:
+def scene_of(stages: dict[MergeScene, MergeStage], point: Failpoint) -> MergeStage:
+    assert isinstance(point.scene, MergeScene)
+    made = stages[point.scene]
+    made.stage.reset()
+    return made
+
+
+def check_point(made: MergeStage, point: Failpoint) -> None:
     """Nothing of a table that is half merged may stay; what was complete must not go."""
     heal(open_mortal(made.stage.root).bench)
     assert bool(check_whole(made.stage.root, made.stage.allowed)) is point.is_done
@@ -166,25 +175,23 @@ def check_point(made: MergeStage, point: MergePoint) -> None:
     check_again(made)
 
 
-@pytest.mark.parametrize("name", MERGE_POINTS)
+@pytest.mark.parametrize("name", points_of(MergeScene))
 def test_dying_at_a_failpoint_goes_back_or_forward_as_a_whole(
     stages: dict[MergeScene, MergeStage], name: str
 ) -> None:
-    point = MERGE_POINTS[name]
-    made = stages[point.scene]
-    made.stage.reset()
+    point = FAILPOINTS[name]
+    made = scene_of(stages, point)
     die(made.stage.root, point.at, made.pair.merge)
     check_point(made, point)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(MERGE_POINTS)[::STRIDE])
+@pytest.mark.parametrize("name", list(points_of(MergeScene))[::STRIDE])
 def test_being_killed_at_a_failpoint_is_the_same(
     stages: dict[MergeScene, MergeStage], name: str
 ) -> None:
-    point = MERGE_POINTS[name]
-    made = stages[point.scene]
-    made.stage.reset()
+    point = FAILPOINTS[name]
+    made = scene_of(stages, point)
     process = launch(merge_to_death, made.stage.root, name, made.pair.source, made.pair.into)
     (result,) = race([process])
     assert isinstance(result, Died), result
@@ -311,22 +318,20 @@ class FailDurably(FailAt):
         super().before(call, is_write=is_write and not call.startswith("volatile."))
 
 
-def test_a_target_that_moves_while_the_merge_is_planned_is_never_overwritten(
+def write_meanwhile(root: Path) -> None:
+    """For a process of its own."""
+    slip_in(open_living(root).bench, PERSON)
+
+
+def test_a_target_that_another_process_moves_while_a_merge_is_planned_is_never_overwritten(
     tmp_path: Path,
 ) -> None:
-    """Another process writes after the plan was made and before the tables are held."""
     made = set_merge(MergeScene.FAST_FORWARD, tmp_path / "g")
     made.stage.reset()
-    graph = open_living(made.stage.root)
-    held = graph.bench.leases.hold
-    rivals = iter([PERSON])
-
-    def hold_late(*arguments: object, **keywords: object) -> object:
-        for key in rivals:
-            slip_in(open_mortal(made.stage.root).bench, key)
-        return held(*arguments, **keywords)  # type: ignore[arg-type]
-
-    graph.bench.leases.hold = hold_late  # type: ignore[assignment,method-assign]
-    result = made.pair.merge(graph)
+    rival = launch(write_meanwhile, made.stage.root)
+    at = FAILPOINTS["merge.target_advanced_by_other_process"].at
+    trigger = Trigger(at, lambda _: values_of(race([rival])))
+    result = made.pair.merge(open_living(made.stage.root, trigger))
+    assert trigger.fired
     assert result.outcome is Outcome.MERGED, "it was planned anew"
     assert check_whole(made.stage.root, [with_rival(made.stage.after, PERSON)]) == 0

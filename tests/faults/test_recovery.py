@@ -1,10 +1,14 @@
 """Sidecars of every kind and in every state, and stores that fail while they are dealt with."""
 
 import json
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+import omnigraph
 from omnigraph.cli.app import run as run_command
 from omnigraph.commit.attempt import hold, run
 from omnigraph.commit.audit import RecoveryKind, read_audit
@@ -23,12 +27,23 @@ from omnigraph.errors import (
     ExpectedVersionMismatch,
     InvariantViolated,
     OutcomeUnknown,
+    ReplyLost,
     SidecarCorrupt,
     SidecarTooNew,
     StorageFailure,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
-from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Landed, Mark, TableRef
+from omnigraph.storage.tables import (
+    IndexKind,
+    IndexScope,
+    IndexSpec,
+    Landed,
+    Mark,
+    Outcome,
+    Staged,
+    TableRef,
+    Tables,
+)
 from omnigraph.testing.faults import (
     Crash,
     CrashOn,
@@ -108,12 +123,19 @@ def leave_old_note(
 # ── what a write was to be on top of ─────────────────────────────────────────────────────────────
 
 
-def add(bench: Workbench, key: TableKey, name: str, on_top_of: CommitId | None = None) -> None:
+def add(
+    bench: Workbench,
+    key: TableKey,
+    name: str,
+    on_top_of: CommitId | None = None,
+    read: tuple[TableKey, ...] = (),
+) -> None:
     """One row, without looking for the notes of others first."""
     with hold(bench, MAIN, [key]) as held:
-        pin = held.base.manifest.pins[key]
-        writes = (TableWrite(key, pin.version, (appending(bench, name),)),)
-        run(held, Change(WriterKind.MUTATION, MAIN, writes, on_top_of=on_top_of))
+        manifest = held.base.manifest
+        writes = (TableWrite(key, manifest.pins[key].version, (appending(bench, name),)),)
+        reads = {each: manifest.version_of(each) for each in read}
+        run(held, Change(WriterKind.MUTATION, MAIN, writes, reads=reads, on_top_of=on_top_of))
 
 
 @pytest.mark.parametrize("has_moved", [False, True])
@@ -129,6 +151,52 @@ def test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of(
     wanted = RecoveryKind.ROLLED_BACK if has_moved else RecoveryKind.ROLLED_FORWARD
     assert recovery.kind is wanted
     assert names_in(root, PERSON) == ({"first"} if has_moved else {"first", "guarded"})
+    assert check_graph(stores_at(root)) == []
+
+
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_a_write_is_finished_only_if_the_tables_it_had_read_are_as_they_were(
+    root: Path, *, has_moved: bool
+) -> None:
+    """Its checks cannot be made again: of an edge, the node at its end may be gone by now."""
+    dying = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    with pytest.raises(Crash):
+        add(mortal_bench(dying), PERSON, "checked", read=(COMPANY,))
+    if has_moved:
+        add(mortal_bench(stores_at(root)), COMPANY, "faster")
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    wanted = RecoveryKind.ROLLED_BACK if has_moved else RecoveryKind.ROLLED_FORWARD
+    assert recovery.kind is wanted
+    assert names_in(root, PERSON) == ({"first"} if has_moved else {"first", "checked"})
+    assert check_graph(stores_at(root)) == []
+
+
+# ── clocks ───────────────────────────────────────────────────────────────────────────────────────
+
+HOUR_MS = 3_600_000
+
+
+def test_a_write_whose_clock_was_ahead_does_not_stay_the_head_once_it_is_finished(
+    root: Path,
+) -> None:
+    """Both commits are of one version of the manifest, and the later one is the head (D29)."""
+    stores = stores_at(root)
+    ahead = replace(stores.effects, now_ms=lambda: stores.effects.now_ms() + HOUR_MS)
+    dying = watch_stores(replace(stores, effects=ahead), CrashOn("tables.residual.swap_rows"))
+    with pytest.raises(Crash):
+        write(mortal_bench(dying), "early")
+    (recovery,) = heal(mortal_bench(stores_at(root)))
+    assert recovery.kind is RecoveryKind.ROLLED_FORWARD
+    found = head(root)
+    assert found.id == recovery.commit_id
+    assert found.created_at_us == recovery.created_at_us
+    (row,) = read_audit(stores_at(root)).to_pylist()
+    assert round(row["created_at"].replace(tzinfo=UTC).timestamp() * 1e6) == found.created_at_us
+
+    (commit,) = write(mortal_bench(stores_at(root)), "next").commits
+    assert commit.parent == recovery.commit_id
+    assert commit.created_at_us < found.created_at_us, "its own clock is right"
+    assert head(root).id == commit.id
     assert check_graph(stores_at(root)) == []
 
 
@@ -240,6 +308,31 @@ def test_a_note_nobody_understands_stops_writers_and_stays(
     assert find_sidecars(stores.objects) == (OLD,)
 
 
+def test_a_sidecar_that_cannot_be_read_is_listed_beside_the_others(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_old_note(root)
+    torn, newer = "01JZ8Q4T9K6V3M2N7R5W1X0ABD", "01JZ8Q4T9K6V3M2N7R5W1X0ABE"
+    objects = stores_at(root).objects
+    objects.put_over(f"__recovery/{torn}.json", b'{"schema_version": 3')
+    objects.put_over(f"__recovery/{newer}.json", b'{"schema_version": 9}')
+    assert run_command(["recovery", "list", str(root), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["pending"]
+    assert [(each["operation_id"], each["state"]) for each in listed] == [
+        (OLD, "unresolved"),
+        (torn, "corrupt"),
+        (newer, "too_new"),
+    ]
+    assert run_command(["recovery", "list", str(root)]) == 0
+    assert f"{torn} corrupt: sidecar" in capsys.readouterr().out
+    assert run_command(["recovery", "show", torn, str(root)]) == 0
+    assert "delete it" in capsys.readouterr().out
+    pending = omnigraph.open(str(root), read_only=True).pending_writes()
+    assert [each.state.value for each in pending] == ["unresolved", "corrupt", "too_new"]
+    with pytest.raises(SidecarCorrupt, match="what its write had begun is then undone"):
+        heal(mortal_bench(stores_at(root)))
+
+
 def test_half_a_put_is_invisible(root: Path) -> None:
     folder = root / "__recovery"
     folder.mkdir(exist_ok=True)
@@ -307,8 +400,10 @@ def test_a_note_that_cannot_be_removed_does_not_fail_the_write(root: Path) -> No
     write(mortal_bench(stores_at(root)), "third")
     assert find_sidecars(stores.objects) == ()
     assert names_in(root, PERSON) == {"first", "second", "third"}
-    (row,) = read_audit(stores_at(root)).to_pylist()
-    assert row["recovery_kind"] == "RolledForward"
+    assert read_audit(stores_at(root)).num_rows == 0, "nothing was left to recover (D31)"
+    assert ACTOR not in {
+        each.actor for each in Bases(stores_at(root)).current(MAIN).manifest.log.commits
+    }
 
 
 def test_a_listing_that_fails_is_never_taken_for_an_empty_one(root: Path) -> None:
@@ -343,6 +438,52 @@ def test_a_failing_table_or_manifest_leaves_all_or_nothing_and_no_drift(
         expected = {"first", "second"}
     assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
     assert find_sidecars(stores_at(root).objects) == ()
+    assert check_graph(stores_at(root)) == []
+
+
+class LoseReply:
+    """The n-th table commit is sent and never answered. It lands, at once or when it is let."""
+
+    def __init__(self, tables: Tables, nth: int, *, lands_late: bool) -> None:
+        self._tables = tables
+        self._left = nth
+        self._lands_late = lands_late
+        self.sent: Staged | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tables, name)
+
+    def commit_exact(self, staged: Staged) -> Outcome:
+        self._left -= 1
+        if self._left:
+            return self._tables.commit_exact(staged)
+        self.sent = staged
+        if not self._lands_late:
+            self.land()
+        raise ReplyLost("commit to", subject=staged.ref.path, reason="connection reset")
+
+    def land(self) -> None:
+        assert self.sent is not None
+        self._tables.commit_exact(self.sent)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("lands_late", [False, True])
+def test_a_commit_whose_reply_is_lost_is_undone_whenever_it_lands(
+    root: Path, nth: int, *, lands_late: bool
+) -> None:
+    """The writer says that it failed, so nothing of it may ever show (D4)."""
+    stores = stores_at(root)
+    lossy = LoseReply(stores.tables, nth, lands_late=lands_late)
+    with pytest.raises(ReplyLost):
+        write(mortal_bench(replace(stores, tables=cast("Tables", lossy))), "lost")
+    assert find_sidecars(stores.objects) == ()
+    if lands_late:
+        lossy.land()
+        assert open_in(stores_at(root), Mode.READ_WRITE).examine() == [], "doctor undid it"
+    assert check_graph(stores_at(root)) == []
+    write(mortal_bench(stores_at(root)), "next")
+    assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first", "next"}
     assert check_graph(stores_at(root)) == []
 
 
@@ -435,6 +576,7 @@ def test_unfinished_writes_and_their_recoveries_can_be_looked_at(
         "branch": "main",
         "actor_id": "act-old",
         "tables": list(BOTH),
+        "problem": None,
     }
     open_in(stores_at(root), Mode.READ_WRITE)
     assert run_command(["recovery", "list", str(root), "--json"]) == 0

@@ -14,11 +14,16 @@ import pytest
 
 from omnigraph.commit.retention import Policy
 from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.merge.run import MergeOrder
 from omnigraph.engine.schema import SchemaOrder
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
 from omnigraph.testing.breaking import (
+    COMPANY,
+    INSERT,
+    PERSON,
     SCHEMA,
+    SIDE,
     WORKS,
     Content,
     check_whole,
@@ -28,8 +33,10 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
+from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
 from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
 from omnigraph.testing.folders import put_back, read_folder
+from omnigraph.testing.processes import Died, launch
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "6"))
 
@@ -157,6 +164,56 @@ def test_a_hard_drop_that_died_before_its_purge_stands_and_cleanup_reclaims_it(
     clean = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
     graph.cleanup(clean)
     assert not (root / path).exists()
+
+
+def change_and_die(root: Path, name: str) -> None:
+    """In a process of its own: change the schema, and be killed on the way."""
+    trigger = Trigger(FAILPOINTS[name].at, kill)
+    open_living(root, trigger, observe=trigger.observe).apply_schema(CHANGES["a type is added"])
+
+
+def be_killed(root: Path, name: str) -> None:
+    victim = launch(change_and_die, root, name)
+    victim.await_ready()
+    victim.begin()
+    outcome = victim.finish(60)
+    assert isinstance(outcome, Died), outcome
+    assert outcome.exit_code == -9, outcome.report
+
+
+def test_a_merge_needs_no_reopening_after_a_schema_change_was_killed(tmp_path: Path) -> None:
+    """The lock is there, and nobody stands behind it."""
+    root = tmp_path / "g"
+    populate(root).create_branch(SIDE)
+    graph = open_living(root)
+    graph.ask(INSERT, SIDE)
+    be_killed(root, "schema.after_lock")
+    merged = graph.merge(MergeOrder(SIDE))
+    assert merged.tables == (PERSON,)
+    assert not stores_at(root).objects.exists(SCHEMA_LOCK_NOTE)
+    assert graph.examine(is_deep=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_done"),
+    [
+        ("schema.after_lock", False),
+        ("mutation.post_finalize_pre_publisher", True),
+        ("schema.before_lock_release", True),
+    ],
+)
+def test_indexes_need_no_reopening_after_a_schema_change_was_killed(
+    tmp_path: Path, name: str, *, is_done: bool
+) -> None:
+    root = tmp_path / "g"
+    populate(root)
+    graph = open_living(root)
+    be_killed(root, name)
+    built = graph.ensure_indices()
+    assert {each.table for each in built.indexes} >= {PERSON, COMPANY}
+    assert ("Pet" in graph.schema_source) is is_done
+    assert not stores_at(root).objects.exists(SCHEMA_LOCK_NOTE)
+    assert graph.examine(is_deep=True) == []
 
 
 class FailDurably(FailAt):

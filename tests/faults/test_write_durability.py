@@ -1,8 +1,11 @@
-"""What has reached the disk before a mutation is visible, and before it is acknowledged (D11).
+"""What has reached the disk before a mutation is visible, and before it is acknowledged (D11, D31).
 
-Power cannot be cut here; instead every flush is recorded, among the calls to the stores.
+Power cannot be cut here; instead every flush is recorded: among the calls to the stores, and among
+the system calls of a real command.
 """
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +14,9 @@ import pytest
 from omnigraph.commit.base import manifest_ref
 from omnigraph.commit.recovery import heal
 from omnigraph.commit.schema_files import read_schema_files
+from omnigraph.commit.sidecars import find_sidecars
 from omnigraph.engine.contract import check_contract
+from omnigraph.errors import StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.durability import Disk, RelaxedDisk
 from omnigraph.storage.layout import MANIFEST, RECOVERY
@@ -23,6 +28,7 @@ from omnigraph.testing.breaking import (
     LINK,
     PAIR,
     PERSON,
+    PROGRAM,
     SIDE,
     UPDATE,
     Ask,
@@ -31,8 +37,9 @@ from omnigraph.testing.breaking import (
     stores_at,
 )
 from omnigraph.testing.failpoints import COMMIT, PUBLISH, SWAP, At
-from omnigraph.testing.faults import watch_stores
+from omnigraph.testing.faults import FailOn, When, watch_stores
 from omnigraph.testing.scenes import die
+from omnigraph.testing.syscalls import Call, Deed, Medium, can_trace, list_and_flush, trace
 
 
 class Log:
@@ -150,6 +157,76 @@ def manifest_files(root: Path, branch: BranchName) -> set[Path]:
     return data | {newest}
 
 
+# ── a real command, and what it asks of the operating system ─────────────────────────────────────
+
+Record = Callable[[Path, Path, Sequence[str]], Sequence[Call]]
+
+BOTH_RECORDERS = pytest.mark.parametrize(
+    "record",
+    [
+        list_and_flush,
+        pytest.param(
+            trace,
+            marks=pytest.mark.skipif(
+                not can_trace(), reason="strace is not here, or may not look at processes"
+            ),
+        ),
+    ],
+)
+
+
+class Moments:
+    """What a power cut would have left at the moments that matter."""
+
+    def __init__(self, root: Path, calls: Sequence[Call], before: Medium) -> None:
+        medium = before
+        self.at_first_commit: set[Path] | None = None
+        self.at_publish: set[Path] | None = None
+        self.at_say: set[Path] | None = None
+        for call in calls:
+            if call.deed is Deed.SAY and self.at_say is None:
+                self.at_say = medium.lasting()
+            if call.deed is Deed.NAME and _is_version(call.path):
+                if call.path.is_relative_to(root / MANIFEST):
+                    assert self.at_publish is None, "one write is published once"
+                    self.at_publish = medium.lasting()
+                elif self.at_first_commit is None:
+                    self.at_first_commit = medium.lasting()
+            medium.take(call)
+
+
+def _is_version(path: Path) -> bool:
+    return path.parent.name == "_versions" and path.suffix == ".manifest"
+
+
+@pytest.mark.parametrize("branch", [MAIN, SIDE])
+@BOTH_RECORDERS
+def test_the_system_calls_of_a_command_reach_the_disk_in_three_waves(
+    tmp_path: Path, record: Record, branch: BranchName
+) -> None:
+    """The sidecar before a table moves, the tables before the manifest, that before the answer."""
+    root = tmp_path / "g"
+    populate(root).create_branch(SIDE)
+    source = tmp_path / "pair.gq"
+    source.write_text(PROGRAM.text)
+    before = Medium(root)
+    query = ["mutate", PAIR.query, str(root), "--query", str(source), "--branch", branch]
+    calls = record(root, tmp_path / "calls", [*query, "--params", json.dumps(PAIR.params)])
+    moments = Moments(root, calls, before)
+
+    assert moments.at_first_commit is not None
+    sidecars = {each for each in moments.at_first_commit if each.parent == root / RECOVERY}
+    assert [each.suffix for each in sidecars] == [".json"], "no table moves before it is there"
+    assert moments.at_publish is not None
+    assert sidecars < moments.at_publish
+    for key in (PERSON, COMPANY):
+        shown = files_of(root, key, branch)
+        assert shown <= moments.at_publish, f"shown, and not there: {shown - moments.at_publish}"
+    assert moments.at_say is not None
+    manifest = manifest_files(root, branch)
+    assert manifest <= moments.at_say, f"told, and not there: {manifest - moments.at_say}"
+
+
 def test_a_recovery_flushes_what_the_dead_had_not(tmp_path: Path) -> None:
     root = tmp_path / "g"
     populate(root)
@@ -160,6 +237,24 @@ def test_a_recovery_flushes_what_the_dead_had_not(tmp_path: Path) -> None:
     for key in (PERSON, COMPANY):
         check_flushed(files_of(root, key, MAIN), log.at_swap[0])
     check_flushed(manifest_files(root, MAIN), set(log.flushed))
+
+
+def test_a_failure_is_told_once_the_removal_of_its_sidecar_has_reached_the_disk(
+    tmp_path: Path,
+) -> None:
+    """After a power cut the sidecar would be back, and a write that was called undone (D31)."""
+    root = tmp_path / "g"
+    populate(root)
+    log = Log()
+    stores = watch_stores(on_disk(root, log), FailOn(COMMIT, when=When.AFTER))
+    found = read_schema_files(stores.objects)
+    assert found is not None
+    with pytest.raises(StorageFailure):
+        BreakableGraph(stores, check_contract(found)).ask(PAIR)
+    assert find_sidecars(stores.objects) == ()
+    sidecar = next(each for each in log.flushed if each.parent.name == RECOVERY)
+    removals = log.flushed[log.flushed.index(sidecar) + 1 :]
+    assert removals.count(root / RECOVERY) == 2, "once as it came, and once as it went"
 
 
 def test_a_relaxed_write_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

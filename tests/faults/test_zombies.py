@@ -19,9 +19,10 @@ from omnigraph.commit.recovery import heal
 from omnigraph.commit.resolve import ACTOR
 from omnigraph.commit.sidecars import find_sidecars
 from omnigraph.engine.schema import SchemaOrder
-from omnigraph.errors import Contention, LeaseHeld, OutcomeUnknown
+from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
 from omnigraph.testing import breaking
+from omnigraph.testing.failpoints import COMMIT, At, Trigger
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.processes import Process, Raised, Returned, launch
@@ -221,4 +222,18 @@ def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: P
     graph = breaking.open_living(root, timing=TIMING)
     assert graph.schema_source == GROWN
     assert not graph.apply_schema(SchemaOrder(GROWN)).applied, "it is in force"
+    assert check_graph(stores_at(root)) == []
+
+
+def test_a_writer_that_does_not_know_that_it_slept_is_fenced_by_the_publish(tmp_path: Path) -> None:
+    """As on a machine that was suspended, by whose clock no time went by: its leases look fresh."""
+    root = tmp_path / "g"
+    breaking.populate(root)
+    before = breaking.read_content(root)
+    trigger = Trigger(At(COMMIT), lambda _: heal(breaking.open_mortal(root).bench))
+    with pytest.raises(Fenced):
+        breaking.open_mortal(root, trigger).ask(breaking.INSERT)
+    assert trigger.fired
+    breaking.slip_in(breaking.open_mortal(root).bench, PERSON)
+    assert breaking.read_content(root) == breaking.with_rival(before, PERSON)
     assert check_graph(stores_at(root)) == []

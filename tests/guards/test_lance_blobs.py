@@ -1,6 +1,7 @@
 """What we believe of Lance about blobs: how parts are read, and what it keeps of addresses."""
 
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from omnigraph.engine.addresses import SCHEMES, find_flaw
 from omnigraph.engine.spell import ELSEWHERE
 from omnigraph.storage.translate import BLOB_SUFFIX, CUT_SHORT, MISSING_FILE
 
+OLD = Path(__file__).parents[1] / "compat" / "fixtures" / "reference-0.8.0" / "plain.tar.gz"
 KIND = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("b", KIND, metadata=BLOB_METADATA)])
 
@@ -66,6 +68,16 @@ def test_null_is_no_blob_and_an_empty_one_is(tmp_path: Path) -> None:
     first, second = described(dataset)
     assert first is None
     assert second["size"] == 0
+
+
+def test_nulls_that_lance_7_wrote_are_taken_for_empty_blobs(tmp_path: Path) -> None:
+    """Once they are not, `storage/lance_old_blobs.py` can go."""
+    with tarfile.open(OLD) as archive:
+        archive.extractall(tmp_path, filter="data")
+    dataset = lance.dataset(tmp_path / "plain.omni" / "nodes" / "ce5637d8e4423baf")
+    found = dataset.scanner(columns=["id", "data"]).to_table().to_pylist()
+    assert {each["id"] for each in found if each["data"] is None} == set()
+    assert {each["data"]["size"] for each in found if each["id"] in ("null", "later")} == {0}
 
 
 def test_opening_a_blob_that_is_elsewhere_reaches_out_for_it(tmp_path: Path) -> None:

@@ -106,6 +106,14 @@ def test_what_is_no_request_is_refused_with_an_id_and_the_connection_ends(
     assert re.search(rb"x-request-id: [0-9A-Z]{26}", heard)
 
 
+@pytest.mark.parametrize("host", [b"", b"Host: h\r\nHost: i\r\n"])
+@pytest.mark.parametrize("wish", [b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
+def test_a_request_names_one_host(dial: Dial, host: bytes, wish: bytes) -> None:
+    heard = ask(dial, b"GET /healthz HTTP/1.1\r\n" + host + wish + b"\r\n")
+    assert statuses(heard) == [400]
+    assert heard.endswith(b"the request must have one header Host")
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -176,13 +176,15 @@ def test_mistakes_are_told_in_a_line_and_exit_with_1(
         (["recovery", "show", "01NONE"], "omnigraph recovery list"),
     ],
 )
-def test_people_are_told_which_command_helps_and_programs_are_not(
+def test_people_and_programs_are_told_which_command_helps(
     graph: str, capsys: Streams, arguments: list[str], hint: str
 ) -> None:
     assert run([*arguments, "--store", graph]) == 1
     assert f"  hint: {hint}" in capsys.readouterr().err
     assert run([*arguments, "--store", graph, "--errors", "json"]) == 1
-    assert json.loads(capsys.readouterr().err).keys() == {"error", "code"}
+    told = json.loads(capsys.readouterr().err)
+    assert told.keys() == {"error", "code", "facts", "retryable", "hint"}
+    assert hint in told["hint"]
 
 
 def test_a_server_that_is_not_there_is_told_with_what_to_do(capsys: Streams) -> None:
@@ -256,7 +258,7 @@ def test_a_profile_wins_over_the_defaults_and_a_flag_over_both(
     ("text", "message"),
     [
         ("{", "not YAML"),
-        ("[" * 5_000, "nested too deeply"),
+        ("[" * 5_000, "nested more than 100 levels deep"),
         ("[]", "must be a mapping"),
         ("defaults: {}\ndefaults: {}", "'defaults' is there twice"),
         ("defaults: 3", "defaults must be a mapping"),

@@ -27,6 +27,17 @@ from omnigraph.errors import (
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.testing.breaking import SCHEMA as BROKEN_SCHEMA
+from omnigraph.testing.failpoints import (
+    FAILPOINTS,
+    Failpoint,
+    Story,
+    Trigger,
+    crash,
+    fail,
+    kill,
+    points_of,
+)
 from omnigraph.testing.faults import (
     Crash,
     CrashAt,
@@ -36,6 +47,7 @@ from omnigraph.testing.faults import (
     sweep,
     watch_stores,
 )
+from omnigraph.testing.processes import Died, launch, race
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index }
@@ -159,6 +171,58 @@ def test_the_remains_of_a_killed_init_are_named_and_cleared_by_force(tmp_path: P
     with pytest.raises(GraphIncomplete):
         omnigraph.open(root)
     assert omnigraph.init(root, SCHEMA, force=True).commits()
+
+
+@pytest.mark.parametrize("name", points_of(Story.INIT))
+def test_an_init_that_dies_at_a_failpoint_is_done_or_can_be_done_again_by_force(
+    tmp_path: Path, name: str
+) -> None:
+    trigger = Trigger(FAILPOINTS[name].at, crash)
+    with pytest.raises(Crash):
+        make(watch_stores(stores_at(tmp_path / "g"), trigger), BROKEN_SCHEMA)
+    check_begun(FAILPOINTS[name], tmp_path / "g")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", points_of(Story.INIT))
+def test_an_init_that_is_killed_at_a_failpoint_is_done_or_can_be_done_again_by_force(
+    tmp_path: Path, name: str
+) -> None:
+    (outcome,) = race([launch(init_to_death, tmp_path / "g", name)])
+    assert isinstance(outcome, Died), outcome
+    assert outcome.exit_code == -9, outcome.report
+    check_begun(FAILPOINTS[name], tmp_path / "g")
+
+
+def init_to_death(root: Path, name: str) -> None:
+    """For a process of its own."""
+    make(watch_stores(stores_at(root), Trigger(FAILPOINTS[name].at, kill)), BROKEN_SCHEMA)
+
+
+def check_begun(point: Failpoint, root: Path) -> None:
+    if point.is_done:
+        assert len(omnigraph.open(root).commits()) == 1
+        with pytest.raises(GraphExists):
+            omnigraph.init(root, BROKEN_SCHEMA, force=True)
+        return
+    with pytest.raises(GraphIncomplete):
+        omnigraph.open(root)
+    with pytest.raises(GraphIncomplete, match="--force"):
+        omnigraph.init(root, BROKEN_SCHEMA)
+    assert omnigraph.init(root, BROKEN_SCHEMA, force=True).commits()
+
+
+@pytest.mark.parametrize("name", points_of(Story.INIT))
+def test_a_store_that_fails_at_a_failpoint_of_init_leaves_nothing_or_a_graph(
+    tmp_path: Path, name: str
+) -> None:
+    point, root = FAILPOINTS[name], tmp_path / "g"
+    with pytest.raises(StorageFailure, match="the test said so"):
+        make(watch_stores(stores_at(root), Trigger(point.at, fail)), BROKEN_SCHEMA)
+    if not point.is_done:
+        assert files_below(root) == {}
+        omnigraph.init(root, BROKEN_SCHEMA)
+    assert len(omnigraph.open(root).commits()) == 1
 
 
 def test_one_of_many_who_init_at_once_makes_the_graph(tmp_path: Path) -> None:

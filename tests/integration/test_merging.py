@@ -293,7 +293,7 @@ def test_all_conflicts_of_all_tables_are_told_at_once(graph: LocalGraph) -> None
         ("unique_violation", "Dan"),
     ]
     update = caught.value.conflicts[2]
-    assert (update.base, update.ours, update.theirs) == tuple(  # type: ignore[attr-defined]
+    assert (update.base, update.ours, update.theirs) == tuple(
         {"age": age, "mail": None, "mood": None, "name": "Alice"} for age in (1, 6, 5)
     )
     assert "and 1 more" in str(caught.value)
@@ -374,14 +374,180 @@ def test_a_strategy_for_one_type_leaves_the_others_in_conflict(graph: LocalGraph
     assert kinds(caught.value) == [("divergent_update", "red")]
 
 
-def test_a_strategy_cannot_make_a_broken_graph(graph: LocalGraph) -> None:
-    graph.branches.create("topic")
+def break_orphan_by_source(graph: LocalGraph) -> None:
     graph.delete("Person", ["Alice"], branch="topic")
-    graph.upsert("Person", [{"name": "Alice", "age": 6}])
     graph.insert("Knows", [{"id": "ab", "from": "Alice", "to": "Bob"}])
+
+
+def break_orphan_by_target(graph: LocalGraph) -> None:
+    graph.insert("Knows", [{"id": "ab", "from": "Alice", "to": "Bob"}], branch="topic")
+    graph.delete("Person", ["Alice"])
+
+
+def break_unique(graph: LocalGraph) -> None:
+    graph.insert("Person", [{"name": "Eve", "mail": "e"}], branch="topic")
+    graph.insert("Knows", [{"id": "eb", "from": "Eve", "to": "Bob"}], branch="topic")
+    graph.upsert("Person", [{"name": "Bob", "age": 2, "mail": "e"}])
+    graph.insert("Person", [{"name": "Dan", "mail": "d"}])
+
+
+def break_unique_of_a_new_row(graph: LocalGraph) -> None:
+    graph.upsert("Person", [{"name": "Bob", "age": 2, "mail": "e"}], branch="topic")
+    graph.insert("Person", [{"name": "Eve", "mail": "e"}])
+    graph.insert("Knows", [{"id": "eb", "from": "Eve", "to": "Bob"}])
+
+
+def break_cardinality(graph: LocalGraph) -> None:
+    graph.insert("Leads", [{"id": "one", "from": "Bob", "to": "red"}], branch="topic")
+    graph.insert("Leads", [{"id": "two", "from": "Bob", "to": "red"}])
+
+
+BROKEN: Mapping[str, tuple[Callable[[LocalGraph], None], str, Mapping[str, str], Mapping[str, str]]]
+BROKEN = {
+    "a node the source removed": (
+        break_orphan_by_source,
+        "orphan_edge",
+        {"people": "Alice Bob Carol", "knows": "ab bc", "leads": ""},
+        {"people": "Bob Carol", "knows": "bc", "leads": ""},
+    ),
+    "a node the target removed": (
+        break_orphan_by_target,
+        "orphan_edge",
+        {"people": "Bob Carol", "knows": "bc", "leads": ""},
+        {"people": "Alice Bob Carol", "knows": "ab bc", "leads": ""},
+    ),
+    "a value of a new row of the source": (
+        break_unique,
+        "unique_violation",
+        {"people": "Bob=e Carol Alice Dan=d", "knows": "bc", "leads": ""},
+        {"people": "Alice Bob Carol Dan=d Eve=e", "knows": "bc eb", "leads": ""},
+    ),
+    "a value of a new row of the target": (
+        break_unique_of_a_new_row,
+        "unique_violation",
+        {"people": "Alice Bob Carol Eve=e", "knows": "bc eb", "leads": ""},
+        {"people": "Alice Bob=e Carol", "knows": "bc", "leads": ""},
+    ),
+    "too many edges": (
+        break_cardinality,
+        "cardinality_violation",
+        {"people": "Alice Bob Carol", "knows": "bc", "leads": "two"},
+        {"people": "Alice Bob Carol", "knows": "bc", "leads": "one"},
+    ),
+}
+"""How it comes about, what it is called, and what there is if ours wins, and if theirs does."""
+
+
+def shown(graph: LocalGraph) -> dict[str, set[str]]:
+    found = rows(graph)
+    people = {
+        name + (f"={row['mail']}" if row["mail"] else "") for name, row in found["Person"].items()
+    }
+    return {"people": people, "knows": {*found["Knows"]}, "leads": {*found["Leads"]}}
+
+
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+@pytest.mark.parametrize("detect", ["row", "property"])
+@pytest.mark.parametrize("case", BROKEN)
+def test_where_a_rule_is_broken_the_rows_of_one_side_stand(
+    graph: LocalGraph, case: str, detect: str, side: str
+) -> None:
+    breaks, kind, ours, theirs = BROKEN[case]
+    graph.branches.create("topic")
+    breaks(graph)
+    assert kind in {each.kind for each in graph.merge("topic", dry_run=True).conflicts}
+    told = graph.merge("topic", detect=detect, on_conflict=side, dry_run=True)
+    merged = graph.merge("topic", detect=detect, on_conflict=side)
+    assert (merged.outcome, merged.counts) == (M, told.counts)
+    wanted = ours if side == "ours" else theirs
+    assert shown(graph) == {name: {*text.split()} for name, text in wanted.items()}
+    assert graph.merge("topic").outcome is U
+
+
+@pytest.mark.parametrize(
+    ("case", "side"),
+    [
+        ("a node the source removed", "ours"),
+        ("a node the source removed", "theirs"),
+        ("a node the target removed", "ours"),
+        ("a node the target removed", "theirs"),
+        ("a value of a new row of the source", "theirs"),
+        ("a value of a new row of the target", "ours"),
+        ("too many edges", "ours"),
+        ("too many edges", "theirs"),
+    ],
+)
+def test_a_broken_rule_is_resolved_in_a_file_as_by_a_strategy(
+    graph: LocalGraph, case: str, side: str
+) -> None:
+    breaks, _, ours, theirs = BROKEN[case]
+    graph.branches.create("topic")
+    breaks(graph)
+    (conflict,) = graph.merge("topic", dry_run=True).conflicts
+    filled = resolve(graph, "row", {str(conflict.row_id): f'"{side}"'})
+    graph.merge("topic", resolutions=filled)
+    wanted = ours if side == "ours" else theirs
+    assert shown(graph) == {name: {*text.split()} for name, text in wanted.items()}
+
+
+def test_a_row_that_goes_by_a_file_may_leave_edges_behind(graph: LocalGraph) -> None:
+    graph.branches.create("topic")
+    break_unique(graph)
+    filled = resolve(graph, "row", {"Bob": '"ours"'})
     with pytest.raises(MergeConflicts) as caught:
-        graph.merge("topic", on_conflict="theirs")
-    assert kinds(caught.value) == [("orphan_edge", "ab")]
+        graph.merge("topic", resolutions=filled)
+    assert kinds(caught.value) == [("orphan_edge", "eb")], "nobody was asked about the edge"
+    graph.merge("topic", resolutions=filled, on_conflict="ours")
+    assert "Eve" not in rows(graph)["Person"]
+
+
+def test_the_number_of_edges_is_no_value_that_can_be_written(graph: LocalGraph) -> None:
+    graph.branches.create("topic")
+    break_cardinality(graph)
+    with pytest.raises(ResolutionsInvalid, match='not as "ours" or "theirs"'):
+        graph.merge("topic", resolutions=resolve(graph, "row", {"Bob": '{"value": null}'}))
+
+
+def test_a_table_of_which_rows_were_kept_is_not_shown_as_the_source_has_it(
+    graph: LocalGraph,
+) -> None:
+    graph.branches.create("topic")
+    graph.insert("Knows", [{"id": "ab", "from": "Alice", "to": "Bob"}], branch="topic")
+    graph.delete("Person", ["Alice"])
+    graph.upsert("Person", [{"name": "Carol", "age": 9}])
+    graph.merge("main", "topic", on_conflict="ours")
+    people = rows(graph, "topic")["Person"]
+    assert {name: row["age"] for name, row in people.items()} == {"Alice": 1, "Bob": 1, "Carol": 9}
+
+
+def test_a_strategy_for_one_type_leaves_the_broken_rules_of_others(graph: LocalGraph) -> None:
+    graph.branches.create("topic")
+    break_orphan_by_source(graph)
+    break_cardinality(graph)
+    with pytest.raises(MergeConflicts) as caught:
+        graph.merge("topic", on_conflict={"Person": "theirs", "Knows": "theirs"})
+    assert kinds(caught.value) == [("cardinality_violation", "Bob")]
+
+
+def test_what_somebody_decided_about_a_row_is_not_undone_by_a_strategy(graph: LocalGraph) -> None:
+    graph.branches.create("topic")
+    graph.upsert("Person", [{"name": "Alice", "age": 5}], branch="topic")
+    graph.upsert("Person", [{"name": "Alice", "age": 6}])
+    graph.upsert("Person", [{"name": "Bob", "mail": "b"}], branch="topic")
+    filled = resolve(graph, "row", {"Alice": '{"value": {"name": "Alice", "mail": "b"}}'})
+    with pytest.raises(MergeConflicts) as caught:
+        graph.merge("topic", resolutions=filled, on_conflict="theirs")
+    assert kinds(caught.value) == [("unique_violation", "Bob")]
+    graph.merge("topic", resolutions=filled, on_conflict="ours")
+    assert shown(graph)["people"] == {"Alice=b", "Bob", "Carol"}
+
+
+def test_a_broken_rule_shows_the_row_on_every_side(graph: LocalGraph) -> None:
+    graph.branches.create("topic")
+    break_orphan_by_target(graph)
+    (orphan,) = graph.merge("topic", dry_run=True).conflicts
+    assert (orphan.base, orphan.ours) == (None, None)
+    assert orphan.theirs == {"from": "Alice", "to": "Bob", "since": None}
 
 
 # ── resolutions ──────────────────────────────────────────────────────────────────────────────────

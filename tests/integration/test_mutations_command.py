@@ -85,11 +85,14 @@ def test_a_lost_compare_and_set_exits_with_4(graph: str, capsys: Streams) -> Non
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["code"] == "head_moved"
 
 
-def test_a_rejected_write_exits_with_1_and_an_empty_stdout(graph: str, capsys: Streams) -> None:
+def test_a_rejected_write_exits_with_1_and_tells_every_violation(
+    graph: str, capsys: Streams
+) -> None:
     command = ["mutate", "meet", "--store", graph, "--query", "queries.gq"]
     assert run([*command, "--params", '{"a": "x", "b": "y"}', "--json"]) == 1
     streams = capsys.readouterr()
-    assert streams.out == ""
+    violations = json.loads(streams.out)["facts"]["violations"]
+    assert [each["property_name"] for each in violations] == ["src", "dst"]
     assert "src 'x' not found in Person" in streams.err
 
 

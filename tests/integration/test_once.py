@@ -111,6 +111,8 @@ def test_a_branch_is_made_and_deleted_once(graph: LocalGraph) -> None:
         graph.branches.delete("b", idempotency_key="another drop")
     with pytest.raises(KeyReused):
         graph.branches.create("c", idempotency_key="make")
+    graph.branches.create("b", idempotency_key="make")
+    assert graph.branches.list() == ("main",), "it was made, and deleted since"
     graph.branches.create("b", idempotency_key="another")
     assert graph.branches.list() == ("main", "b")
 

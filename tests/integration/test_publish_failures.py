@@ -8,8 +8,10 @@ import pytest
 from omnigraph.commit.base import Bases
 from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.publish import BUDGET, Publication, publish
+from omnigraph.commit.records import Extension, Idempotency
 from omnigraph.commit.snapshot import snapshot_at_commit
 from omnigraph.errors import (
+    AlreadyDone,
     Contention,
     ExpectedVersionMismatch,
     Fenced,
@@ -247,6 +249,24 @@ def test_an_operation_that_was_recovered_does_not_go_on(place: Place, arrives: s
     assert caught.value.recovered_by == recovery.id
     assert times_in_history(place, publication.intents[0].id) == 0
     assert trouble.calls.count(SWAP) == (0 if arrives == "before we read" else 1)
+
+
+@pytest.mark.parametrize("arrives", ["before we read", "before our swap"])
+def test_a_key_that_somebody_else_published_first_is_not_published_again(
+    place: Place, arrives: str
+) -> None:
+    """Two that were asked the same, and neither saw the other before it published."""
+    extension = Extension(idempotency=Idempotency("key", "body", {}))
+    first, second = (replace(new_intent(), extension=extension) for _ in range(2))
+    trouble = Trouble(SWAP, When.BEFORE, publisher(place, lambda: Publication(MAIN, (first,))))
+    if arrives == "before we read":
+        trouble.act()
+        trouble.times = 0
+    stores = watch_stores(place.open(), trouble)
+    with pytest.raises(AlreadyDone) as caught:
+        publish(stores, Bases(stores), Publication(MAIN, (second,)))
+    assert caught.value.commit_id == first.id
+    assert times_in_history(place, second.id) == 0
 
 
 # ── settings changed beside a publish ────────────────────────────────────────────────────────────

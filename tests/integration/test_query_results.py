@@ -23,6 +23,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.reading import RemoteResult
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """
@@ -117,6 +118,25 @@ def test_arrow_keeps_types_and_the_time_of_day(graph: LocalGraph) -> None:
     assert table.schema.field("day").type == pa.date32()
     assert table["at"][0].as_py() == datetime(2024, 5, 1, 8, 0, 0, 123_000, UTC)
     assert table["at"][1].as_py() is None
+
+
+def test_pandas_has_days_that_pythons_calendar_does_not_reach(graph: LocalGraph) -> None:
+    far = {"name": "far", "day": 2**31 - 1, "at": 2**62, "days": [0, -(2**31)]}
+    graph.insert("T", [far])
+    found = graph.query(EVERYTHING)
+    remote = RemoteResult(found.arrow(), found.document())
+    for frame, rows in ((found.pandas(), found.rows()), (remote.pandas(), remote.rows())):
+        assert frame["big"].dtype == pd.ArrowDtype(pa.int64())
+        for name in ("day", "at", "days"):
+            assert frame[name].dtype == object
+            assert frame[name].tolist() == [row[name] for row in rows]
+        first = frame.iloc[0]
+        assert (first["day"], first["days"]) == (
+            "+5881580-07-11",
+            [date(1970, 1, 1), "-5877641-06-23"],
+        )
+        assert frame.iloc[1]["day"] == date(2024, 5, 1)
+        assert "+5881580" in frame.to_string()
 
 
 def test_pandas_keeps_integers_beside_nulls(graph: LocalGraph) -> None:

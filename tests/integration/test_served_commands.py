@@ -30,7 +30,7 @@ rules:
       actors: { group: all }
       actions:
         [read, change, export, invoke_query, schema_apply, branch_create, branch_delete,
-         branch_merge]
+         branch_merge, admin]
 """
 
 Streams = pytest.CaptureFixture[str]
@@ -108,6 +108,28 @@ def test_a_day_with_a_server(
     assert json.loads(out(capsys))["row_count"] == 1
     assert run(["alias", "who", "Ada", "too many"]) == 2
     assert run(["mutate", "-e", ADD, *params, "--as", "eve"]) == 1
+
+
+@pytest.mark.usefixtures("url")
+def test_a_served_graph_is_put_in_shape_by_its_server(
+    graph: LocalGraph, capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["login", "prod", "--token", "secret"]) == 0
+    for at in range(3):
+        graph.insert("Person", [{"name": f"n{at}"}])
+    there = ["--server", "prod", "--graph", "g"]
+    capsys.readouterr()
+    assert run(["optimize", *there]) == 0
+    assert "node:Person: optimized, -3 +1 fragments" in out(capsys)
+    assert graph.commits()[0].actor == "ada"
+    assert run(["optimize", *there, "--json"]) == 0
+    assert json.loads(out(capsys))["commits"] == []
+    assert run(["optimize", *there, "--spark-master", "local[1]"]) == 2
+    assert "a server chooses its Spark" in capsys.readouterr().err
+    assert run(["optimize", *there, "--as", "eve"]) == 1
+    monkeypatch.setenv("OMNIGRAPH_TOKEN_PROD", "wrong")
+    assert run(["optimize", *there]) == 1
+    assert "invalid bearer token" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("url")

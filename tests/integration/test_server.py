@@ -1,5 +1,6 @@
 """The server, asked as clients ask it."""
 
+import gzip
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from omnigraph.server.tokens import INLINE
 from omnigraph.testing.breaking import open_mortal
 from omnigraph.testing.faults import Crash, CrashOn
 from omnigraph.testing.serving import running
-from omnigraph.wire.media import ARROW, NDJSON
+from omnigraph.wire.media import ARROW, JSON, NDJSON
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 
@@ -69,12 +70,13 @@ def serve(root: str, tmp_path: Path) -> Iterator[Serve]:
             also: tuple[str, ...] = (),
             queries: Path | None = None,
             limits: str = "",
+            more: str = "",
         ) -> Client:
             policies: tuple[str, ...] = ()
             if policy is not None:
                 (tmp_path / "policy.yaml").write_text(policy)
                 policies = (f"g={tmp_path / 'policy.yaml'}",)
-            (tmp_path / "server.yaml").write_text(f"version: 1\nlimits: {{ {limits} }}")
+            (tmp_path / "server.yaml").write_text(f"version: 1\nlimits: {{ {limits} }}\n{more}")
             flags = Flags(
                 config=tmp_path / "server.yaml",
                 graphs=(f"g={root}", *also),
@@ -177,6 +179,12 @@ def test_a_read_comes_in_the_form_that_is_accepted(serve: Serve) -> None:
     assert kinds[1:] == [{"p.name": "Ada", "p.age": None}]
     arrow = client.post("/graphs/g/query", json=body, headers={"Accept": ARROW})
     assert pa.ipc.open_stream(arrow.content).read_all().to_pylist() == kinds[1:]
+    either = client.post("/graphs/g/query", json=body, headers={"Accept": f"{JSON}, {NDJSON}"})
+    assert either.headers["content-type"] == JSON
+    assert either.json() == plain.json()
+    repeated = [("Accept", f"{JSON};q=0.5"), ("Accept", NDJSON)]
+    preferred = client.post("/graphs/g/query", json=body, headers=repeated)
+    assert preferred.text == lines.text, "the header may come more than once"
     both = client.post("/graphs/g/query", json={**body, "branch": "main", "snapshot": head})
     assert (both.status_code, both.json()["code"]) == (400, "bad_request")
     wrong = client.post("/graphs/g/query", json={"query": ADD, "params": {"n": "x"}})
@@ -719,19 +727,72 @@ def test_a_body_that_does_not_come_or_only_drips_is_not_waited_for(
 
 
 def test_numbers_tell_what_was_asked_and_written(serve: Serve) -> None:
-    client = serve()
+    client = serve(more="metrics_name_graphs: true")
     client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})
     client.get("/no/such/address")
+    client.get("/openapi.json")
     numbers = client.get("/metrics").text
     assert 'omnigraph_commits_total{graph="g"}' in numbers
     assert 'route="/mutate",status="200"' in numbers
     assert 'route="unknown",status="404"' in numbers
+    assert 'route="/openapi.json",status="200"' in numbers
     assert "no/such" not in numbers
     assert 'omnigraph_write_wait_seconds_count{graph="g"}' in numbers
 
 
-def test_what_the_dead_left_is_counted_when_it_is_resolved(serve: Serve, root: str) -> None:
+def test_numbers_name_graphs_to_those_alone_who_may_list_them(serve: Serve, tmp_path: Path) -> None:
+    omnigraph.init(tmp_path / "other", SCHEMA)
+    (tmp_path / "lists.yaml").write_text(
+        "version: 1\ngroups: { a: [ada] }\n"
+        "rules: [{ id: l, allow: { actors: { group: a }, actions: [graph_list] } }]"
+    )
+    more = "policy: lists.yaml\ngraphs: { h: { uri: other, policy: policy.yaml } }"
+    client = serve(policy=POLICY, tokens=True, more=more)
+    for graph in ("g", "h", "h"):
+        body = {"query": ADD, "params": {"n": REAL.new_id()}}
+        answer = client.post(f"/graphs/{graph}/mutate", json=body, headers=as_("ada"))
+        assert answer.status_code == 200
+    named = read_numbers(client, as_("ada"))
+    assert named['omnigraph_commits_total{graph="h"}'] >= 2
+    all_commits = sum(
+        each for name, each in named.items() if name.startswith("omnigraph_commits_total{")
+    )
+    strangers: tuple[dict[str, str], ...] = ({}, {"Authorization": "Bearer no"}, as_("bo"))
+    for stranger in strangers:
+        unnamed = read_numbers(client, stranger)
+        assert not [each for each in unnamed if "graph=" in each]
+        assert unnamed["omnigraph_commits_total"] == all_commits
+        began = 'omnigraph_commits_created{graph="'
+        assert unnamed["omnigraph_commits_created"] == min(
+            value for name, value in named.items() if name.startswith(began)
+        )
+        assert unnamed['omnigraph_write_wait_seconds_bucket{le="+Inf"}'] >= all_commits
+
+
+def read_numbers(client: Client, headers: dict[str, str]) -> dict[str, float]:
+    answer = client.get("/metrics", headers=headers)
+    assert answer.status_code == 200
+    lines = [each for each in answer.text.splitlines() if not each.startswith("#")]
+    return {name: float(value) for name, _, value in (each.rpartition(" ") for each in lines)}
+
+
+@pytest.mark.parametrize("route", ["query", "load", "load/ndjson", "load/files", "queries/q"])
+def test_a_body_that_is_encoded_is_refused_with_the_encoding_that_is_not(
+    serve: Serve, route: str
+) -> None:
     client = serve()
+    kind = "multipart/form-data; boundary=b" if route == "load/files" else "application/json"
+    headers = {"Content-Type": kind, "Content-Encoding": "gzip"}
+    address, body = f"/graphs/g/{route}", gzip.compress(b"{}")
+    refused = client.post(address, content=body, headers=headers)
+    assert (refused.status_code, refused.headers["Accept-Encoding"]) == (415, "identity")
+    assert "Content-Encoding" in refused.text
+    headers["Content-Encoding"] = "identity"
+    assert client.post(address, content=b"{}", headers=headers).status_code != 415
+
+
+def test_what_the_dead_left_is_counted_when_it_is_resolved(serve: Serve, root: str) -> None:
+    client = serve(more="metrics_name_graphs: true")
     with pytest.raises(Crash):
         open_mortal(Path(root), CrashOn("tables.residual.swap_rows")).mutate(
             Source("<q>", ADD), params={"n": "Bo"}

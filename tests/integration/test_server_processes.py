@@ -23,7 +23,7 @@ from omnigraph.effects import REAL
 from omnigraph.errors import ServerFailure
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.server.run import WATCH_S
-from omnigraph.server.tokens import FILE
+from omnigraph.server.tokens import FILE, INLINE, SINGLE
 from omnigraph.storage.stores import open_stores
 
 SCHEMA = "node Note { text: String }\nnode Person { name: String @key }"
@@ -239,4 +239,21 @@ def test_a_server_that_must_not_start_says_why_and_ends(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "there are no tokens" in done.stderr
+    for name in (SINGLE, FILE, INLINE, "--unauthenticated"):
+        assert name in done.stderr
     assert done.stdout == ""
+
+
+def test_the_server_of_one_graph_is_started_with_its_path(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "art_of.omni", SCHEMA)
+    run = "from omnigraph.cli.commands.serve import main; main()"
+    command = [sys.executable, "-c", run, graph.uri, "--unauthenticated", "--bind=127.0.0.1:0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        url = f"http://{server.stdout.readline().strip().partition('=')[2]}"
+        for address in ("/branches", "/graphs/art-of/branches"):
+            assert httpx.get(url + address, timeout=60).json()["branches"] == ["main"]
+        server.terminate()
+        assert server.wait(30) == 0

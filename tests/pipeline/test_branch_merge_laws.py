@@ -210,6 +210,22 @@ def test_rows_that_workers_replaced_are_found_by_the_next_merge(grown: Graph) ->
     assert sizes(grown) == {"ann": 21, "bob": 21, "dora": 4, "emil": 5}
 
 
+@pytest.mark.parametrize("side", Side)
+def test_what_workers_decided_is_amended_where_it_breaks_a_rule(grown: Graph, side: Side) -> None:
+    act(grown, MAIN, [Act("link", "bob", 2, "carl"), Act("put", "fay", 6, "")])
+    act(grown, WORK, [Act("put", "gus", 6, "")])
+    with pytest.raises(MergeConflicts) as caught:
+        grown.merge(MergeOrder(WORK), Always())
+    kinds = sorted(str(each.kind) for each in caught.value.conflicts)
+    assert kinds == ["orphan_edge", "unique_violation"]
+    bulk = Always()
+    grown.merge(MergeOrder(WORK, rulings=Rulings(strategies={"": side})), bulk)
+    assert bulk.asked
+    kept = {"carl": 2, "fay": 6} if side is Side.OURS else {"gus": 6}
+    assert sizes(grown) == {"ann": 9, "bob": 1, "dora": 3, "emil": 5, **kept}
+    assert check_graph(stores_at(Path(grown.uri))) == []
+
+
 def test_few_changes_of_a_table_send_for_nobody(grown: Graph) -> None:
     bulk = Always(rows_max=10)
     grown.merge(MergeOrder(WORK), bulk)

@@ -68,7 +68,9 @@ def test_the_document_has_both_generations_of_names(capsys: pytest.CaptureFixtur
     }
 
 
-def test_rejects_are_written_as_json_lines(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_rejects_are_written_as_json_lines(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "bad.jsonl").write_text('{"type":"Person","data":{"name":"x","age":"old"}}\n{\n{\n')
     command = ["load", "g.omni", "--data", "bad.jsonl", "--mode", "append", "--max-errors", "2"]
     assert run([*command, "--rejects", "rejects.jsonl"]) == 1
@@ -76,7 +78,8 @@ def test_rejects_are_written_as_json_lines(place: Path, capsys: pytest.CaptureFi
     assert shown.out == ""
     assert "bad.jsonl:1: Person.age is I32?: expected an integer, got a string" in shown.err
     assert "and 1 more" in shown.err
-    first, second = map(json.loads, (place / "rejects.jsonl").read_text().splitlines())
+    assert "3 of 3 faults are in rejects.jsonl" in shown.err
+    first, second, third = map(json.loads, (place / "rejects.jsonl").read_text().splitlines())
     assert first == {
         "file": "bad.jsonl",
         "line": 1,
@@ -87,7 +90,10 @@ def test_rejects_are_written_as_json_lines(place: Path, capsys: pytest.CaptureFi
         "value": "old",
         "reason": "Person.age is I32?: expected an integer, got a string",
     }
-    assert (second["line"], second["kind"]) == (2, "record")
+    assert [(each["line"], each["kind"]) for each in (second, third)] == [
+        (2, "record"),
+        (3, "record"),
+    ]
 
 
 @pytest.mark.usefixtures("place")

@@ -1,9 +1,7 @@
 """Workers that die, disks that are full, a driver that is killed: all or nothing, and go on."""
 
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +21,7 @@ from omnigraph.pipeline.jobs import Work, run_tasks
 from omnigraph.pipeline.load import SparkBulk
 from omnigraph.testing.invariants import check_graph
 from omnigraph.testing.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
-from omnigraph.testing.processes import Died, launch
+from omnigraph.testing.processes import Died, find_below, launch, wait_until
 from omnigraph.testing.tasks import Cramped, CrampedPart, PartDiesOnce
 from omnigraph.testing.writing import stores_at
 
@@ -128,26 +126,3 @@ def test_a_driver_that_is_killed_leaves_nothing_that_shows_and_no_spark(
     assert len(written) > 1, "workers had written, and nobody shows it"
     loader.put(LoadMode.MERGE, *MERGED)
     check_merged(loader)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    began = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - began < DEADLINE_S
-        time.sleep(0.05)  # noqa: TID251 - another process works
-
-
-def find_below(pid: int) -> list[int]:
-    """The processes a process started, and those that these started."""
-    listed = subprocess.run(
-        ["/bin/ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout
-    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        above = waiting.pop()
-        some = [child for child, parent in pairs if parent == above]
-        found += some
-        waiting += some
-    return found

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.progress import Brake, watched
+from omnigraph.engine.progress import CancelToken, watched
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
@@ -154,16 +154,16 @@ def test_a_command_starts_spark_without_pandas(interrupted: Interrupted) -> None
     assert "pandas" not in modules
 
 
-def test_a_brake_stops_a_job_that_nobody_waits_for_any_more(spark: SparkSession) -> None:
-    brake, over = Brake(), threading.Event()
+def test_a_token_stops_a_job_that_nobody_waits_for_any_more(spark: SparkSession) -> None:
+    token, over = CancelToken(), threading.Event()
 
-    def pull() -> None:
+    def cancel() -> None:
         while not over.wait(0.3):  # a job that has not quite begun does not hear it
-            brake.pull()
+            token.cancel()
 
-    threading.Thread(target=pull).start()
+    threading.Thread(target=cancel).start()
     try:
-        with watched(lambda _: None, brake), pytest.raises(JobFailed):
+        with watched(lambda _: None, token), pytest.raises(JobFailed):
             run_tasks(spark, Dawdling(60_000), 4, job="dawdling")
     finally:
         over.set()

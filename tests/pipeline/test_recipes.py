@@ -67,7 +67,7 @@ inputs:
         ("", [(1, "the file is empty")]),
         ("[]", [(1, "the file must be a mapping"), (1, "mode is"), (1, "inputs must be")]),
         ("mode: [", [(1, "it is not YAML")]),
-        ("[" * 5_000, [(1, "it is nested too deeply")]),
+        ("[" * 5_000, [(1, "it is nested more than 100 levels deep")]),
         ("mode: merge\n", [(1, "inputs must be a list")]),
         ("mode: update\ninputs: [{data: a}]", [(1, "mode is append, merge or overwrite")]),
         (

@@ -47,6 +47,13 @@ def test_the_environment_says_where_spark_is() -> None:
     assert not read_settings({"OMNIGRAPH_SPARK_REMOTE": "sc://head"}).is_local
 
 
+def test_only_a_driver_of_this_machine_hides_behind_its_loopback() -> None:
+    near = ["local[2]", "spark://127.0.0.1:7077", "spark://localhost:7077,localhost:7078"]
+    assert all(SparkSettings(master=each).is_near for each in near)
+    assert not SparkSettings(master="spark://head:7077").is_near
+    assert not SparkSettings(master="yarn").is_near
+
+
 @pytest.mark.parametrize("given", ["0", "-1", "many"])
 def test_a_concurrency_that_is_no_number_is_refused(given: str) -> None:
     with pytest.raises(SparkUnusable, match="OMNIGRAPH_LOAD_CONCURRENCY"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -54,12 +55,16 @@ def test_workers_share_one_spark_and_take_it_along(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as clients:
             # Connections of their own, so that both workers are asked.
             assert list(clients.map(lambda at: load(url, f"p{at}"), range(8))) == [1] * 8
-        assert len(find_javas(tmp_path)) == 1
+        (java,) = find_javas(tmp_path)
+        os.kill(java, signal.SIGKILL)
+        with ThreadPoolExecutor(4) as clients:
+            assert list(clients.map(lambda at: load(url, f"q{at}"), range(4))) == [1] * 4
+        assert len(set(find_javas(tmp_path)) - {java}) == 1, "those who lost it have another"
     finally:
         server.terminate()
         server.wait(90)
         server.stdout.close()
-    assert graph.snapshot().pins["node:Person"].row_count == 8  # type: ignore[index]
+    assert graph.snapshot().pins["node:Person"].row_count == 12  # type: ignore[index]
     assert find_javas(tmp_path) == []
 
 

@@ -7,6 +7,7 @@ never stops another; the catalog is assembled only if none of them found anythin
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from omnigraph.catalog.annotate import annotation_text, check_annotations
 from omnigraph.catalog.canonical import (
@@ -35,13 +36,19 @@ from omnigraph.lang.schema.parser import parse
 from omnigraph.lang.source import Source
 from omnigraph.lang.syntax import close_match
 
-
-def compile_schema(source: Source) -> Catalog:
-    """The catalog that a `.pg` text describes. Raises `SchemaInvalid` with everything wrong."""
-    return build(parse(source), source)
+UNRUNNABLE: Final = frozenset({Rule.C9.value, Rule.C13.value})
+"""Patterns that another program may have accepted. Values are what cannot be written then."""
 
 
-def build(schema: ast.Schema, source: Source) -> Catalog:
+def compile_schema(source: Source, *, in_force: bool = False) -> Catalog:
+    """The catalog that a `.pg` text describes. Raises `SchemaInvalid` with everything wrong.
+
+    A schema that is in force may hold patterns that cannot be run here: its graph can be read.
+    """
+    return build(parse(source), source, in_force=in_force)
+
+
+def build(schema: ast.Schema, source: Source, *, in_force: bool = False) -> Catalog:
     """The catalog of a parsed schema; `source` is what it was parsed from."""
     findings = Findings(source)
     declared = declare(schema, findings)
@@ -53,7 +60,8 @@ def build(schema: ast.Schema, source: Source) -> Catalog:
     _check_names(draft, findings)
     _check_ends(draft, findings)
     _check_ids(draft, findings)
-    if found := findings.sorted():
+    tolerated = UNRUNNABLE if in_force else frozenset[str]()
+    if found := [each for each in findings.sorted() if each.code not in tolerated]:
         raise SchemaInvalid(found)
     return _assemble(draft)
 

@@ -1,7 +1,8 @@
 r"""Sets of characters, and the ones Unicode defines, as the Rust `regex` crate understands them.
 
-Python's `re` has its own idea of `\w` and `\s`, ignores case by other rules, and cannot intersect
-classes. So a class is computed here as a set of code points, and written out as plain ranges.
+RE2 knows `\w` and `\s` of ASCII only, ignores case by the tables of its own version of Unicode, and
+cannot intersect classes. So a class is computed here as a set of code points, and written out as
+plain ranges.
 """
 
 import unicodedata
@@ -91,29 +92,17 @@ class CharSet:
         )
         return CharSet.of((*self.ranges, *added))
 
-    def to_python(self) -> str:
-        """The set in the syntax of `re`, written the shorter way round."""
+    def to_re2(self) -> str:
+        """The set in the syntax of RE2."""
         if not self.ranges:
-            return "(?!)"
-        outside = ~self
-        if not outside.ranges:
-            return "(?s:.)"
-        if len(outside.ranges) < len(self.ranges):
-            return f"[^{_written(outside)}]"
-        return f"[{_written(self)}]"
+            return r"[^\x{0}-\x{10ffff}]"
+        pairs = ((written(low), written(high)) for low, high in self.ranges)
+        return f"[{''.join(low if low == high else f'{low}-{high}' for low, high in pairs)}]"
 
 
-def _written(charset: CharSet) -> str:
-    return "".join(
-        _escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}"
-        for low, high in charset.ranges
-    )
-
-
-def _escaped(code: int) -> str:
-    if chr(code).isascii() and chr(code).isalnum():
-        return chr(code)
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+def written(code: int) -> str:
+    """One character in the syntax of RE2."""
+    return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\x{{{code:x}}}"
 
 
 ASCII: Final = CharSet(((0, 0x7F),))

@@ -6,7 +6,7 @@ from typing import Final
 
 from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings
 from omnigraph.catalog.model import Check, Index, Key, Range, Unique
-from omnigraph.catalog.regex import PatternInvalid, compile_pattern
+from omnigraph.catalog.regex import PatternInvalid, PatternTooLarge, compile_pattern
 from omnigraph.catalog.rules import Rule
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
 from omnigraph.lang.source import Span
@@ -112,6 +112,8 @@ def _check_bounds(bounds: Range, place: str, span: Span, findings: Findings) -> 
 def _check_pattern(pattern: str, place: str, span: Span, findings: Findings) -> None:
     try:
         compile_pattern(pattern)
+    except PatternTooLarge as too_large:
+        findings.add(Rule.C13, f"@check of {place}: {too_large.reason}", span)
     except PatternInvalid as invalid:
         where = f"at character {invalid.at + 1} of the pattern"
         findings.add(Rule.C9, f"@check of {place}: {invalid.reason}, {where}", span)

@@ -105,7 +105,8 @@ def _find_broken(value: Value, name: str, constraints: Sequence[DraftConstraint]
                     return "is outside its @range"
             case Check(property=on, pattern=pattern) if on == name and isinstance(value, str):
                 try:
-                    if not compile_pattern(pattern).search(value):
+                    compiled = compile_pattern(pattern)
+                    if compiled.is_too_long(value) or not compiled.is_found_in(value):
                         return "does not match its @check"
                 except PatternInvalid:  # reported where the constraint stands
                     continue

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TypeVar
 
 from omnigraph.errors import SchemaCorrupt
+from omnigraph.jsontext import read_json
 
 T = TypeVar("T")
 
@@ -15,9 +16,9 @@ ROOT = "the root"
 def read_document(text: str) -> "Field":
     """The root of a JSON text. Raises `SchemaCorrupt`."""
     try:
-        return Field(json.loads(text), ROOT)
+        return Field(read_json(text), ROOT)
     # A number of thousands of digits and a hundred thousand brackets are damage like any other.
-    except (ValueError, RecursionError) as failure:
+    except ValueError as failure:
         raise SchemaCorrupt(ROOT, reason=f"it is not JSON: {failure}") from failure
 
 

@@ -1,33 +1,41 @@
-r"""The patterns of `@check`: the dialect of the Rust `regex` crate, run by Python's `re`.
+r"""The patterns of `@check`: the dialect of the Rust `regex` crate, run by RE2 in linear time.
 
 A pattern is read by the rules of the one and written out again for the other, so that it finds the
-same values. Nothing is passed through: `$` is the very end of a value (Python's also stands before
-a last newline), `\w`, `\s`, `\b`, classes and their set operations mean what Rust means, flags
-hold to the end of their group, `(?i)` is simple case folding.
+same values. Nothing is passed through: `\w`, `\s`, classes and their set operations are computed as
+sets of characters and mean what Rust means, flags hold to the end of their group, `(?i)` is simple
+case folding. Only whether something is found matters, so lazy repetitions are written as greedy
+ones, and groups capture nothing.
 
 Refused, because the dialect has no such thing: look-around, back-references, atomic groups,
 conditionals, possessive and other doubled repetitions, comments `(?#…)`, octal escapes, `\Z`.
-Refused, though the dialect has it: scripts and other `\p{…}` besides general categories, the flags
-`R` and `-u`, repeating an anchor, counts above 1,000, more than 100 nested groups, and more than
-about a hundred large classes such as `\w`.
+Refused, because RE2 cannot say it: boundaries of words that go by Unicode. `(?-u:\b)`, the
+boundary of ASCII words, it can.
+Refused, though the dialect has it: scripts and other `\p{…}` besides general categories, the flag
+`R`, everything that could match half a character under `-u`, `(?i-u)`, repeating an anchor, counts
+above 1,000, and more than 100 nested groups.
 
-One difference stays. Rust's matcher takes time linear in the value; `re` tries alternatives one by
-one, and a repetition inside a repetition over the same characters, as in `(a+)+$`, may take
-exponential time on a value chosen to defeat it.
+Linear is not cheap: in the worst case every byte of a value is looked at by every instruction of
+the automaton. So both are bounded: the automaton by `SIZE_MAX`, a value by `WORK_MAX`.
 """
 
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.catalog import charset
 from omnigraph.catalog.charset import CharSet
 
 COUNT_MAX: Final = 1_000
 NESTING_MAX: Final = 100
-LENGTH_MAX: Final = 1_000_000
-"""Of the translation, in characters; each word class takes 10,000. Rust has a limit of its own."""
+SIZE_MAX: Final = 100_000
+"""Instructions of an automaton. One `\\w` takes 1,367 of them, one letter takes one."""
+
+TEXT_MAX: Final = 1_000_000
+"""Characters in the syntax of RE2, which would take long to read. One `\\w` takes 10,000."""
+
+WORK_MAX: Final = 250_000_000
+"""Instructions times bytes of a value: two seconds, if a value is made to defeat its pattern."""
 
 _CONTROL: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
@@ -57,21 +65,54 @@ class PatternInvalid(Exception):  # named for the fact
         super().__init__(f"{reason}, at character {at + 1}")
 
 
-@lru_cache(maxsize=1_024)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern, ready to `search` values with. Raises `PatternInvalid`."""
+class PatternTooLarge(PatternInvalid):
+    """A pattern is of the dialect, and its automaton would be too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern that is ready to look for."""
+
+    text: str
+    """In the syntax of RE2."""
+    length_max: int
+    """Values of more bytes are not looked at."""
+    _automaton: Any
+
+    def is_found_in(self, value: str) -> bool:
+        """The value must not be too long. Other threads run meanwhile."""
+        return self._automaton.search(value.encode()) is not None
+
+    def is_too_long(self, value: str) -> bool:
+        return len(value) * 4 > self.length_max and len(value.encode()) > self.length_max
+
+
+@lru_cache(maxsize=128)
+def compile_pattern(pattern: str) -> Pattern:
+    """Raises `PatternInvalid`."""
+    import re2  # type: ignore[import-untyped]  # noqa: PLC0415 - most schemas have no pattern
+
+    text = translate(pattern)
+    if len(text) > TEXT_MAX:
+        raise PatternTooLarge("the pattern has too many or too large classes", 0)
+    options = re2.Options()
+    options.log_errors = False  # which would write to stderr
     try:
-        return re.compile(translate(pattern))
-    except (re.error, RecursionError, OverflowError) as failure:
-        raise PatternInvalid(f"the pattern is too complex ({failure})", 0) from failure
+        automaton = re2.compile(text, options)
+    except re2.error as failure:
+        raise PatternTooLarge(
+            "the pattern, or the product of its counts, is too large", 0
+        ) from failure
+    size: int = automaton.programsize
+    if size > SIZE_MAX:
+        message = f"the pattern takes {size:,} instructions, and {SIZE_MAX:,} is the most"
+        raise PatternTooLarge(message, 0)
+    return Pattern(text, WORK_MAX // size, automaton)
 
 
 def translate(pattern: str) -> str:
-    """The pattern in Python's syntax. Raises `PatternInvalid`."""
-    translated = _Translator(pattern).whole()
-    if len(translated) > LENGTH_MAX:
-        raise PatternInvalid("the pattern has too many or too large classes", 0)
-    return translated
+    """The pattern in the syntax of RE2. Raises `PatternInvalid`."""
+    return _Translator(pattern).whole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +120,8 @@ class _Flags:
     ignore_case: bool = False
     multi_line: bool = False
     dot_all: bool = False
-    swap_greed: bool = False
     verbose: bool = False
+    unicode: bool = True
 
     def set(self, letter: str, *, on: bool) -> "_Flags | None":
         match letter:
@@ -90,12 +131,12 @@ class _Flags:
                 return replace(self, multi_line=on)
             case "s":
                 return replace(self, dot_all=on)
-            case "U":
-                return replace(self, swap_greed=on)
+            case "U":  # swaps greedy and lazy
+                return self
             case "x":
                 return replace(self, verbose=on)
-            case "u" if on:
-                return self
+            case "u":
+                return replace(self, unicode=on)
             case _:
                 return None
 
@@ -189,8 +230,8 @@ class _Translator:
             counted = self._count()
         else:
             return None
-        lazy = self._accept("?") != self._flags.swap_greed
-        return f"{counted}?" if lazy else counted
+        self._accept("?")
+        return counted
 
     def _count(self) -> str:
         start = self._at
@@ -214,13 +255,14 @@ class _Translator:
             case "(":
                 return self._group(start)
             case "[":
-                return self._class(start).to_python(), True
+                return self._class(start).to_re2(), True
             case ".":
+                self._require_unicode(".", start)
                 return "(?s:.)" if self._flags.dot_all else ".", True
             case "^":
                 return "(?m:^)" if self._flags.multi_line else r"\A", False
             case "$":
-                return "(?m:$)" if self._flags.multi_line else r"\Z", False
+                return "(?m:$)" if self._flags.multi_line else r"\z", False
             case "\\":
                 return self._escape(start)
             case character:
@@ -228,8 +270,12 @@ class _Translator:
 
     def _literal(self, character: str) -> str:
         if self._flags.ignore_case:
-            return CharSet.variants(character).to_python()
-        return re.escape(character)
+            return CharSet.variants(character).to_re2()
+        return charset.written(ord(character))
+
+    def _require_unicode(self, what: str, start: int) -> None:
+        if not self._flags.unicode:
+            raise self._error(f"{what} could match half a character under the flag -u", start)
 
     # ── groups ───────────────────────────────────────────────────────────────────────────────────
 
@@ -277,6 +323,8 @@ class _Translator:
             flags, seen = changed, seen + letter
         if (letter == ")" and not seen) or self._pattern[self._at - 2] == "-":
             raise self._error("flags are missing", start)
+        if flags.ignore_case and not flags.unicode:
+            raise self._error("the flag i needs the flag u", start)
         self._flags = flags
         return letter == ":"
 
@@ -290,37 +338,23 @@ class _Translator:
                 return r"\A", False
             case "z":
                 self._take()
-                return r"\Z", False
-            case "b" | "B" | "<" | ">":
+                return r"\z", False
+            case "b" if not self._flags.unicode:
                 self._take()
-                return self._boundary(letter), False
+                return r"\b", False
+            case "b" | "B" | "<" | ">":
+                raise self._error(
+                    rf"\{letter} by Unicode cannot be found in linear time; "
+                    r"(?-u:\b) is the boundary of ASCII words",
+                    start,
+                )
             case "Z":
                 raise self._error(r"\Z is not supported; the end is \z or $", start)
             case _:
                 meant = self._class_escape(start)
                 if isinstance(meant, str):
                     return self._literal(meant), True
-                return meant.to_python(), True
-
-    def _boundary(self, letter: str) -> str:
-        word = charset.word().to_python()
-        for spelling, written in (
-            ("b{start-half}", f"(?<!{word})"),
-            ("b{end-half}", f"(?!{word})"),
-            ("b{start}", f"(?:(?<!{word})(?={word}))"),
-            ("b{end}", f"(?:(?<={word})(?!{word}))"),
-        ):
-            if letter == "b" and self._accept(spelling[1:]):
-                return written
-        match letter:
-            case "<":
-                return f"(?:(?<!{word})(?={word}))"
-            case ">":
-                return f"(?:(?<={word})(?!{word}))"
-            case "b":
-                return f"(?:(?<={word})(?!{word})|(?<!{word})(?={word}))"
-            case _:
-                return f"(?:(?<={word})(?={word})|(?<!{word})(?!{word}))"
+                return meant.to_re2(), True
 
     def _class_escape(self, start: int) -> str | CharSet:
         """An escape that may also stand in a class: a character, or a set of them."""
@@ -329,9 +363,13 @@ class _Translator:
             case "":
                 raise self._error("the pattern ends in a backslash", start)
             case "d" | "D" | "s" | "S" | "w" | "W":
-                chosen = _perl_class(letter.lower())
-                return chosen if letter.islower() else ~chosen
+                chosen = _perl_class(letter.lower(), unicode=self._flags.unicode)
+                if letter.islower():
+                    return chosen
+                self._require_unicode(f"\\{letter}", start)
+                return ~chosen
             case "p" | "P":
+                self._require_unicode(f"\\{letter}", start)
                 return self._unicode_property(start, negated=letter == "P")
             case "x" | "u" | "U":
                 return self._code_point(letter, start)
@@ -381,6 +419,8 @@ class _Translator:
         if self._depth > NESTING_MAX:
             raise self._error(f"more than {NESTING_MAX} nested classes", start)
         negated = self._accept("^")
+        if negated:
+            self._require_unicode("a negated class", start)
         union = list(self._class_opening().ranges)
         result: CharSet | None = None
         operation = ""
@@ -439,6 +479,8 @@ class _Translator:
 
     def _posix_class(self, start: int) -> CharSet:
         negated = self._accept("^")
+        if negated:
+            self._require_unicode("a negated class", start)
         name = self._until(":]", "the named class")
         if name not in charset.POSIX:
             raise self._error(f"there is no class [:{name}:]", start)
@@ -449,8 +491,13 @@ class _Translator:
         return chosen.folded() if self._flags.ignore_case else chosen
 
 
-def _perl_class(letter: str) -> CharSet:
+_ASCII_CLASSES: Final = {"d": "digit", "s": "space", "w": "word"}
+
+
+def _perl_class(letter: str, *, unicode: bool) -> CharSet:
     match letter:
+        case _ if not unicode:
+            return charset.POSIX[_ASCII_CLASSES[letter]]
         case "d":
             return charset.category("Nd")
         case "s":

@@ -78,6 +78,7 @@ class Rule(StrEnum):
     C10 = "C10", "the lower bound of @range is above the upper one"
     C11 = "C11", "a whole bound of @range does not fit in 64 bits with a sign"
     C12 = "C12", "a constraint names a property twice"
+    C13 = "C13", "the pattern of @check is too large"
 
     K1 = "K1", "two nodes have one name"
     K2 = "K2", "two edges have one name"

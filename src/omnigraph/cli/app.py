@@ -10,7 +10,7 @@ import typer
 
 import omnigraph
 from omnigraph.cli.exits import Exit, exit_for
-from omnigraph.cli.globals import HELP, ErrorFormat, split_globals
+from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.lazy import Entry, LazyCommands
 from omnigraph.cli.planes import check_flags
@@ -127,6 +127,7 @@ def version(
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
     error_format = ErrorFormat.TEXT
+    as_json = "--json" in itertools.takewhile(lambda each: each != "--", arguments)
     try:
         settings, rest = split_globals(arguments)
         is_serve = rest[:1] == ["serve"]
@@ -135,9 +136,9 @@ def run(arguments: Sequence[str]) -> int:
         error_format = settings.errors
         words = rest if is_serve else _modernise(rest)
         check_flags(settings, words)
-        app(words, prog_name="omnigraph", obj=settings)
+        _run_words(words, settings, is_told=as_json or error_format is ErrorFormat.JSON)
     except OmnigraphError as error:
-        print_error(error, error_format)
+        print_error(error, error_format, as_json=as_json)
         return exit_for(error)
     except KeyboardInterrupt:
         print_note("interrupted")
@@ -147,6 +148,18 @@ def run(arguments: Sequence[str]) -> int:
     finally:
         close_connections()
     return Exit.OK
+
+
+def _run_words(words: list[str], settings: Globals, *, is_told: bool) -> None:
+    """With `is_told`, a wrong command line is raised as UsageError and not drawn in a box."""
+    try:
+        code = app(words, prog_name="omnigraph", obj=settings, standalone_mode=not is_told)
+    except typer.TyperException as wrong:
+        raise UsageError(wrong.format_message() or "a command is missing") from wrong
+    except typer.Abort:  # at a question
+        raise SystemExit(Exit.FAILED) from None
+    if isinstance(code, int):
+        raise SystemExit(code)
 
 
 def _modernise(arguments: list[str]) -> list[str]:

@@ -11,6 +11,8 @@ from omnigraph import errors
 HINTS: Final[Mapping[type[errors.OmnigraphError], str]] = {
     errors.BranchNotFound: "omnigraph branch list shows the branches there are",
     errors.CommitNotFound: "omnigraph commit list shows the commits of a branch",
+    errors.MergeConflicts: "--on-conflict ours|theirs decides by a rule; or one by one: "
+    "--dry-run --conflicts FILE writes them down, --resolutions FILE applies what was decided",
     errors.OperationNotFound: "omnigraph recovery list shows the operations that are known",
     errors.ServerUnreachable: "is it running there? omnigraph serve --graph ID=URI starts one",
     errors.Unauthorized: "omnigraph login NAME remembers the token of a server",

@@ -39,10 +39,10 @@ LOCAL: Final = Plane(frozenset(), "it concerns no graph")
 PLANES: Final[Mapping[str, Plane]] = {
     **dict.fromkeys(("query", "entity", "snapshot", "export", "diff", "changes", "commit"), READS),
     **dict.fromkeys(("blob", "branch list", "schema show", "schema get", "schema plan"), READS),
-    **dict.fromkeys(("mutate", "load", "ingest", "schema apply", "mcp"), WRITES),
+    **dict.fromkeys(("mutate", "load", "ingest", "schema apply", "optimize", "mcp"), WRITES),
     **dict.fromkeys(("branch create", "branch delete", "branch merge"), WRITES),
     **dict.fromkeys(("lint", "explain", "doctor", "recovery", "pipeline plan"), DIRECT_READS),
-    **dict.fromkeys(("optimize", "repair", "cleanup", "index", "pipeline run"), DIRECT_WRITES),
+    **dict.fromkeys(("repair", "cleanup", "index", "pipeline run"), DIRECT_WRITES),
     "queries list": READS,
     "queries validate": DIRECT_READS,
     "init": MAKES,

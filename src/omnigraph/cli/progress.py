@@ -1,6 +1,5 @@
 """Showing how far long work is, on stderr: bars on a terminal, lines where there is none."""
 
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,23 +28,6 @@ ShowProgress = Annotated[
 @contextmanager
 def showing(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
     """Show the stages of the work inside, if it is wanted or somebody is looking."""
-    with _hushed(), _shown(settings, wanted=wanted):
-        yield
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """A Ctrl-C makes Py4J log a traceback, which Python prints if nobody takes it."""
-    silent = logging.NullHandler()
-    logging.getLogger().addHandler(silent)
-    try:
-        yield
-    finally:
-        logging.getLogger().removeHandler(silent)
-
-
-@contextmanager
-def _shown(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
     on_terminal = sys.stderr.isatty()
     if not (on_terminal and not settings.quiet if wanted is None else wanted):
         yield

@@ -28,7 +28,7 @@ from typing import Final, TypeVar, assert_never
 from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, Creation, TableWrite
 from omnigraph.commit.drift import heal_drift
-from omnigraph.commit.judge import OPERATION
+from omnigraph.commit.judge import MAINTENANCE, OPERATION, operation_of
 from omnigraph.commit.leases import Abandoned, Held
 from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import Pin
@@ -54,6 +54,7 @@ from omnigraph.commit.snapshot import describe_table
 from omnigraph.commit.updates import CommitIntent, SetVersion, Update
 from omnigraph.commit.workbench import Workbench
 from omnigraph.errors import (
+    DriftFound,
     ExpectedVersionMismatch,
     Fenced,
     LeaseLost,
@@ -474,7 +475,9 @@ def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: Pinn
         handle = _create(hold, write, write.creation, _mark(hold, uuids[0]))
         uuids = uuids[1:]
     elif pinned.is_fork:
-        handle = fork_table(bench.stores, bench.bases, write.key, pinned.branch)
+        handle = fork_table(
+            bench.stores, bench.bases, write.key, pinned.branch, check=hold.held.check
+        )
     else:
         handle = bench.open_pin(base.manifest.pins[write.key], base)
     staged = prepared.staged.get(write.key)
@@ -505,12 +508,29 @@ def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) ->
     else:
         outcome = tables.commit_exact(change)
     match outcome:
-        case Landed(handle) | Elsewhere(handle):
+        case Landed(handle):
+            return handle
+        case Elsewhere(handle):
+            _check_company(hold, write, change, handle)
             return handle
         case Refused():
             actual = tables.open_at(change.ref).version
             raise ExpectedVersionMismatch(write.key, expected=change.read_version, actual=actual)
     assert_never(outcome)
+
+
+def _check_company(
+    hold: Hold, write: TableWrite, change: Staged | StagedCompaction, handle: Handle
+) -> None:
+    """Raises DriftFound if rows came in below our commit that nobody here knows of (D38)."""
+    for each in hold.bench.stores.tables.find_transactions(handle, after=change.read_version):
+        if each.kind not in MAINTENANCE and operation_of(each) != hold.operation_id:
+            raise DriftFound(
+                write.key,
+                branch=hold.base.manifest.branch,
+                shown=write.expected,
+                head=handle.version,
+            )
 
 
 def _undo(hold: Hold, prepared: Prepared, failure: BaseException) -> None:

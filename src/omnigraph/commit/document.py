@@ -1,6 +1,5 @@
 """Reading the JSON of a sidecar with suspicion: it may be torn, or written by somebody else."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,7 @@ from typing import TypeVar
 
 from omnigraph.commit.records import JsonValue
 from omnigraph.errors import SidecarCorrupt
+from omnigraph.jsontext import read_json
 
 Wanted = TypeVar("Wanted", str, int, bool)
 Member = TypeVar("Member", bound=StrEnum)
@@ -88,7 +88,7 @@ class Document:
 def load_document(data: bytes, *, file: str) -> Document:
     """Raises SidecarCorrupt."""
     try:
-        found = json.loads(data)
+        found = read_json(data)
     except ValueError as error:
         raise SidecarCorrupt(file, reason=f"not JSON: {error}") from error
     if not isinstance(found, dict):

@@ -1,77 +1,202 @@
 """Tables whose newest version is not the one their branch shows, though no sidecar says why.
 
-Under the lease of a table, that can only be the bytes of a writer that was taken for dead, woke up
-and was fenced; or maintenance somebody did with another tool. The first are undone, the second are
-shown; anything else is left alone and reported, for somebody to look at. Unless there is a note of
-it after all: a writer that could not say how it ended gave its leases to whoever waited for them,
-and the note is to be resolved first.
+Under the lease of a table there are four reasons:
+
+1. The bytes of an operation that is over: it was taken for dead, woke up and was fenced; or its
+   sidecar was removed by hand. Nobody can ever publish them. They are undone, by whoever comes
+   first: a writer of the table, `refresh`, opening, doctor, repair. Nothing publishes them (D38).
+2. A version that a power cut left unreadable. It is removed (D31).
+3. Maintenance somebody did with another tool. It is shown.
+4. Anything else is foreign. It is left alone and reported, for somebody to look at; what is to be
+   undone above it is undone to right above it, and what lies below it stays.
+
+Unless there is a sidecar after all: a writer that could not say how it ended gave its leases to
+whoever waited for them, and the sidecar is to be resolved first.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.commit.base import Base
-from omnigraph.commit.judge import MAINTENANCE, OPERATION, RECOVERS
+from omnigraph.commit.base import Base, read_base
+from omnigraph.commit.fences import find_fences
+from omnigraph.commit.judge import MAINTENANCE, find_below, find_held, operation_of
 from omnigraph.commit.leases import Abandoned, Held
 from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.commit.publish import Publication, publish
 from omnigraph.commit.records import Extension
-from omnigraph.commit.resolve import ACTOR, recovery_commit_id, restore
+from omnigraph.commit.recovery import lease
+from omnigraph.commit.refs import find_branches
+from omnigraph.commit.resolve import ACTOR, clear_torn, recovery_commit_id, restore
 from omnigraph.commit.sidecars import has_sidecar
-from omnigraph.commit.snapshot import describe_table
+from omnigraph.commit.snapshot import describe_table, open_pin
 from omnigraph.commit.updates import CommitIntent, SetVersion
 from omnigraph.commit.workbench import Workbench
-from omnigraph.errors import DriftFound, InvariantViolated
-from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version, lance_branch
-from omnigraph.storage.tables import Handle, TableRef, Transacted, TransactionKind
+from omnigraph.errors import BranchNotFound, DriftFound, InvariantViolated, LeaseHeld
+from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
+from omnigraph.storage.objects import Listed
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Handle, Transacted, TransactionKind
+
+logger = logging.getLogger(__name__)
+
+# ── what there is ────────────────────────────────────────────────────────────────────────────────
+
+
+class DriftClass(StrEnum):
+    """What made a table move without being published."""
+
+    NO_DRIFT = "no_drift"
+    VERIFIED_MAINTENANCE = "verified_maintenance"
+    """Only what changes no rows."""
+    SUSPICIOUS = "suspicious"
+    """Something that changes rows."""
+    UNVERIFIABLE = "unverifiable"
+    """A transaction cannot be read."""
+    FENCED = "fenced"
+    """(1) Only operations of ours that are over."""
+    TORN = "torn"
+    """(2) The newest version cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One table of a branch, and how far ahead of it its files are."""
+
+    pin: Pin
+    branch: BranchName
+    head: Handle
+    """The newest version; what the branch shows, if that is torn."""
+    since: tuple[Transacted, ...] = ()
+    over: frozenset[OperationId] = frozenset()
+    """(1) The operations among them that are over."""
+    torn: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.pin.key, self.branch)
+
+    @property
+    def held(self) -> tuple[Transacted, ...]:
+        return find_held(self.pin.version, self.since)
+
+    @property
+    def moved(self) -> tuple[Transacted, ...]:
+        """What changed rows, and is in the newest version."""
+        return tuple(each for each in self.held if each.kind not in MAINTENANCE)
+
+    @property
+    def has_foreign(self) -> bool:
+        return not all(map(self.is_over, self.moved))
+
+    @property
+    def has_fenced(self) -> bool:
+        """Would publishing it publish what was undone?"""
+        return any(map(self.is_over, self.moved))
+
+    @property
+    def below(self) -> int | None:
+        """The version to restore, if there is anything to undo and nothing foreign on top of it."""
+        return find_below(self.pin.version, self.held, self.is_over)
+
+    def is_over(self, transacted: Transacted) -> bool:
+        return operation_of(transacted) in self.over
+
+    @property
+    def verdict(self) -> DriftClass:
+        if self.torn is not None:
+            return DriftClass.TORN
+        if not self.since:
+            return DriftClass.NO_DRIFT
+        if any(each.kind is TransactionKind.UNREADABLE for each in self.held):
+            return DriftClass.UNVERIFIABLE
+        if not self.moved:
+            return DriftClass.VERIFIED_MAINTENANCE
+        return DriftClass.SUSPICIOUS if self.has_foreign else DriftClass.FENCED
+
+
+def look_at(stores: Stores, manifest: Manifest, pin: Pin) -> Drift:
+    """A table that its branch owns. Raises InvariantViolated if it is behind."""
+    tables, shown = stores.tables, open_pin(stores, pin)
+    if (torn := tables.find_torn(shown)) is not None:
+        return Drift(pin, manifest.branch, shown, torn=torn)
+    head = tables.open_at(shown.ref)
+    if head.version < pin.version:
+        raise InvariantViolated(
+            "repair", table_key=pin.key, reason=f"it is at {head.version}, shown is {pin.version}"
+        )
+    since = tables.find_transactions(head, after=pin.version)
+    named = frozenset(map(operation_of, since)) - {OperationId("")}
+    over = frozenset(each for each in named if _is_over(stores, manifest, each))
+    return Drift(pin, manifest.branch, head, since, over)
+
+
+def _is_over(stores: Stores, manifest: Manifest, operation_id: OperationId) -> bool:
+    """Was the operation recovered, or is there nothing left to recover it from?
+
+    No table moves before its sidecar is there, and it goes only when nothing is left to be done.
+    """
+    if manifest.log.find(recovery_commit_id(operation_id)) is not None:
+        return True
+    return not has_sidecar(stores.objects, operation_id)
+
+
+def look_for_drift(stores: Stores, manifest: Manifest) -> Iterator[Drift]:
+    """Every table a branch owns, drifted or not. Raises InvariantViolated if one is behind."""
+    for pin in manifest.pins.values():
+        if pin.owner == manifest.branch:
+            yield look_at(stores, manifest, pin)
+
+
+# ── without being asked ──────────────────────────────────────────────────────────────────────────
 
 
 def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableKey]) -> Base:
     """The branch, once every table it owns among `keys` is at the version it shows.
 
-    The caller holds their leases. Raises DriftFound, and Abandoned if a note must be resolved
+    The caller holds their leases. Raises DriftFound, and Abandoned if a sidecar must be resolved
     first. Costs one probe for each table.
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
-        if pin is None or pin.owner != base.manifest.branch:
-            continue
-        handle = bench.open_pin(pin, base)
-        if bench.stores.tables.probe(handle) != pin.version:
+        if pin is not None and _is_ahead(bench, base, pin):
             base = _heal(bench, held, base, pin)
     return base
 
 
+def _is_ahead(bench: Workbench, base: Base, pin: Pin) -> bool:
+    if pin.owner != base.manifest.branch:
+        return False
+    return bench.stores.tables.probe(bench.open_pin(pin, base)) != pin.version
+
+
 def _heal(bench: Workbench, held: Held, base: Base, pin: Pin) -> Base:
-    tables = bench.stores.tables
-    head = tables.open_at(bench.open_pin(pin, base).ref)
-    since = tables.find_transactions(head, after=pin.version)
-    moved = [each for each in since if each.kind not in MAINTENANCE]
-    strange = next((each for each in moved if not _is_fenced(base.manifest, each)), None)
-    if strange is not None:
-        operation_id, branch = _operation(strange), base.manifest.branch
-        if operation_id and has_sidecar(bench.stores.objects, operation_id):
-            raise Abandoned(Place(pin.key, branch), operation_id)
-        raise DriftFound(pin.key, branch=branch, shown=pin.version, head=head.version)
     held.check()
-    if moved:
-        head = restore(bench, head, to=pin.version, recovers=_operation(moved[0]))
+    clear_torn(bench, bench.open_pin(pin, base))
+    drift = look_at(bench.stores, base.manifest, pin)
+    for each in drift.moved:
+        operation_id = operation_of(each)
+        if operation_id and operation_id not in drift.over:
+            raise Abandoned(drift.place, operation_id)
+    if not drift.since:
+        return base
+    head = _undo_fenced(bench, held, drift)
+    if drift.has_foreign:
+        raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
     return _show(bench, base, pin, head)
 
 
-def _operation(transacted: Transacted) -> OperationId:
-    properties = transacted.properties
-    return OperationId(properties.get(OPERATION) or properties.get(RECOVERS) or "")
-
-
-def _is_fenced(manifest: Manifest, transacted: Transacted) -> bool:
-    """Was the operation of this transaction recovered, so that it can never be published?"""
-    operation_id = _operation(transacted)
-    if not operation_id:
-        return False
-    return manifest.log.find(recovery_commit_id(operation_id)) is not None
+def _undo_fenced(bench: Workbench, held: Held, drift: Drift) -> Handle:
+    """(1, 4) The newest version, once what can be undone of it is."""
+    if drift.below is None:
+        return drift.head
+    held.check()
+    undone = next(operation_of(each) for each in reversed(drift.moved) if drift.is_over(each))
+    logger.warning("undoing what %s, which is over, did to %s", undone, drift.pin.key)
+    return restore(bench, drift.place, drift.head, to=Version(drift.below), recovers=undone)
 
 
 def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
@@ -93,54 +218,44 @@ def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
     return publish(bench.stores, bench.bases, publication).base
 
 
-# ── for somebody to look at ──────────────────────────────────────────────────────────────────────
+def heal_fenced(bench: Workbench, listed: Sequence[Listed]) -> None:
+    """Undo what sleepers did since they woke up, where `__recovery` has fences of them."""
+    fences = find_fences(bench.stores.objects, bench.stores.effects, listed)
+    undo_over(bench, (place for each in fences for place in each.places))
+    for each in fences:
+        if each.is_over:
+            bench.stores.objects.delete(each.key)
 
 
-class DriftClass(StrEnum):
-    """What made a table move without being published."""
+def undo_over(bench: Workbench, places: Iterable[Place] | None = None) -> tuple[Drift, ...]:
+    """Undo what operations that are over left, and what is torn, in these tables or in all.
 
-    NO_DRIFT = "no_drift"
-    VERIFIED_MAINTENANCE = "verified_maintenance"
-    """Only what changes no rows."""
-    SUSPICIOUS = "suspicious"
-    """Something that changes rows."""
-    UNVERIFIABLE = "unverifiable"
-    """A transaction cannot be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """One table of a branch, and how far ahead of it its files are."""
-
-    pin: Pin
-    branch: BranchName
-    head: Handle
-    since: tuple[Transacted, ...]
-
-    @property
-    def verdict(self) -> DriftClass:
-        kinds = {each.kind for each in self.since}
-        if not kinds:
-            return DriftClass.NO_DRIFT
-        if TransactionKind.UNREADABLE in kinds:
-            return DriftClass.UNVERIFIABLE
-        if kinds <= MAINTENANCE:
-            return DriftClass.VERIFIED_MAINTENANCE
-        return DriftClass.SUSPICIOUS
+    What somebody writes just now is left to them: they looked first.
+    """
+    undone = []
+    for place in sorted(set(_owned(bench) if places is None else places)):
+        with suppress(BranchNotFound, LeaseHeld):
+            base = bench.bases.current(BranchName(place.branch))
+            pin = base.manifest.pins.get(place.table)
+            if pin is None or not _is_ahead(bench, base, pin):
+                continue
+            drift = look_at(bench.stores, base.manifest, pin)
+            if drift.below is None and drift.torn is None:
+                continue
+            with lease(bench, place, wait_ms_max=0) as held, suppress(Abandoned, DriftFound):
+                heal_drift(bench, held, bench.bases.current(base.manifest.branch), [place.table])
+            undone.append(drift)
+    return tuple(undone)
 
 
-def look_for_drift(bench: Workbench, base: Base) -> Iterator[Drift]:
-    """Every table a branch owns, drifted or not. Raises InvariantViolated if one is behind."""
-    tables, branch = bench.stores.tables, base.manifest.branch
-    for key, pin in base.manifest.pins.items():
-        if pin.owner != branch:
-            continue
-        head = tables.open_at(TableRef(pin.path, lance_branch(branch)))
-        if head.version < pin.version:
-            raise InvariantViolated(
-                "repair", table_key=key, reason=f"it is at {head.version}, shown is {pin.version}"
-            )
-        yield Drift(pin, branch, head, tables.find_transactions(head, after=pin.version))
+def _owned(bench: Workbench) -> Iterator[Place]:
+    for branch in find_branches(bench.stores):
+        for pin in read_base(bench.stores, branch).manifest.pins.values():
+            if pin.owner == branch:
+                yield Place(pin.key, branch)
+
+
+# ── when somebody asks ───────────────────────────────────────────────────────────────────────────
 
 
 class Settling(StrEnum):
@@ -161,7 +276,7 @@ def settle_drift(
         held.check()
         head = each.head
         if how is Settling.DISCARD:
-            head = restore(bench, head, to=each.pin.version, recovers=held.operation_id)
+            head = restore(bench, each.place, head, to=each.pin.version, recovers=held.operation_id)
         bench.stores.tables.harden(head)
         heads[each.pin.key] = head
     effects = bench.stores.effects

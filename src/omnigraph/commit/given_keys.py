@@ -5,13 +5,13 @@ and planned again, so an entry only says where to look: whoever asks looks the c
 log. Entries are added and never taken out. Safe to share among threads.
 """
 
-import json
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.ids import CommitId
+from omnigraph.jsontext import read_json
 
 _SPELLED: Final = r'"idempotency":\{"key":(?P<key>"(?:[^"\\]|\\.)*")'
 
@@ -27,7 +27,7 @@ class GivenKeys:
         keyed = pc.is_valid(spelled)
         commits = rows["object_id"].filter(keyed).to_pylist()
         for text, commit_id in zip(spelled.filter(keyed).to_pylist(), commits, strict=True):
-            key = json.loads(text)
+            key = read_json(text)
             known = self._commits.get(key, ())
             if commit_id not in known:
                 self._commits[key] = (*known, CommitId(str(commit_id)))

@@ -5,7 +5,7 @@ sidecar of ours names its transactions, so they are simply recognised (D3). Olde
 numbers only, and are judged by the numbers.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -32,6 +32,45 @@ MAINTENANCE: Final = frozenset(
 way that cannot be read back."""
 
 
+def operation_of(transacted: Transacted) -> OperationId:
+    """The operation of ours that a transaction is part of, or recovers; empty if it is foreign."""
+    properties = transacted.properties
+    return OperationId(properties.get(OPERATION) or properties.get(RECOVERS) or "")
+
+
+def find_held(shown: int, since: Sequence[Transacted]) -> tuple[Transacted, ...]:
+    """Those of the transactions since a version whose work the newest version holds, oldest first.
+
+    A restore takes out what came after the version it brings back.
+    """
+    held: list[Transacted] = []
+    at = len(since)
+    while at > 0:
+        transacted = since[at - 1]
+        if transacted.restores is not None and transacted.restores >= shown:
+            at = transacted.restores - shown
+        else:
+            held.append(transacted)
+            at -= 1
+    return tuple(reversed(held))
+
+
+def find_below(
+    shown: int, held: Sequence[Transacted], is_undone: Callable[[Transacted], bool]
+) -> int | None:
+    """The version right below what is to be undone, and above everything foreign (D38).
+
+    None if nothing of it can be undone, because there is none or a foreign commit stands on it.
+    """
+    below = None
+    for at in reversed(range(len(held))):
+        if is_undone(held[at]):
+            below = held[at - 1].version if at else shown
+        elif held[at].kind not in MAINTENANCE:
+            break
+    return below
+
+
 class PinClass(StrEnum):
     """What happened to a table since a sidecar was written."""
 
@@ -40,6 +79,8 @@ class PinClass(StrEnum):
     UNEXPECTED_ONE = "UnexpectedAtP1"
     UNEXPECTED_MANY = "UnexpectedMultistep"
     INCOMPLETE = "IncompletePhaseB"
+    DRIFTED = "Drifted"
+    """Somebody else's commit moved rows."""
     INVARIANT_VIOLATION = "InvariantViolation"
 
 
@@ -49,21 +90,23 @@ class Decision(StrEnum):
     ABORT = "abort"
 
 
+def is_part(transacted: Transacted, write: PinnedWrite, operation_id: OperationId) -> bool:
+    """Is this one of the commits an operation meant, or of its recovery?"""
+    return transacted.uuid in write.transactions or operation_of(transacted) == operation_id
+
+
 def classify(
     write: PinnedWrite, operation_id: OperationId, *, shown: int, since: Sequence[Transacted]
 ) -> PinClass:
     """What an operation did to a table, from the transactions since the version that is shown."""
+    held = find_held(shown, since)
+    moved = [each for each in held if each.kind not in MAINTENANCE]
+    if not all(is_part(each, write, operation_id) for each in moved):
+        return PinClass.DRIFTED
     if any(each.properties.get(RECOVERS) == operation_id for each in since):
         # A recovery before us died on its way back; there is no way forward from there.
         return PinClass.INCOMPLETE
-    ours = [each.uuid for each in since if each.uuid in write.transactions]
-    foreign = [
-        each
-        for each in since
-        if each.uuid not in write.transactions and each.kind not in MAINTENANCE
-    ]
-    if foreign:
-        return PinClass.INVARIANT_VIOLATION
+    ours = [each.uuid for each in held if each.uuid in write.transactions]
     if shown != write.expected:
         return PinClass.NO_MOVEMENT if not since else PinClass.UNEXPECTED_MANY
     if not write.transactions:

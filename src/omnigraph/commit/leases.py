@@ -43,6 +43,7 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.ids import OperationId
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import lease_key, lease_line_prefix
 from omnigraph.storage.objects import Objects, Stored, Tag
 
@@ -116,7 +117,7 @@ class Lease:
 def decode_lease(data: bytes, *, key: str) -> Lease:
     """Raises LeaseCorrupt."""
     try:
-        document = json.loads(data)
+        document = read_json(data)
         owner = Owner(
             host=document["host"],
             boot_id=document["boot_id"],
@@ -342,6 +343,18 @@ class Leases:
         if found is None or found[0].is_free or self._is_over(*found):
             return None
         return found[0].operation_id
+
+    def find_sleeper(self, places: Iterable[Place], operation_id: OperationId) -> Owner | None:
+        """The process that held one of these places for an operation and did not give it back, if
+        it may only be asleep.
+        """
+        for place in places:
+            found = self._read(place)
+            if found is None or found[0].is_free or found[0].operation_id != operation_id:
+                continue
+            if not is_dead(found[0].owner):
+                return found[0].owner
+        return None
 
     def is_alive(self, place: Place, operation_id: OperationId) -> bool:
         """Does an operation still hold this place?"""

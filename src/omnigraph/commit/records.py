@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.ids import BranchName, CommitId, OperationId, Version, graph_branch
+from omnigraph.jsontext import read_json
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 JsonObject = dict[str, JsonValue]
@@ -186,7 +187,7 @@ def _load_object(text: str | None, object_id: str) -> JsonObject:
     if text is None:
         raise ManifestCorrupt(object_id, reason="its metadata is missing")
     try:
-        document = json.loads(text)
+        document = read_json(text)
     except ValueError as error:
         raise ManifestCorrupt(object_id, reason=f"its metadata is not JSON: {error}") from error
     if not isinstance(document, dict):

@@ -5,24 +5,28 @@ it names, taken over from the writer that is gone. It needs no operator and no r
 resolves nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from omnigraph.commit.audit import Recovery
+from omnigraph.commit.fences import leave_fence
 from omnigraph.commit.leases import Abandoned, Held, Taking
 from omnigraph.commit.locks import Place
 from omnigraph.commit.resolve import resolve
 from omnigraph.commit.sidecars import find_sidecars, places_of, read_sidecar
 from omnigraph.commit.workbench import Workbench
 from omnigraph.ids import OperationId
+from omnigraph.storage.objects import Listed
 
 
-def heal(bench: Workbench) -> tuple[Recovery, ...]:
-    """Resolve every sidecar whose writer is gone, oldest first. Costs one listing if there is none.
+def heal(bench: Workbench, listed: Sequence[Listed] | None = None) -> tuple[Recovery, ...]:
+    """Resolve every sidecar whose writer is gone, oldest first. Costs one listing if there is none,
+    and nothing if the caller has listed them.
 
     Raises SidecarCorrupt, SidecarTooNew, InvariantViolated; the sidecar then stays.
     """
-    resolved = [recover(bench, each) for each in find_sidecars(bench.stores.objects)]
+    left = find_sidecars(bench.stores.objects, listed)
+    resolved = [recover(bench, each) for each in left]
     return tuple(each for each in resolved if each is not None)
 
 
@@ -34,6 +38,10 @@ def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
     places = places_of(sidecar)
     if any(bench.leases.is_alive(place, operation_id) for place in places):
         return None
+    sleeper = bench.leases.find_sleeper(places, operation_id)
+    if sleeper is not None:
+        # Before the leases are taken over: whoever comes after us cannot see it in them any more.
+        leave_fence(bench.stores.objects, operation_id, places, sleeper)
     with (
         bench.queues.hold(places),
         bench.leases.hold(places, operation_id, Taking.OVER) as held,

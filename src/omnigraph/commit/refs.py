@@ -10,6 +10,7 @@ same whatever the graph holds. A table is forked for a branch only when the bran
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from omnigraph.commit.base import Bases
@@ -22,8 +23,8 @@ from omnigraph.errors import (
     BranchNameInvalid,
     BranchNotFound,
     ExpectedVersionMismatch,
+    ForkExists,
     ForkInUse,
-    SchemaLocked,
     StorageFailure,
 )
 from omnigraph.ids import (
@@ -45,25 +46,19 @@ def find_branches(stores: Stores) -> tuple[BranchName, ...]:
     return (MAIN, *(BranchName(name) for name in found if name != SCHEMA_LOCK))
 
 
-def check_unlocked(stores: Stores) -> None:
-    """Raises SchemaLocked while a schema change is under way."""
-    if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
-        raise SchemaLocked
-
-
 def create_branch(
     stores: Stores,
     name: BranchName,
     source: Handle,
     *,
-    recheck: Callable[[], None] | None = None,
+    recheck: Callable[[], None] = lambda: None,
 ) -> None:
     """A branch that starts as `source`, a version of some branch's manifest.
 
-    `recheck` is asked when the branch is there and no schema change can begin; if it raises, the
-    branch is gone again. Raises BranchExists, BranchNameInvalid, SchemaLocked.
+    `recheck` is asked when the branch is there: whoever changes the schema locks first and looks
+    for branches then, so a change that it does not see cannot overlook the branch. If it raises,
+    the branch is gone again. Raises BranchExists, BranchNameInvalid.
     """
-    check_unlocked(stores)
     live = set(find_branches(stores))
     if name in live:
         raise BranchExists(name)
@@ -74,10 +69,7 @@ def create_branch(
         stores.tables.clear_branch(MANIFEST, name)
     stores.tables.fork(source, name)
     try:
-        # Whoever changes the schema locks first and looks for branches then; so do we.
-        check_unlocked(stores)
-        if recheck is not None:
-            recheck()
+        recheck()
         _mirror(stores, name, source)
     except BaseException:
         stores.tables.clear_branch(MANIFEST, name)
@@ -101,10 +93,9 @@ class Deleted:
 
 
 def delete_branch(stores: Stores, bases: Bases, name: BranchName) -> Deleted:
-    """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked."""
+    """Raises BranchNotFound, BranchInUse, BranchNameInvalid."""
     if name == MAIN:
         raise BranchNameInvalid(name, reason="main cannot be deleted")
-    check_unlocked(stores)
     live = find_branches(stores)
     if name not in live:
         raise BranchNotFound(name)
@@ -141,21 +132,43 @@ def _try_clear(stores: Stores, path: str, name: BranchName) -> bool:
     return True
 
 
-def fork_table(stores: Stores, bases: Bases, key: TableKey, branch: BranchName) -> Handle:
+def fork_table(
+    stores: Stores,
+    bases: Bases,
+    key: TableKey,
+    branch: BranchName,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> Handle:
     """The branch's own fork of a table it does not own yet, starting as what it shows of it.
 
-    Decided on a fresh reading of the branch. Raises ExpectedVersionMismatch when the branch owns
-    the table by now: somebody was first, and the caller's view is old.
+    Only if a fork is in the way, and nobody shows it, it is removed, once `check` has said that
+    the caller may still do so: one who slept would remove what others made and show. Decided on a
+    fresh reading of the branch. Raises ExpectedVersionMismatch when the branch owns the table by
+    now: somebody was first, and the caller's view is old.
     """
+    spelled = lance_branch(branch)
+    assert spelled is not None, "main owns what it writes"
+    pin = _find_unowned(bases, key, branch)
+    if stores.tables.find_branch(pin.path, spelled) is None:
+        with suppress(ForkExists):
+            return _fork(stores, pin, spelled)
+        pin = _find_unowned(bases, key, branch)
+    _check_orphan(stores, bases, pin, branch)
+    check()
+    stores.tables.clear_branch(pin.path, spelled)
+    return _fork(stores, pin, spelled)
+
+
+def _find_unowned(bases: Bases, key: TableKey, branch: BranchName) -> Pin:
     pin = bases.reread(branch).manifest.pins[key]
     if pin.owner == branch:
         raise ExpectedVersionMismatch(key, expected=0, actual=pin.version)
-    spelled = lance_branch(branch)
-    assert spelled is not None, "main owns what it writes"
-    if stores.tables.find_branch(pin.path, spelled) is not None:
-        _check_orphan(stores, bases, pin, branch)
-    stores.tables.clear_branch(pin.path, spelled)
-    forked = stores.tables.fork(open_pin(stores, pin), spelled)
+    return pin
+
+
+def _fork(stores: Stores, pin: Pin, branch: str) -> Handle:
+    forked = stores.tables.fork(open_pin(stores, pin), branch)
     assert forked.version == pin.version, "a fork starts where it was forked"
     return forked
 

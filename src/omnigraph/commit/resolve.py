@@ -8,11 +8,18 @@ All tables go forward, or all of them go back. The caller holds their leases.
    what moved and publishes the restored versions, so that what a branch shows is always the newest.
 3. Forward needs everything the writer had read to be as it was; its checks cannot be made again
    here. Otherwise back.
-4. The commit row holds the audit; the audit table and the removal of the sidecar follow, and are
+4. A table in which somebody else's commit moved rows loses what the operation did there, if that is
+   on top, and nothing else: it is restored to right below, and not published. Repair decides (D38).
+5. The commit row holds the audit; the audit table and the removal of the sidecar follow, and are
    made up for by the next one who looks.
+6. A sidecar whose commit is on the branch was only not removed. It is, and nothing is recorded: its
+   writer has nothing left to do that could do harm (D31).
+7. A newest version that nobody shows and that a power cut left unreadable is removed before its
+   table is judged; what it was part of goes back (D31).
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,14 +30,20 @@ from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
 from omnigraph.commit.base import Base, find_incarnation
 from omnigraph.commit.change import WriterKind
 from omnigraph.commit.judge import (
+    MAINTENANCE,
     RECOVERS,
     Decision,
     PinClass,
     classify,
     classify_by_number,
     decide,
+    find_below,
+    find_held,
+    is_part,
+    operation_of,
 )
 from omnigraph.commit.leases import Held
+from omnigraph.commit.locks import Place
 from omnigraph.commit.old_sidecar import OldPin, OldSidecar
 from omnigraph.commit.publish import Publication, publish
 from omnigraph.commit.records import Extension
@@ -43,17 +56,22 @@ from omnigraph.commit.workbench import Workbench
 from omnigraph.errors import (
     AlreadyDone,
     BranchNotFound,
+    DriftFound,
     ExpectedVersionMismatch,
     Fenced,
     HeadMoved,
     InvariantViolated,
+    TableCorrupt,
     TableNotFound,
+    VersionNotFound,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version, lance_branch
-from omnigraph.storage.tables import Handle, Landed, Mark, TableRef, Transacted
+from omnigraph.storage.tables import Branch, Handle, Landed, Mark, TableRef, Transacted
 
 ACTOR: Final = "omnigraph:recovery"
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+logger = logging.getLogger(__name__)
 
 
 def recovery_commit_id(operation_id: OperationId) -> CommitId:
@@ -78,10 +96,24 @@ class Found:
     is_fork: bool
     """Is the fork unknown to the branch's manifest?"""
     verdict: PinClass
-    is_new: bool = False
-    """Was the operation to make the table? `expected` is then what was there before."""
-    shown_as: TableKey | None = None
-    """The key the operation was to show it by, if another one."""
+    write: PinnedWrite | None = None
+    """What a sidecar of ours says of the table."""
+    fork: Branch | None = None
+    """The fork as it was when it was looked at."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.key, self.branch)
+
+    @property
+    def is_new(self) -> bool:
+        """Was the operation to make the table? `expected` is then what was there before."""
+        return self.write is not None and self.write.is_new
+
+    @property
+    def shown_as(self) -> TableKey | None:
+        """The key the operation was to show it by, if another one."""
+        return None if self.write is None else self.write.shown_as
 
 
 def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | None:
@@ -93,14 +125,17 @@ def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | Non
     if log.find(recovery_commit_id(sidecar.operation_id)) is not None:
         _promote(bench, sidecar)
         return _finish(bench, _read_recovery(base, sidecar))
-    found = [_look(bench, base, sidecar, each) for each in _pins_of(sidecar)]
-    if _has_landed(base, sidecar, found):
-        outcomes = tuple(
-            TableOutcome(each.key, each.expected, _landed_at(base, each)) for each in found
-        )
-        recovery = _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+    if isinstance(sidecar, Sidecar) and log.find(sidecar.intent.id) is not None:
+        # (6)
         _promote(bench, sidecar)
-        return _finish(bench, recovery)
+        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+        return None
+    found = [_look(bench, base, sidecar, each) for each in _pins_of(sidecar)]
+    if isinstance(sidecar, OldSidecar) and _has_landed(found):
+        outcomes = tuple(TableOutcome(each.key, each.expected, each.shown) for each in found)
+        return _finish(
+            bench, _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+        )
     match decide([each.verdict for each in found]):
         case Decision.ABORT:
             raise _violation(sidecar, found)
@@ -141,7 +176,13 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
     shown = manifest.version_of(pin.key)
     visible = manifest.pins.get(pin.key)
     is_fork = pin.branch != MAIN and (visible is None or visible.owner != pin.branch)
-    head = None if path is None else _open_head(bench, path, pin.branch)
+    if visible is not None and visible.owner == pin.branch:
+        with suppress(VersionNotFound):
+            clear_torn(bench, bench.open_pin(visible, base))
+    fork = None
+    if is_fork and path is not None:
+        fork = bench.stores.tables.find_branch(path, pin.branch)
+    head = None if path is None else _open_head(bench, path, pin.branch, is_fork=is_fork)
     since: tuple[Transacted, ...] = ()
     if head is not None and head.version > shown:
         since = bench.stores.tables.find_transactions(head, after=shown)
@@ -155,13 +196,22 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
     else:
         assert isinstance(pin, PinnedWrite)
         verdict = classify(pin, sidecar.operation_id, shown=shown, since=since)
-    if is_fork and verdict is PinClass.INVARIANT_VIOLATION and isinstance(sidecar, Sidecar):
+    is_strange = verdict in (PinClass.INVARIANT_VIOLATION, PinClass.DRIFTED)
+    if is_fork and is_strange and isinstance(sidecar, Sidecar):
         # A fork of a branch that had this name before: ours was never made. Whoever makes it will
         # find out that nobody shows the old one.
         head, since, verdict = None, (), PinClass.NO_MOVEMENT
-    shown_as = pin.shown_as if isinstance(pin, PinnedWrite) else None
     return Found(
-        pin.key, pin.branch, pin.expected, shown, head, since, is_fork, verdict, shown_as=shown_as
+        pin.key,
+        pin.branch,
+        pin.expected,
+        shown,
+        head,
+        since,
+        is_fork,
+        verdict,
+        pin if isinstance(pin, PinnedWrite) else None,
+        fork,
     )
 
 
@@ -170,32 +220,48 @@ def _look_at_new(bench: Workbench, operation_id: OperationId, pin: PinnedWrite) 
     tables, shown, verdict = bench.stores.tables, pin.expected, PinClass.NO_MOVEMENT
     since: tuple[Transacted, ...] = ()
     head: Handle | None = None
-    with suppress(TableNotFound):
+    if shown:
+        clear_torn(bench, tables.open_at(TableRef(pin.path), shown))
+    try:
         head = tables.open_at(TableRef(pin.path))
+    except TableNotFound:
+        pass
+    except TableCorrupt:
+        # (7) Nothing was there before, so it goes as a whole.
+        bench.stores.objects.delete_prefix(pin.path)
     if head is not None:
         since = tables.find_transactions(head, after=shown)
         verdict = classify(pin, operation_id, shown=shown, since=since)
     return Found(
-        pin.key, pin.branch, shown, shown, head, since, is_fork=False, verdict=verdict, is_new=True
+        pin.key, pin.branch, shown, shown, head, since, is_fork=False, verdict=verdict, write=pin
     )
 
 
-def _open_head(bench: Workbench, path: str, branch: BranchName) -> Handle | None:
+def _open_head(bench: Workbench, path: str, branch: BranchName, *, is_fork: bool) -> Handle | None:
     """The newest version; None for a fork that was never made, which only the list can tell."""
     tables, spelled = bench.stores.tables, lance_branch(branch)
     if spelled is not None and tables.find_branch(path, spelled) is None:
         return None
-    return tables.open_at(TableRef(path, spelled))
+    try:
+        return tables.open_at(TableRef(path, spelled))
+    except TableCorrupt:
+        if not is_fork:
+            raise
+        # (7) Nobody shows the fork, so it goes as a whole.
+        tables.clear_branch(path, branch)
+        return None
 
 
-def _landed_at(base: Base, found: Found) -> Version:
-    return base.manifest.version_of(found.shown_as or found.key)
+def clear_torn(bench: Workbench, shown: Handle) -> None:
+    """(7) Remove what a power cut left unreadable above the version that is shown."""
+    tables = bench.stores.tables
+    while (torn := tables.find_torn(shown)) is not None:
+        logger.warning("version %d of %s was torn by a power cut", torn, shown.ref.path)
+        tables.remove_torn(shown, torn)
 
 
-def _has_landed(base: Base, sidecar: AnySidecar, found: Sequence[Found]) -> bool:
-    """Is the commit visible, and only the note was left behind?"""
-    if isinstance(sidecar, Sidecar):
-        return base.manifest.log.find(sidecar.intent.id) is not None
+def _has_landed(found: Sequence[Found]) -> bool:
+    """Is what an old sidecar wanted visible, and only the sidecar was left behind?"""
     unmoved = all(each.verdict is PinClass.NO_MOVEMENT for each in found)
     return unmoved and any(each.shown > each.expected for each in found)
 
@@ -280,11 +346,18 @@ def roll_back(
             _remove_new(bench, each)
         elif each.is_fork:
             # Nobody shows the fork, so it goes as a whole.
-            bench.stores.tables.clear_branch(each.head.ref.path, each.branch)
+            _clear_fork(bench, each)
+        elif each.verdict is PinClass.DRIFTED:
+            below = _restore_below(bench, sidecar, each)
+            if below is not None:
+                outcomes.append(TableOutcome(each.key, Version(each.head.version), below))
+            continue
         elif each.head.version > each.shown and each.verdict is not PinClass.NO_MOVEMENT:
             restored = each.head
-            if not _is_restored(sidecar, each):
-                restored = restore(bench, each.head, to=each.shown, recovers=sidecar.operation_id)
+            if find_held(each.shown, each.since):
+                restored = restore(
+                    bench, each.place, each.head, to=each.shown, recovers=sidecar.operation_id
+                )
             bench.stores.tables.harden(restored)
             updates.append(SetVersion(describe_table(bench.stores, each.key, restored)))
             expected[each.key] = each.shown
@@ -302,6 +375,13 @@ def roll_back(
     return _finish(bench, recovery)
 
 
+def _clear_fork(bench: Workbench, found: Found) -> None:
+    """One who slept since it looked must not remove the fork that others made meanwhile."""
+    assert found.head is not None, "what is removed is there"
+    assert found.fork is not None, "what is removed was looked at"
+    bench.stores.tables.clear_branch(found.head.ref.path, found.branch, only=found.fork.identifier)
+
+
 def _remove_new(bench: Workbench, found: Found) -> None:
     """A table that the operation made goes with it. One that was there is hidden, and may stay."""
     assert found.head is not None, "what moved is there"
@@ -309,26 +389,44 @@ def _remove_new(bench: Workbench, found: Found) -> None:
         bench.stores.objects.delete_prefix(found.head.ref.path)
 
 
-def _is_restored(sidecar: AnySidecar, found: Found) -> bool:
-    """Did a recovery before us get as far as this table, and no further?"""
-    return bool(found.since) and (found.since[-1].properties.get(RECOVERS) == sidecar.operation_id)
+def _restore_below(bench: Workbench, sidecar: AnySidecar, found: Found) -> Version | None:
+    """(4) The version a table went back to, if there was anything to take out of it."""
+    write, operation_id = found.write, sidecar.operation_id
+    assert write is not None, "only sidecars of ours tell commits apart"
+    assert found.head is not None, "what drifted is there"
+    held = find_held(found.shown, found.since)
+    below = find_below(found.shown, held, lambda each: is_part(each, write, operation_id))
+    if below is None:
+        return None
+    restored = restore(bench, found.place, found.head, to=Version(below), recovers=operation_id)
+    bench.stores.tables.harden(restored)
+    return Version(below)
 
 
-def restore(bench: Workbench, head: Handle, *, to: Version, recovers: OperationId) -> Handle:
-    """An older content as the newest version; done anew until nothing came between."""
+def restore(
+    bench: Workbench, place: Place, head: Handle, *, to: Version, recovers: OperationId
+) -> Handle:
+    """An older content as the newest version; done anew until nothing came between.
+
+    Raises DriftFound rather than bury what is not ours.
+    """
     tables = bench.stores.tables
     while True:
         mark = Mark(bench.stores.effects.new_id(), {RECOVERS: recovers})
         outcome = tables.restore(head, to=to, mark=mark)
         if isinstance(outcome, Landed):
             return outcome.handle
-        head = tables.open_at(head.ref)
+        newest = tables.open_at(head.ref)
+        for each in tables.find_transactions(newest, after=head.version):
+            if each.kind not in MAINTENANCE and not operation_of(each):
+                raise DriftFound(place.table, branch=place.branch, shown=to, head=newest.version)
+        head = newest
 
 
 def _leave_others(write: PinnedWrite, found: Found) -> Found:
     """A table that somebody else moved, and we did not, is none of our business."""
     ours = any(each.uuid in write.transactions for each in found.since)
-    if found.verdict is PinClass.INVARIANT_VIOLATION and found.since and not ours:
+    if found.verdict is PinClass.DRIFTED and not ours:
         return replace(found, verdict=PinClass.NO_MOVEMENT)
     return found
 
@@ -352,7 +450,7 @@ def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
     if all(each.head is None or each.verdict is PinClass.NO_MOVEMENT for each in found):
         for each in found:
             if each.is_fork and each.head is not None:
-                bench.stores.tables.clear_branch(each.head.ref.path, each.branch)
+                _clear_fork(bench, each)
         remove_sidecar(bench.stores.objects, sidecar.operation_id)
         return
     roll_back(bench, held, sidecar, found)
@@ -392,7 +490,7 @@ def _publish(
     )
     # A write with a key may have moved no table, and its commit is all there is to finish.
     intents = (sidecar.intent, own) if finishes and isinstance(sidecar, Sidecar) else (own,)
-    publish(
+    published = publish(
         bench.stores,
         bench.bases,
         Publication(
@@ -403,7 +501,8 @@ def _publish(
             on_top_of=sidecar.on_top_of if finishes and isinstance(sidecar, Sidecar) else None,
         ),
     )
-    return recovery
+    # The writer's clock may have been ahead of ours, and its commit comes before.
+    return replace(recovery, created_at_us=published.commits[-1].created_at_us)
 
 
 def _merged_parent(sidecar: AnySidecar, kind: RecoveryKind) -> CommitId | None:
@@ -421,7 +520,7 @@ def _read_recovery(base: Base, sidecar: AnySidecar) -> Recovery:
 
 
 def _finish(bench: Workbench, recovery: Recovery) -> Recovery:
-    """(4) Write the audit row and remove the note, in this order."""
+    """(5) Write the audit row and remove the note, in this order."""
     audit.record(bench.stores, recovery)
     remove_sidecar(bench.stores.objects, recovery.operation_id)
     return recovery

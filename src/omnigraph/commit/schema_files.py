@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.errors import ObjectNotFound, SchemaFilesInvalid
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import SCHEMA_IR, SCHEMA_SOURCE, SCHEMA_STATE, past_schema_key
 from omnigraph.storage.objects import Objects, Tag
 
@@ -109,7 +110,7 @@ def _read_text(objects: Objects, key: str) -> str | None:
 
 def _decode_state(text: str) -> str:
     try:
-        document = json.loads(text)
+        document = read_json(text)
     except ValueError as error:
         raise SchemaFilesInvalid(SCHEMA_STATE, reason=f"it is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("schema_ir_hash"), str):

@@ -22,6 +22,7 @@ from omnigraph.commit.sidecars import SCHEMA_PLACE
 from omnigraph.commit.workbench import Workbench
 from omnigraph.errors import LeaseHeld, ObjectNotFound, SchemaLocked, StorageFailure
 from omnigraph.ids import SCHEMA_LOCK, OperationId
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, branch_ref_file
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ def _locked(bench: Workbench) -> SchemaLocked:
     except ObjectNotFound:
         age_ms = None
     try:
-        owner = json.loads(objects.read(SCHEMA_LOCK_NOTE).data).get("owner")
+        owner = read_json(objects.read(SCHEMA_LOCK_NOTE).data).get("owner")
     except (ObjectNotFound, ValueError):
         owner = None
     return SchemaLocked(owner=owner, age_ms=age_ms)

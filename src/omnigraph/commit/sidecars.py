@@ -1,5 +1,6 @@
 """Sidecars in the store: writing, reading and removing them, and what their writers had to hold."""
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from omnigraph.commit.document import load_document
@@ -9,7 +10,7 @@ from omnigraph.commit.sidecar import VERSION, Sidecar, decode_sidecar
 from omnigraph.errors import ObjectNotFound, SidecarTooNew
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
 from omnigraph.storage.layout import RECOVERY, sidecar_key
-from omnigraph.storage.objects import Objects
+from omnigraph.storage.objects import Listed, Objects
 
 AnySidecar = Sidecar | OldSidecar
 
@@ -23,9 +24,12 @@ def remove_sidecar(objects: Objects, operation_id: OperationId) -> None:
     objects.delete(sidecar_key(operation_id))
 
 
-def find_sidecars(objects: Objects) -> tuple[OperationId, ...]:
+def find_sidecars(
+    objects: Objects, listed: Sequence[Listed] | None = None
+) -> tuple[OperationId, ...]:
     """The operations that left a note, oldest first. A listing that fails, fails loudly."""
-    names = [each.key.removeprefix(f"{RECOVERY}/") for each in objects.list(RECOVERY)]
+    listed = objects.list(RECOVERY) if listed is None else listed
+    names = [each.key.removeprefix(f"{RECOVERY}/") for each in listed]
     return tuple(
         OperationId(name.removesuffix(".json"))
         for name in names

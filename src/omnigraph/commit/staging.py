@@ -3,21 +3,23 @@
 A load writes for minutes before it arms. Until then no sidecar speaks for its files, so this note
 does, from before the first of them to after the last step of the attempt (D8). It names the job's
 owner, and it is renewed as a lease is, so whoever cleans up can tell a job that is under way from
-one that died.
+one that died. Workers of a Spark that outlives the job look at it too, and stop (`Witness`).
 """
 
 import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from threading import Event, Thread
 from typing import Final
 
 from omnigraph.commit.leases import Timing
 from omnigraph.commit.owner import Owner, is_dead, this_process
+from omnigraph.effects import Effects
 from omnigraph.errors import ObjectNotFound, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import STAGING, staging_note_key
 from omnigraph.storage.objects import Objects, Stored
 
@@ -124,7 +126,7 @@ def find_notes(objects: Objects) -> tuple[FoundNote, ...]:
 
 
 def _decode(stored: Stored, now_ms: int) -> FoundNote:
-    document = json.loads(stored.data)
+    document = read_json(stored.data)
     owner = Owner(
         host=document["host"],
         boot_id=document["boot_id"],
@@ -138,3 +140,48 @@ def _decode(stored: Stored, now_ms: int) -> FoundNote:
         {TableKey(key): Version(version) for key, version in document["tables"].items()},
         is_alive=is_fresh and not is_dead(owner),
     )
+
+
+LOOK_MS: Final = 1_000
+"""How often a worker looks whether its job goes on."""
+SILENT_TTLS: Final = 3
+"""For how many lifetimes of a note a worker waits for it to be renewed. Longer than who cleans up:
+a job that was only slow would fail by it."""
+
+
+class Witness:
+    """Sees from another process whether the job of a note goes on.
+
+    On the machine of its owner that is known at once. Elsewhere the note tells by changing; clocks
+    of different machines are not compared.
+    """
+
+    def __init__(self, objects: Objects, operation_id: OperationId, effects: Effects) -> None:
+        self._objects = objects
+        self._effects = effects
+        self._key = staging_note_key(operation_id)
+        self._looked_ms: int | None = None
+        self._seen = b""
+        self._changed_ms = 0
+
+    def is_wanted(self) -> bool:
+        """False if the note was removed, its owner died, or it was not renewed for long."""
+        now_ms = self._effects.monotonic_ms()
+        if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
+            return True
+        self._looked_ms = now_ms
+        try:
+            data = self._objects.read(self._key).data
+        except ObjectNotFound:
+            return False
+        except StorageFailure:
+            return True  # which says nothing about the job
+        if data != self._seen:
+            self._seen, self._changed_ms = data, now_ms
+        try:
+            document = read_json(data)
+            owner = Owner(**{each.name: document[each.name] for each in fields(Owner)})
+            ttl_ms = int(document["ttl_ms"])
+        except (ValueError, KeyError, TypeError):
+            return True  # it is being written
+        return not is_dead(owner) and now_ms - self._changed_ms <= SILENT_TTLS * ttl_ms

@@ -125,9 +125,14 @@ def successor(
 
 
 def _chain(base: Manifest, intents: Sequence[CommitIntent], version: Version) -> tuple[Commit, ...]:
-    """Each commit on top of the one before, the first on top of the head."""
+    """Each commit on top of the one before, the first on top of the head.
+
+    All carry one version, and then the head is the one with the greatest time. Clocks differ, so
+    each is later than the one before whatever they say (D29).
+    """
     head = base.log.head
     parent = None if head is None else head.id
+    after_us = 0
     commits = []
     for intent in intents:
         commits.append(
@@ -138,11 +143,11 @@ def _chain(base: Manifest, intents: Sequence[CommitIntent], version: Version) ->
                 parent=parent,
                 merged_parent=intent.merged_parent,
                 actor=intent.actor,
-                created_at_us=intent.created_at_us,
+                created_at_us=max(intent.created_at_us, after_us),
                 extension=intent.extension,
             )
         )
-        parent = intent.id
+        parent, after_us = intent.id, commits[-1].created_at_us + 1
     return tuple(commits)
 
 

@@ -37,6 +37,9 @@ class Meter:
     def recovered(self, kind: str) -> None:
         """What a dead writer left was finished or undone."""
 
+    def reading(self, reads: int, nbytes: int) -> None:
+        """So many reads more are under way, or less, and hold so many bytes more, or less."""
+
 
 UNMETERED: Final = Meter()
 

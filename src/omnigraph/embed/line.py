@@ -6,6 +6,7 @@ from typing import Final
 import httpx
 
 from omnigraph.embed.providers import Request
+from omnigraph.jsontext import read_json
 
 _OK: Final = 200
 _TOO_MANY: Final = 429
@@ -69,6 +70,6 @@ class Line:
 
 def _json(answer: httpx.Response) -> object:
     try:
-        return answer.json()
+        return read_json(answer.content)
     except ValueError:
         return None

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from omnigraph.errors import ConfigInvalid, FileUnreadable
+from omnigraph.jsontext import read_json
 
 
 class Mode(StrEnum):
@@ -109,7 +110,7 @@ class Seeding:
 
     def _read(self, line: str, number: int) -> dict[str, object]:
         try:
-            record = json.loads(line)
+            record = read_json(line)
         except ValueError as error:
             raise FileUnreadable(self.source, reason=f"line {number}: {error}") from error
         if not isinstance(record, dict):

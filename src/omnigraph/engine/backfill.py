@@ -5,7 +5,6 @@ other columns of the row. The literal is read as the type of the property reads 
 the expression is converted to that type, and what does not fit is refused before anything moves.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.engine.columns import build_column
 from omnigraph.engine.rows import Cell, coerce
 from omnigraph.errors import BackfillInvalid
+from omnigraph.jsontext import read_json
 from omnigraph.storage.tables import Fill
 
 
@@ -50,7 +50,7 @@ def _read_default(text: str | None, added: Property) -> Cell:
     """
     assert text is not None, "@default takes a literal"
     is_text = added.type.base in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME)
-    return coerce(text if is_text else json.loads(text), added)
+    return coerce(text if is_text else read_json(text), added)
 
 
 def _convert(given: "pa.Array[Any]", wanted: ValueType, entity: str) -> "pa.Array[Any]":

@@ -10,7 +10,7 @@
 3. Nothing is remembered of an ingest but what it returned. Tasks may have been tried twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -84,6 +84,8 @@ class LoadJob:
     storage_options: Mapping[str, str]
     durability: Durability
     errors_max: int = ERRORS_MAX
+    rejects: "Rejects | None" = None
+    """Is told of every fault, and not only of the first ones."""
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────────
@@ -110,6 +112,9 @@ class Fault:
         return f"{place}: {self.message}"
 
 
+Rejects = Callable[[Fault], None]
+"""Takes one fault after the other; there may be as many as there are records."""
+
 RECORD: Final = "record"
 COLUMN: Final = "column"
 """Of a fault: a column of a table does not fit, whatever is in it."""
@@ -134,6 +139,19 @@ class Faults:
 
     listed: tuple[Fault, ...] = ()
     count: int = 0
+
+
+def gather_faults(found: Iterable[Fault], errors_max: int, rejects: Rejects | None) -> Faults:
+    """The first are kept, all are counted, and told to who wants to know."""
+    listed: list[Fault] = []
+    count = 0
+    for each in found:
+        count += 1
+        if count <= errors_max:
+            listed.append(each)
+        if rejects is not None:
+            rejects(each)
+    return Faults(tuple(listed), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +187,10 @@ class Ingested(Protocol):
     @property
     def faults(self) -> Faults:
         """What is wrong with records, each by itself."""
+        ...
+
+    def read_faults(self) -> Iterable[Fault]:
+        """All of them, if the job has `rejects`, without holding them; else the first."""
         ...
 
     @property

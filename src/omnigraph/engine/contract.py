@@ -44,9 +44,9 @@ class Contract:
         return SchemaFiles(self.source, encode_pretty(self.catalog), self.schema_hash)
 
 
-def compile_contract(source: str, *, name: str) -> Contract:
-    """The contract a schema text would make. Raises SchemaInvalid."""
-    catalog = compile_schema(Source(name, source))
+def compile_contract(source: str, *, name: str, in_force: bool = False) -> Contract:
+    """The contract a schema text would make, or makes. Raises SchemaInvalid."""
+    catalog = compile_schema(Source(name, source), in_force=in_force)
     return Contract(source, catalog, schema_hash(catalog))
 
 
@@ -56,7 +56,7 @@ def check_contract(found: FoundSchema) -> Contract:
     Comments and layout of the source may have been edited by hand; what it says may not. Raises
     SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
-    contract = compile_contract(found.source, name=SCHEMA_SOURCE)
+    contract = compile_contract(found.source, name=SCHEMA_SOURCE, in_force=True)
     if found.ir is None or found.schema_hash is None:
         return replace(contract, is_recorded=False)
     if schema_hash(decode_ir(found.ir)) != found.schema_hash:
@@ -87,7 +87,7 @@ def read_contract(objects: Objects, wanted: str | None) -> Contract:
             trouble = torn
         following = _find_following(objects, wanted)
         if following is not None:
-            return compile_contract(following.source, name=SCHEMA_SOURCE)
+            return compile_contract(following.source, name=SCHEMA_SOURCE, in_force=True)
         if not reads_left:
             raise trouble
     raise AssertionError("the last reading returns or raises")
@@ -150,7 +150,9 @@ class Contracts:
                 source = find_past_schema(self._objects, schema_hash)
                 if source is None:
                     return self._contract
-                self._past[schema_hash] = compile_contract(source, name=SCHEMA_SOURCE)
+                self._past[schema_hash] = compile_contract(
+                    source, name=SCHEMA_SOURCE, in_force=True
+                )
             return self._past[schema_hash]
 
     def adopt(self, contract: Contract) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.engine.digest import differ, digest_rows
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.seats import Seats, Type, fetch, is_sorted, no_seats, portions
 from omnigraph.ids import graph_branch
 from omnigraph.storage.tables import (
@@ -196,6 +197,7 @@ def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[Part]) ->
     at = 0
     with tables.scan(handle, request) as batches:
         for batch in batches:
+            check_cancelled()
             some = slice(at, at + batch.num_rows)
             marks.row_ids[some] = _numbers(batch, ROW_ID)
             marks.addresses[some] = _numbers(batch, ROW_ADDRESS)
@@ -264,6 +266,7 @@ def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share
     ids, masks = [], []
     with tables.scan_at(handle, addresses, ScanRequest(columns=("id",))) as batches:
         for batch in batches:
+            check_cancelled()
             if share == EVERY_ID:
                 ids.append(batch["id"])
             else:

@@ -8,7 +8,8 @@ finds. Slow and obvious on purpose; the checks share no shortcut with the code t
 3. The head row of a branch names its newest commit.
 4. The version a commit records shows that commit, and none newer; unless it was cleaned up.
 5. What a branch shows of a table can be read, and has as many rows as the manifest says.
-6. A table's newest version is the one its owner shows: nothing moved that was not published.
+6. A table's newest version is the one its owner shows: nothing moved that was not published. What
+   was fenced or torn is undone without anybody's help; anything else is for repair.
 7. The manifest has the columns, the key and the stamp of the format.
 8. The three schema files agree, with each other and with the newest commit.
 9. Main shows a table for each type of the schema, with its columns, and no other.
@@ -18,7 +19,6 @@ finds. Slow and obvious on purpose; the checks share no shortcut with the code t
 13. Every file of blobs is there, and as long as its last blob needs (asked for).
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit import stamp
 from omnigraph.commit.base import Base, manifest_ref, read_base, read_past
+from omnigraph.commit.drift import Drift, DriftClass, look_at
 from omnigraph.commit.locks import Place
 from omnigraph.commit.manifest import SCHEMA, Manifest, Pin
 from omnigraph.commit.records import Commit
@@ -40,6 +41,7 @@ from omnigraph.commit.sidecars import SCHEMA_PLACE, find_sidecars, places_of, re
 from omnigraph.commit.snapshot import open_pin
 from omnigraph.commit.staging import find_notes
 from omnigraph.commit.workbench import Workbench
+from omnigraph.engine.cleanup import DEBRIS_AGE_MS
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.contract import Contract, read_contract
 from omnigraph.engine.held_blobs import find_lost_blobs
@@ -51,13 +53,15 @@ from omnigraph.errors import (
     OmnigraphError,
     ProgramInvalid,
 )
-from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName, lance_branch
+from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, SCHEMA_SOURCE
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import ScanRequest, TableRef
+from omnigraph.storage.tables import ScanRequest
 
 REPAIR: Final = "omnigraph repair"
 CLEANUP: Final = "omnigraph cleanup --keep 10 --confirm"
+CLEANUP_LATER: Final = f"{CLEANUP}, {DEBRIS_AGE_MS // 60_000} minutes after it was written"
 RESOLVE: Final = "open the graph for writing, or write to it"
 UNREADABLE: Final = "upgrade; or look at the tables it names, and remove it from __recovery"
 BACKUP: Final = "put the files back from a backup"
@@ -71,6 +75,8 @@ class Finding:
     subject: str
     problem: str
     remedy: str = BACKUP
+    is_over: bool = False
+    """Is it what nobody can ever publish, and what whoever may write undoes at once?"""
 
     def __str__(self) -> str:
         return f"{self.branch}: {self.subject}: {self.problem}"
@@ -129,10 +135,11 @@ def check_tables(
     """Rules 5 and 6: whether the tables are as the graph says. Those that move are left out."""
     findings = []
     for branch in find_branches(stores):
-        for pin in read_base(stores, branch).manifest.pins.values():
-            problems = list(_judge_pin(stores, branch, pin))
-            if problems and not is_moving(branch, pin):
-                findings += [Finding(branch, pin.key, each, REPAIR) for each in problems]
+        manifest = read_base(stores, branch).manifest
+        for pin in manifest.pins.values():
+            found = list(_judge_pin(stores, manifest, pin))
+            if found and not is_moving(branch, pin):
+                findings += found
     return findings
 
 
@@ -174,7 +181,11 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[Finding]:
         return
     request = ScanRequest(columns=("metadata",), where=f"object_id = 'graph_head:{branch}'")
     rows = stores.tables.read(stores.tables.open_at(manifest_ref(branch)), request)
-    named = [json.loads(str(text))["head_commit_id"] for text in rows["metadata"].to_pylist()]
+    try:
+        named = [read_json(str(text))["head_commit_id"] for text in rows["metadata"].to_pylist()]
+    except (ValueError, KeyError, TypeError) as error:
+        yield Finding(branch, f"graph_head:{branch}", f"cannot be read: {error}")
+        return
     if named != [head.id]:
         yield Finding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
 
@@ -196,18 +207,33 @@ def _judge_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | N
     return None
 
 
-def _judge_pin(stores: Stores, branch: BranchName, pin: Pin) -> Iterator[str]:
-    ref = TableRef(pin.path, lance_branch(pin.owner))
+def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[Finding]:
+    branch = manifest.branch
     try:
         rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=("id",)))
-        newest = stores.tables.open_at(ref).version
+        drift = look_at(stores, manifest, pin) if pin.owner == branch else None
     except OmnigraphError as error:
-        yield f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
+        problem = f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
+        yield Finding(branch, pin.key, problem, REPAIR)
         return
     if rows.num_rows != pin.row_count:
-        yield f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
-    if pin.owner == branch and newest != pin.version:
-        yield f"is at version {newest}, the manifest shows {pin.version}"
+        problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
+        yield Finding(branch, pin.key, problem, REPAIR)
+    if drift is not None and drift.verdict is not DriftClass.NO_DRIFT:
+        yield _judge_drift(drift)
+
+
+def _judge_drift(drift: Drift) -> Finding:
+    shown, newest = drift.pin.version, drift.torn or drift.head.version
+    problem = f"is at version {newest}, the manifest shows {shown}"
+    match drift.verdict:
+        case DriftClass.TORN:
+            problem = f"version {newest} was torn by a power cut; {shown} is shown"
+        case DriftClass.FENCED:
+            problem += "; what came since is of a write that was undone"
+        case _:
+            return Finding(drift.branch, drift.pin.key, problem, REPAIR)
+    return Finding(drift.branch, drift.pin.key, problem, RESOLVE, is_over=True)
 
 
 # ── the schema and the rows ──────────────────────────────────────────────────────────────────────
@@ -259,18 +285,25 @@ def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
     for branch in find_branches(stores):
         pins = read_base(stores, branch).manifest.pins
         ids: dict[str, pa.ChunkedArray[pa.StringScalar]] = {}
+        unread: set[str] = set()
         for type_ in _types(catalog):
             pin = pins.get(type_.table_key)
             if pin is None:
                 continue
             columns = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
-            rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=columns))
+            try:
+                rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=columns))
+            except OmnigraphError:
+                unread.add(type_.name)
+                continue  # reported by rule 5
             if len(pc.unique(rows["id"])) != rows.num_rows:
                 yield Finding(branch, pin.key, "has several rows of one id")
             if not isinstance(type_, EdgeType):
                 ids[type_.name] = rows["id"]
                 continue
             for column, end in (("src", type_.source), ("dst", type_.target)):
+                if end in unread:
+                    continue
                 known = ids.get(end, pa.chunked_array([], pa.string()))
                 lost = rows.num_rows - len(rows.filter(pc.is_in(rows[column], value_set=known)))
                 if lost:
@@ -314,11 +347,11 @@ def check_leftovers(bench: Workbench) -> Iterator[Finding]:
     for key in STAGED:
         if objects.exists(key):
             problem = "is what another program left of a change of the schema"
-            yield Finding(MAIN, key, problem, CLEANUP)
+            yield Finding(MAIN, key, problem, CLEANUP_LATER)
     for note in find_notes(objects):
         if not note.is_alive:
             problem = "staged files and is gone"
-            yield Finding(note.branch, note.operation_id, problem, CLEANUP)
+            yield Finding(note.branch, note.operation_id, problem, CLEANUP_LATER)
 
 
 def _judge_lock(bench: Workbench) -> Iterator[Finding]:
@@ -335,7 +368,11 @@ def check_forks(stores: Stores) -> Iterator[Finding]:
     owned = {(pin.path, pin.owner) for base in bases for pin in base.manifest.pins.values()}
     paths = {pin.path for base in bases for pin in base.manifest.pins.values()}
     for path in sorted(paths):
-        for fork in stores.tables.find_branches(path):
+        try:
+            forks = stores.tables.find_branches(path)
+        except OmnigraphError:
+            continue  # reported by rule 5 or 6
+        for fork in forks:
             if (path, fork.name) not in owned:
                 subject = f"{path}@{fork.name}"
                 yield Finding(MAIN, subject, "is a fork that no branch shows", CLEANUP)

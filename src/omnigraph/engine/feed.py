@@ -37,6 +37,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.ids import BranchName, CommitId
+from omnigraph.jsontext import read_json
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle
 
@@ -78,7 +79,7 @@ def decode_position(text: str) -> Position:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         check, body = raw[:6], raw[6:]
         is_whole = hashlib.sha256(body).digest()[:6] == check
-        version, *facts = json.loads(body) if is_whole else [0]
+        version, *facts = read_json(body) if is_whole else [0]
         if version == _VERSION:
             return Position(*facts)
     except (ValueError, TypeError):

@@ -13,6 +13,7 @@ from omnigraph.commit import refs
 from omnigraph.commit.attempt import hold_branches
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.base import Base, Bases, find_incarnation, manifest_ref
+from omnigraph.commit.drift import heal_fenced, undo_over
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit, Extension
 from omnigraph.commit.recovery import heal
@@ -49,7 +50,7 @@ from omnigraph.engine.merge.workers import Bulk as MergeBulk
 from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
 from omnigraph.engine.once import Once, keep_promise
 from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
-from omnigraph.engine.progress import tell
+from omnigraph.engine.progress import tell, time_limit
 from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
 from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
@@ -89,7 +90,7 @@ from omnigraph.ids import (
     parse_branch,
 )
 from omnigraph.lang.source import Source
-from omnigraph.storage.layout import Root
+from omnigraph.storage.layout import RECOVERY, Root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, Tables
@@ -200,12 +201,15 @@ class Graph:
     def refresh(self) -> tuple[Recovery, ...]:
         """Finish or undo whatever dead writers left behind; what was done about each.
 
+        What those did who only slept, after they woke up, is undone as well.
         Every write does this first, so calling it is never necessary. Raises SidecarCorrupt,
         SidecarTooNew, InvariantViolated, OpenedReadOnly.
         """
         self.check_writable()
-        recovered = heal(self._bench)
+        listed = self._stores.objects.list(RECOVERY)
+        recovered = heal(self._bench, listed)
         clear_stale(self._bench)
+        heal_fenced(self._bench, listed)
         if recovered:
             self.renew()
         return recovered
@@ -240,18 +244,20 @@ class Graph:
         params: object = None,
         target: Target = NOW_ON_MAIN,
         binding: Binding = Binding.NATIVE,
+        timeout: float | None = None,
     ) -> QueryResult:
         """Run a read on one snapshot.
 
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead before any table is read;
-        BranchNotFound, CommitNotFound, VersionNotFound, QueryMemoryExceeded.
+        BranchNotFound, CommitNotFound, VersionNotFound, QueryMemoryExceeded, QueryTimeout.
         """
-        seen, catalog = self._see(target)
-        now_ms = self._stores.effects.now_ms()
-        question = read_question(
-            source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
-        )
-        return self._reader.answer(question, catalog, seen)
+        with time_limit(timeout):
+            seen, catalog = self._see(target)
+            now_ms = self._stores.effects.now_ms()
+            question = read_question(
+                source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            )
+            return self._reader.answer(question, catalog, seen)
 
     def analyse(
         self,
@@ -261,14 +267,16 @@ class Graph:
         params: object = None,
         target: Target = NOW_ON_MAIN,
         binding: Binding = Binding.NATIVE,
+        timeout: float | None = None,
     ) -> Analysis:
         """Run a read for what its operators do, not for its rows. Raises what `query` raises."""
-        seen, catalog = self._see(target)
-        now_ms = self._stores.effects.now_ms()
-        question = read_question(
-            source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
-        )
-        return self._reader.analyse(question, catalog, seen)
+        with time_limit(timeout):
+            seen, catalog = self._see(target)
+            now_ms = self._stores.effects.now_ms()
+            question = read_question(
+                source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
+            )
+            return self._reader.analyse(question, catalog, seen)
 
     def find(self, type_name: str, identity: str, target: Target = NOW_ON_MAIN) -> QueryResult:
         """One node or edge by id; no row if there is none. Raises TypeUnknown, …"""
@@ -596,7 +604,13 @@ class Graph:
         return repair(self._bench, order)
 
     def examine(self, *, is_deep: bool = False) -> list[Finding]:
-        """Everything that is wrong with the graph, and what to do about each. Changes nothing."""
+        """Everything that is wrong with the graph, and what to do about each.
+
+        Changes nothing, but for one thing: bytes that were fenced, or torn by a power cut, are
+        undone first if the graph was opened for writing (D38).
+        """
+        if self._mode is Mode.READ_WRITE:
+            undo_over(self._bench)
         return examine(self._bench, is_deep=is_deep)
 
     # commits
@@ -646,13 +660,13 @@ class Graph:
         def create() -> None:
             check_unlocked(self._bench)
             start, schema_hash = self._fork_point(source, commit_id)
-            refs.create_branch(
-                self._stores,
-                branch,
-                start,
-                # A schema change that came and went since the start was read would not be noticed.
-                recheck=lambda: self._check_in_force(schema_hash, commit_id or source),
-            )
+
+            def recheck() -> None:
+                check_unlocked(self._bench)
+                # One that came and went since the start was read would not be noticed otherwise.
+                self._check_in_force(schema_hash, commit_id or source)
+
+            refs.create_branch(self._stores, branch, start, recheck=recheck)
 
         with hold_branches(self._bench):
             keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)

@@ -19,12 +19,13 @@ from omnigraph.commit.snapshot import open_pin
 from omnigraph.engine.bulk import (
     ORDINAL,
     Fault,
-    Faults,
     Ingested,
     LoadMode,
     RecordPlace,
+    Rejects,
     Verdict,
     fault_of,
+    gather_faults,
     type_of,
 )
 from omnigraph.engine.columns import column_type, read_cells, schema_of
@@ -96,12 +97,19 @@ def is_keyed(type_: Type) -> bool:
     return isinstance(type_, NodeType) and bool(type_.key)
 
 
-def judge(stores: Stores, manifest: Manifest, incoming: Incoming, *, errors_max: int) -> Verdict:
+def judge(
+    stores: Stores,
+    manifest: Manifest,
+    incoming: Incoming,
+    *,
+    errors_max: int,
+    rejects: Rejects | None = None,
+) -> Verdict:
     """What is wrong with the rows together, and with what the manifest shows."""
     repeated = [*find_repeated(incoming)]
     committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
     if repeated:
-        return Verdict(_faults(repeated, errors_max))
+        return Verdict(gather_faults(repeated, errors_max, rejects))
     pending = _pending(incoming, committed)
     if incoming.mode is LoadMode.OVERWRITE:
         deltas = pending.deltas()
@@ -115,12 +123,8 @@ def judge(stores: Stores, manifest: Manifest, incoming: Incoming, *, errors_max:
         violations = list(find_violations(pending.deltas(), pending))
         taken = _find_taken(pending)
         asked = frozenset(committed.asked)
-    faults = [place(each, incoming) for each in violations]
-    return Verdict(_faults(faults, errors_max), taken, asked)
-
-
-def _faults(found: Sequence[Fault], errors_max: int) -> Faults:
-    return Faults(tuple(found[:errors_max]), len(found))
+    faults = (place(each, incoming) for each in violations)
+    return Verdict(gather_faults(faults, errors_max, rejects), taken, asked)
 
 
 def _pending(incoming: Incoming, committed: Committed) -> Pending:

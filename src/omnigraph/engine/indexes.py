@@ -24,7 +24,7 @@ from omnigraph.commit.base import Base
 from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Pin
 from omnigraph.commit.records import Commit
-from omnigraph.commit.refs import check_unlocked
+from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.staging import staging
 from omnigraph.commit.workbench import Workbench
 from omnigraph.engine.filters import quote
@@ -108,7 +108,7 @@ def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> Ind
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt` raises.
     """
-    check_unlocked(bench.stores)
+    check_unlocked(bench)
     surveyor = open_surveyor(bench, catalog, order)
     base = bench.bases.current(order.branch)
     pins = base.manifest.pins

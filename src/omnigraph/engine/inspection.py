@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass
 from datetime import UTC
+from enum import StrEnum
 
 from omnigraph.commit.audit import RecoveryKind, read_audit
 from omnigraph.commit.sidecars import find_sidecars, places_of, read_sidecar
 from omnigraph.commit.workbench import Workbench
+from omnigraph.errors import SidecarCorrupt, SidecarTooNew
 from omnigraph.ids import BranchName, OperationId, TableKey
+
+
+class PendingState(StrEnum):
+    UNDER_WAY = "under_way"
+    """Its writer holds its leases."""
+    UNRESOLVED = "unresolved"
+    """Its writer is gone."""
+    CORRUPT = "corrupt"
+    TOO_NEW = "too_new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +25,17 @@ class PendingWrite:
     """A write whose note is there: under way, or waiting for somebody to resolve it."""
 
     operation_id: OperationId
-    kind: str
-    branch: BranchName
-    actor: str | None
-    tables: tuple[TableKey, ...]
-    is_alive: bool
-    """Does its writer still hold its leases?"""
+    state: PendingState
+    kind: str | None = None
+    branch: BranchName | None = None
+    actor: str | None = None
+    tables: tuple[TableKey, ...] = ()
+    problem: str | None = None
+    """Why its sidecar cannot be read; the rest is then not known."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state is PendingState.UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +52,30 @@ class PastRecovery:
 
 
 def find_pending(bench: Workbench) -> tuple[PendingWrite, ...]:
-    """Every note that is there, oldest first. Raises SidecarCorrupt, SidecarTooNew."""
-    found = []
-    for operation_id in find_sidecars(bench.stores.objects):
+    """Every note that is there, oldest first, readable or not."""
+    found = (_look(bench, each) for each in find_sidecars(bench.stores.objects))
+    return tuple(each for each in found if each is not None)
+
+
+def _look(bench: Workbench, operation_id: OperationId) -> PendingWrite | None:
+    try:
         sidecar = read_sidecar(bench.stores.objects, operation_id)
-        if sidecar is not None:
-            places = places_of(sidecar)
-            found.append(
-                PendingWrite(
-                    operation_id,
-                    sidecar.kind.value,
-                    sidecar.branch,
-                    sidecar.actor,
-                    tuple(place.table for place in places),
-                    any(bench.leases.is_alive(place, operation_id) for place in places),
-                )
-            )
-    return tuple(found)
+    except SidecarCorrupt as error:
+        return PendingWrite(operation_id, PendingState.CORRUPT, problem=str(error))
+    except SidecarTooNew as error:
+        return PendingWrite(operation_id, PendingState.TOO_NEW, problem=str(error))
+    if sidecar is None:
+        return None
+    places = places_of(sidecar)
+    is_alive = any(bench.leases.is_alive(place, operation_id) for place in places)
+    return PendingWrite(
+        operation_id,
+        PendingState.UNDER_WAY if is_alive else PendingState.UNRESOLVED,
+        sidecar.kind.value,
+        sidecar.branch,
+        sidecar.actor,
+        tuple(place.table for place in places),
+    )
 
 
 def find_recoveries(bench: Workbench) -> tuple[PastRecovery, ...]:

@@ -34,6 +34,7 @@ from omnigraph.engine.bulk import (
     LoadJob,
     LoadMode,
     Placement,
+    Rejects,
     Target,
     Verdict,
 )
@@ -64,6 +65,8 @@ class LoadOrder:
     """The key that makes asking again harmless."""
     branch_created: bool = False
     """Was the branch made for this load?"""
+    rejects: Rejects | None = None
+    """Is told of every fault of a load that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ def load(
         storage_options=settings.storage_options,
         durability=settings.durability,
         errors_max=order.errors_max,
+        rejects=order.rejects,
     )
     with (
         staging(bench.stores.objects, operation_id, order.branch, versions, settings.timing),
@@ -184,6 +188,9 @@ class _Load:
     def _check_records(self) -> None:
         faults = self.ingested.faults
         if faults.count:
+            if self.order.rejects is not None:
+                for each in self.ingested.read_faults():
+                    self.order.rejects(each)
             raise LoadRejected(faults.listed, count=faults.count)
 
     def _commit(self) -> Loaded:
@@ -221,7 +228,14 @@ class _Load:
         if not self.ingested.is_small:
             return self.ingested.check(manifest.pins)
         incoming = Incoming(self.contract.catalog, self.order.mode, self.ingested)
-        return judge(self.bench.stores, manifest, incoming, errors_max=self.order.errors_max)
+        order = self.order
+        return judge(
+            self.bench.stores,
+            manifest,
+            incoming,
+            errors_max=order.errors_max,
+            rejects=order.rejects,
+        )
 
     def _has_moved(self, held: Hold, keys: Collection[TableKey]) -> bool:
         """(2) Did any of these get other rows since the load began?"""

@@ -23,8 +23,16 @@ from typing import TypeVar
 
 from omnigraph.commit.manifest import Manifest
 from omnigraph.commit.records import Commit, Idempotency, JsonObject
-from omnigraph.errors import AlreadyDone, KeyReused, ObjectExists, OmnigraphError, UsageError
+from omnigraph.errors import (
+    AlreadyDone,
+    KeyReused,
+    ObjectCorrupt,
+    ObjectExists,
+    OmnigraphError,
+    UsageError,
+)
 from omnigraph.ids import is_encodable
+from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import PROMISES, promise_key
 from omnigraph.storage.objects import Objects
 
@@ -165,15 +173,24 @@ class Begun(Enum):
 
 
 def _begin(objects: Objects, key: str, wanted: Once) -> Begun:
-    """Raises KeyReused."""
+    """Raises KeyReused, ObjectCorrupt."""
     try:
         objects.put_new(key, _note(wanted, is_done=False))
     except ObjectExists:
-        found = json.loads(objects.read(key).data)
-        if found["body_hash"] != wanted.body_hash:
+        body_hash, is_done = _read_note(objects, key)
+        if body_hash != wanted.body_hash:
             raise KeyReused(wanted.key) from None
-        return Begun.DONE if found["is_done"] else Begun.BEFORE
+        return Begun.DONE if is_done else Begun.BEFORE
     return Begun.NOW
+
+
+def _read_note(objects: Objects, key: str) -> tuple[str, bool]:
+    try:
+        found = read_json(objects.read(key).data)
+        return str(found["body_hash"]), bool(found["is_done"])
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"it does not say what was promised: {error}"
+        raise ObjectCorrupt(key, reason=reason) from error
 
 
 def _note(wanted: Once, *, is_done: bool) -> bytes:

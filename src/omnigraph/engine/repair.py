@@ -1,15 +1,23 @@
 """Repair: tables whose newest version no branch shows, and no note explains.
 
-Whatever our own writers leave is finished or undone without anybody's help. What is left for repair
-was done by another tool. Maintenance changes no rows, and is shown on request; anything else is
-shown or taken back only if somebody insists, because nobody but them knows what it was for.
+Whatever our own writers leave is finished or undone without anybody's help; so it is here, first,
+and never shown, whatever is asked for (D38). What is left for repair was done by another tool.
+Maintenance changes no rows, and is shown on request; anything else is shown or taken back only if
+somebody insists, because nobody but them knows what it was for.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from omnigraph.commit.drift import Drift, DriftClass, Settling, look_for_drift, settle_drift
+from omnigraph.commit.drift import (
+    Drift,
+    DriftClass,
+    Settling,
+    look_for_drift,
+    settle_drift,
+    undo_over,
+)
 from omnigraph.commit.leases import Abandoned
 from omnigraph.commit.locks import Place
 from omnigraph.commit.recovery import clear_abandoned, heal
@@ -32,6 +40,7 @@ class RepairAction(StrEnum):
     HEALED = "healed"
     FORCED = "forced"
     DISCARDED = "discarded"
+    UNDONE = "undone"
     REFUSED = "refused"
 
 
@@ -82,10 +91,16 @@ def repair(bench: Workbench, order: RepairOrder) -> RepairResult:
     """
     order.check()
     check_unlocked(bench)
+    undone: dict[Place, RepairedTable] = {}
     if order.is_confirmed:
         heal(bench)
+        undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(bench)}
     tables = [
-        each for branch in find_branches(bench.stores) for each in _repair(bench, branch, order)
+        undone.get(Place(each.key, each.branch), each)
+        if each.action is RepairAction.NO_OP
+        else each
+        for branch in find_branches(bench.stores)
+        for each in _repair(bench, branch, order)
     ]
     version = bench.bases.current(find_branches(bench.stores)[0]).manifest.version
     return RepairResult(order, tuple(tables), version)
@@ -94,7 +109,8 @@ def repair(bench: Workbench, order: RepairOrder) -> RepairResult:
 def _repair(bench: Workbench, branch: BranchName, order: RepairOrder) -> list[RepairedTable]:
     base = bench.bases.reread(branch)
     if not order.is_confirmed:
-        return [_report(each, _decide(each, order)) for each in look_for_drift(bench, base)]
+        seen = look_for_drift(bench.stores, base.manifest)
+        return [_report(each, _decide(each, order)) for each in seen]
     places = [Place(key, branch) for key in base.manifest.pins]
     operation_id = OperationId(bench.stores.effects.new_id())
     while True:
@@ -105,7 +121,7 @@ def _repair(bench: Workbench, branch: BranchName, order: RepairOrder) -> list[Re
             ):
                 if pending := find_sidecars(bench.stores.objects):
                     raise RecoveryPending(pending[0])
-                found = list(look_for_drift(bench, bench.bases.reread(branch)))
+                found = list(look_for_drift(bench.stores, bench.bases.reread(branch).manifest))
                 decided = [(each, _decide(each, order)) for each in found]
                 for action, how, actor in _SETTLED:
                     drifts = [each for each, chosen in decided if chosen is action]
@@ -129,8 +145,13 @@ def _decide(drift: Drift, order: RepairOrder) -> RepairAction:
         return RepairAction.NO_OP
     if not order.is_confirmed:
         return RepairAction.PREVIEW
+    if drift.verdict is DriftClass.TORN:
+        # It came to be torn since what was torn was removed: somebody meddles.
+        return RepairAction.REFUSED
     if order.is_discarded:
         return RepairAction.DISCARDED
+    if drift.has_fenced:
+        return RepairAction.REFUSED
     if drift.verdict is DriftClass.VERIFIED_MAINTENANCE:
         return RepairAction.HEALED
     return RepairAction.FORCED if order.is_forced else RepairAction.REFUSED
@@ -141,7 +162,7 @@ def _report(drift: Drift, action: RepairAction) -> RepairedTable:
         drift.pin.key,
         drift.branch,
         drift.pin.version,
-        Version(drift.head.version),
+        Version(drift.torn or drift.head.version),
         drift.verdict,
         action,
         tuple(each.kind.value for each in drift.since),

@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from omnigraph.effects import REAL
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.spell import Speller, is_blob
 from omnigraph.ids import TableKey
 from omnigraph.storage.tables import Handle, ScanRequest, TableRef, Tables
@@ -73,6 +74,7 @@ def gather(batches: Iterable[pa.RecordBatch], size_bytes_max: int) -> Iterator[p
     some: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
+        check_cancelled()
         some.append(batch)
         size_bytes += batch.nbytes
         if size_bytes >= size_bytes_max:
@@ -85,6 +87,7 @@ def gather(batches: Iterable[pa.RecordBatch], size_bytes_max: int) -> Iterator[p
 def _spell_sorted(speller: Speller, rows: pa.Table) -> Iterator[Line]:
     rows = rows.sort_by("id")
     for start, count in slices_of(rows, SLICE_ROWS):
+        check_cancelled()
         some = rows.slice(start, count)
         yield from zip(some["id"].to_pylist(), speller.lines(some), strict=True)
 

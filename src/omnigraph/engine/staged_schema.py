@@ -113,6 +113,6 @@ def _settle(stores: Stores, manifest: Manifest) -> Verdict:
 def _compile(objects: Objects, key: str) -> Contract | None:
     """None for a text that is not there, or says nothing."""
     try:
-        return compile_contract(objects.read(key).data.decode(), name=key)
+        return compile_contract(objects.read(key).data.decode(), name=key, in_force=True)
     except (ObjectNotFound, ProgramInvalid, UnicodeDecodeError):
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from omnigraph.catalog.model import Cardinality, Check, EdgeType, NodeType, Property, Range
-from omnigraph.catalog.regex import compile_pattern
+from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar
 from omnigraph.engine.columns import column_type
@@ -142,12 +142,29 @@ def _find_mismatch(
     if value is None:
         return
     assert isinstance(value, str)
-    if compile_pattern(check.pattern).search(value) is None:
-        message = (
-            f"@check violation on {type_.name}.{check.property}{_of_row(ids)}: "
-            f"{clip(value)} does not match {clip(check.pattern)}"
-        )
+    fault = _judge_pattern(check.pattern, value)
+    if fault is not None:
+        place = f"{type_.name}.{check.property}{_of_row(ids)}"
+        message = f"@check violation on {place}: {clip(value)} {fault}"
         yield Violation(ViolationKind.CHECK, type_.name, check.property, ids, value, message)
+
+
+def _judge_pattern(written: str, value: str) -> str | None:
+    """What is wrong with a value, in words that follow it."""
+    try:
+        pattern = compile_pattern(written)
+    except PatternInvalid as invalid:
+        # Only the schema of a graph that another program made can hold such a pattern.
+        return (
+            f"cannot be checked against {clip(written)}: {invalid}; to write here, export the "
+            "graph and load it under a schema with another pattern"
+        )
+    if pattern.is_too_long(value):
+        return (
+            f"is too long: {len(value.encode()):,} bytes, and against {clip(written)} values "
+            f"of up to {pattern.length_max:,} bytes are checked"
+        )
+    return None if pattern.is_found_in(value) else f"does not match {clip(written)}"
 
 
 def _find_foreign_value(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omnigraph.errors import OmnigraphError
+from omnigraph.jsontext import read_json
 from omnigraph.mcp.tools import Resource, Tool, Toolbox
 
 logger = logging.getLogger(__name__)
@@ -70,8 +71,8 @@ class Session:
     def reply_to(self, line: str) -> Document | list[Document] | None:
         """The answer to a line; None if it asked for none. A batch is answered by a batch."""
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            message = read_json(line)
+        except ValueError as error:
             return _failure(None, PARSE_ERROR, f"the line is not JSON: {error}")
         if not isinstance(message, list) or not message:
             return self._reply(message)

@@ -1,14 +1,17 @@
 """What the tasks of a load answered, put together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.engine.bulk import Fault, Faults, LoadJob, RecordPlace, type_of
 from omnigraph.ids import TableKey
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.ingest import Ingest
 from omnigraph.pipeline.sources import LineNumbers, Split, ordinal_of
 from omnigraph.pipeline.stage import AsideFile, aside_schema
@@ -31,17 +34,32 @@ class Answers:
         self._memory_bytes = memory_bytes
         self._lines = LineNumbers(work.splits, [each["lines"] for each in answers])
         self.is_small = work.is_small
-        self.faults = self._gather_faults(work.splits)
+        self._splits = work.splits
+        self.faults = self._gather_faults()
 
-    def _gather_faults(self, splits: Sequence[Split]) -> Faults:
-        listed: list[Fault] = []
-        for split, answer in zip(splits, self._answers, strict=True):
-            for line, document in answer["faults"]:
-                place = self.place_of(ordinal_of(split.number, line))
-                fault = Fault(**{**document, "ids": tuple(document["ids"])})
-                listed.append(replace(fault, file=place.file, line=place.line))
+    def _gather_faults(self) -> Faults:
+        told = (
+            self._locate(split, each)
+            for split, answer in zip(self._splits, self._answers, strict=True)
+            for each in answer["faults"]
+        )
         count = sum(each["fault_count"] for each in self._answers)
-        return Faults(tuple(listed[: self._job.errors_max]), count)
+        return Faults(tuple(islice(told, self._job.errors_max)), count)
+
+    def read_faults(self) -> Iterator[Fault]:
+        if self._job.rejects is None:
+            yield from self.faults.listed
+            return
+        for split, answer in zip(self._splits, self._answers, strict=True):
+            if answer.get("all_faults"):
+                with Path(answer["all_faults"]).open(encoding="utf-8") as file:
+                    yield from (self._locate(split, read_json(line)) for line in file)
+
+    def _locate(self, split: Split, told: Sequence[Any]) -> Fault:
+        line, document = told
+        place = self.place_of(ordinal_of(split.number, line))
+        fault = Fault(**{**document, "ids": tuple(document["ids"])})
+        return replace(fault, file=place.file, line=place.line)
 
     def said_of(self, key: TableKey) -> list[Mapping[str, Any]]:
         return [each["tables"][key] for each in self._answers if key in each["tables"]]

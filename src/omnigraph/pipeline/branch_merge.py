@@ -34,7 +34,7 @@ from omnigraph.engine.seats import Seats, fetch, no_seats, portions, stream
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.jobs import Work, run_tasks
 from omnigraph.pipeline.merge import Destination, PieceWriter
-from omnigraph.pipeline.scratch import check_shared, open_scratch
+from omnigraph.pipeline.scratch import check_shared, open_scratch, storage_of
 from omnigraph.pipeline.session import SparkSettings, find_session
 from omnigraph.pipeline.stage import UNNAMED, Storage, pieces_document, read_pieces
 from omnigraph.storage.tables import Addresses, Handle, Pieces, RowChanges, TableRef, Tables
@@ -125,7 +125,7 @@ class TaskWorkers:
         return MergedTable(
             sides.type.table_key,
             job.catalog,
-            Storage(job.root, job.storage_options, job.durability),
+            storage_of(job),
             tuple(None if each is None else _pinned(each) for each in sides.bases),
             _pinned(sides.source),
             _pinned(sides.target),

@@ -20,6 +20,7 @@ several rows share, for an end that is missing, for a source with too few or too
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -27,7 +28,7 @@ from pyspark.sql import functions as f
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest import Pin
-from omnigraph.engine.bulk import Fault, Faults, LoadMode, Verdict, type_of
+from omnigraph.engine.bulk import Fault, Faults, LoadMode, Verdict, gather_faults, type_of
 from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.incoming import located, repeated
 from omnigraph.engine.validate import judge_count, missing_end, shared_value
@@ -47,6 +48,9 @@ from omnigraph.pipeline.sift import (
     Within,
     find_doubts,
 )
+
+VALUES_AT_ONCE: Final = 1_000
+"""Of so many values that rows share the holders are looked for in one job."""
 
 HOLDERS_MAX: Final = 10_000
 """How many rows that share values are looked at; more than anybody will read about."""
@@ -139,11 +143,11 @@ class _Checks:
         doubtful = self._sift([*repeated, *others, *taken])
         with failing_as(JOB):
             wrong = self._find_wrong(doubtful)
-            told = [*self._tell(repeated, wrong)]
-            if told:
-                return Verdict(self._gather(told))  # (2)
-            told = [*self._tell(others, wrong)]
-            return Verdict(self._gather(told), self._tell_taken(taken, wrong))
+            faults = self._gather(self._tell(repeated, wrong))
+            if not faults.count:  # (2)
+                faults = self._gather(self._tell(others, wrong))
+                return Verdict(faults, self._tell_taken(taken, wrong))
+            return Verdict(faults)
 
     def _sift(self, checks: Sequence[Check]) -> list[Check]:
         """(1) Those that are not plainly right."""
@@ -181,13 +185,13 @@ class _Checks:
         for check in taken:
             if check in wrong:
                 assert check.asks is not None, "what is taken is there"
-                found = self._first(wrong[check], "id")
+                found = self._first(wrong[check], "id").collect()
                 name = type_of(self.question.catalog, check.asks).name
                 return {name: tuple(str(row["id"]) for row in found)}
         return {}
 
-    def _gather(self, found: Sequence[Fault]) -> Faults:
-        return Faults(tuple(found[: self.question.errors_max]), len(found))
+    def _gather(self, found: Iterable[Fault]) -> Faults:
+        return gather_faults(found, self.question.errors_max, self.question.rejects)
 
     # ids
 
@@ -210,7 +214,7 @@ class _Checks:
         return counted.where("count > 1")
 
     def _tell_repeated(self, type_: Type, wrong: DataFrame) -> Iterator[Fault]:
-        for row in self._first(wrong, "last"):
+        for row in self._told(wrong, "last"):
             places = [self.question.place_of(row[name]) for name in ("first", "last")]
             yield repeated(type_, row["id"], places)
 
@@ -275,7 +279,13 @@ class _Checks:
         self, type_: Type, group: tuple[str, ...], name: str, wrong: DataFrame
     ) -> Iterator[Fault]:
         holders = self._find_holders(type_, name)
-        values = [str(row[name]) for row in self._first(wrong, "last")]
+        told = iter(self._told(wrong, "last"))
+        while values := [str(row[name]) for row in islice(told, VALUES_AT_ONCE)]:
+            yield from self._tell_holders(type_, group, name, holders, values)
+
+    def _tell_holders(
+        self, type_: Type, group: tuple[str, ...], name: str, holders: DataFrame, values: list[str]
+    ) -> Iterator[Fault]:
         rows = holders.where(f.col(name).isin(values)).limit(HOLDERS_MAX).collect()
         by_value: dict[str, list[Row]] = {value: [] for value in values}
         for row in rows:
@@ -329,7 +339,7 @@ class _Checks:
         lost = edges
         if known is not None:
             lost = edges.join(known.select(f.col("id").alias(column)), column, "left_anti")
-        for row in self._first(lost, ORDINAL_KEY, "id"):
+        for row in self._told(lost, ORDINAL_KEY, "id"):
             violation = missing_end(edge, row["id"], column, row[column])
             yield self._locate(violation, [row[ORDINAL_KEY]])
 
@@ -394,7 +404,7 @@ class _Checks:
         return self._count_edges(edge).where(is_wrong & (f.col("touched") == 1))
 
     def _tell_counts(self, edge: EdgeType, wrong: DataFrame) -> Iterator[Fault]:
-        for row in self._first(wrong, "src"):
+        for row in self._told(wrong, "src"):
             for violation in judge_count(edge, row["src"], row["n"]):
                 yield self._locate(violation, [row["last"]])
 
@@ -421,9 +431,15 @@ class _Checks:
 
     # pieces
 
-    def _first(self, rows: DataFrame, *by: str) -> list[Row]:
+    def _first(self, rows: DataFrame, *by: str) -> DataFrame:
         """As many as will be told about, and one more, so that it shows that there are more."""
-        return rows.orderBy(*by).limit(self.question.errors_max + 1).collect()
+        return rows.orderBy(*by).limit(self.question.errors_max + 1)
+
+    def _told(self, rows: DataFrame, *by: str) -> Iterable[Row]:
+        """The first, or all if somebody wants to know, one partition after the other."""
+        if self.question.rejects is None:
+            return self._first(rows, *by).collect()
+        return rows.orderBy(*by).toLocalIterator()
 
     def _locate(self, violation: Violation, ordinals: Collection[int | None]) -> Fault:
         known = [self.question.place_of(each) for each in ordinals if each is not None]

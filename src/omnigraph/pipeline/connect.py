@@ -23,6 +23,7 @@ import pyspark
 from omnigraph.commit.owner import Owner, find_process, is_dead
 from omnigraph.effects import REAL
 from omnigraph.errors import SparkUnusable
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.archive import archive_options, cache_folder, find_java
 from omnigraph.pipeline.session import CONNECT_PORT, tail_of, tuned
 from omnigraph.pipeline.settings import LOCAL
@@ -61,7 +62,7 @@ def find_server(folder: Path | None = None) -> Server | None:
     """The server that is up, the user's or that of a folder; None if there is none."""
     note = (folder or state_folder()) / "server.json"
     try:
-        document = json.loads(note.read_text(encoding="utf-8"))
+        document = read_json(note.read_text(encoding="utf-8"))
         found = Server(Owner(**document["owner"]), document["port"], document["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -138,7 +139,7 @@ def stop_server(folder: Path | None = None) -> bool:
     folder = folder or state_folder()
     note = folder / "server.json"
     try:
-        document = json.loads(note.read_text(encoding="utf-8"))
+        document = read_json(note.read_text(encoding="utf-8"))
         owner = Owner(**document["owner"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

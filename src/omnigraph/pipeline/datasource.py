@@ -4,8 +4,8 @@
    source. So however often a DataFrame is used, it shows the rows it showed first.
 2. A partition is some fragments; each is read by one task. Only the columns that are asked for are
    read, because Spark does not tell which ones it needs.
-3. Filters are pushed down to the table on request only. Spark 4.3 keeps the filters it pushed last
-   for every later use of the same DataFrame, and so loses rows (docs/adr/0011).
+3. Filters are left to Spark. What Spark 4.3 pushes for one use of a DataFrame it keeps for every
+   other, and so loses rows; a source cannot notice (docs/adr/0011).
 4. Spark may print options, so credentials are none (D22). They are part of the class that is
    registered, which travels as bytes.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -30,7 +30,6 @@ from omnigraph.engine.settings import Settings
 from omnigraph.engine.spell import ELSEWHERE, is_blob
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.ids import MAIN, CommitId, TableKey, TypeKind, Version, parse_branch, table_key
-from omnigraph.pipeline.pushing import spell_filters
 from omnigraph.pipeline.session import find_session, read_settings
 from omnigraph.pipeline.shapes import as_spark, pick_names, spark_schema, stored_name
 from omnigraph.pipeline.stage import Storage
@@ -41,7 +40,7 @@ __all__ = ["DataFrame", "OmnigraphSource", "SparkSession", "open_dataframe", "re
 NAME: Final = "omnigraph"
 PARTITION_ROWS: Final = 200_000
 
-_OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "columns", "pushdown")
+_OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,16 @@ class Question:
     commit: str | None
     version: int | None
     columns: tuple[str, ...] | None
-    is_pushing: bool
 
 
 def read_question(options: Mapping[str, str]) -> Question:
     """Raises UsageError."""
     for name in options:
+        if name == "pushdown":
+            raise UsageError(
+                "there is no option 'pushdown' any more: Spark 4.3 mixes up the filters of several "
+                "uses of a DataFrame; name 'columns', or ask for a few rows by a query"
+            )
         if name not in _OPTIONS:
             raise UsageError(f"there is no option '{name}'; there are {', '.join(_OPTIONS)}")
     path = options.get("path")
@@ -73,9 +76,6 @@ def read_question(options: Mapping[str, str]) -> Question:
     if version is not None and not version.isdecimal():
         raise UsageError(f"option 'version' is a number, not '{version}'")
     columns = options.get("columns")
-    pushing = options.get("pushdown", "false").lower()
-    if pushing not in ("true", "false"):
-        raise UsageError(f"option 'pushdown' is true or false, not '{pushing}'")
     edge = options.get("edge")
     return Question(
         path=path,
@@ -84,7 +84,6 @@ def read_question(options: Mapping[str, str]) -> Question:
         commit=options.get("snapshot"),
         version=None if version is None else int(version),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        is_pushing=pushing == "true",
     )
 
 
@@ -114,7 +113,6 @@ class Reader(DataSourceReader):
     pieces: tuple[Piece, ...]
     names: tuple[str, ...]
     schema: StructType
-    where: str | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Fragments(piece) for piece in self.pieces]
@@ -127,7 +125,6 @@ class Reader(DataSourceReader):
         columns = tuple(stored_name(name) for name in self.names)
         request = ScanRequest(
             columns=columns,
-            where=self.where,
             fragment_ids=partition.piece.fragment_ids,
             with_row_address=any(
                 isinstance(handle.schema.field(name).type, pa.BaseExtensionType) for name in columns
@@ -180,17 +177,6 @@ def _blobs(
     return pa.array(cells, of)
 
 
-class PushingReader(Reader):
-    """(3) Spark asks whether there is a method of this name, so it is in a class of its own."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Every filter is also left to Spark: the table decides what it can, Spark the rest."""
-        if self.pieces:
-            _, handle = self._open(self.pieces[0])
-            self.where = spell_filters(filters, handle.schema)
-        yield from filters
-
-
 class OmnigraphSource(DataSource):
     """The source. `register` makes it known."""
 
@@ -207,7 +193,6 @@ class OmnigraphSource(DataSource):
         self._pieces = tuple(piece for piece in pieces if piece.fragment_ids)
         self._names = pick_names(handle.schema, question.columns)
         self._schema = spark_schema(handle.schema, self._names)
-        self._is_pushing = question.is_pushing
         self._storage = Storage(graph.root, settings.storage_options, settings.durability)
 
     @classmethod
@@ -218,8 +203,7 @@ class OmnigraphSource(DataSource):
         return self._schema
 
     def reader(self, schema: StructType) -> Reader:  # Spark gives it by this name
-        kind = PushingReader if self._is_pushing else Reader
-        return kind(self._storage, self._pieces, self._names, schema)
+        return Reader(self._storage, self._pieces, self._names, schema)
 
 
 def register(spark: SparkSession, *, storage_options: Mapping[str, str] | None = None) -> None:

@@ -19,7 +19,7 @@ from omnigraph.engine.recipes import PlannedColumn, PlannedInput
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
 from omnigraph.pipeline.derive import open_frame, select
 from omnigraph.pipeline.feeds import ENDS, find_table_type, targets_of
-from omnigraph.pipeline.jobs import SPARK_ERRORS
+from omnigraph.pipeline.lost import SPARK_ERRORS
 from omnigraph.pipeline.planning import Item, RecordFile, Survey, Table
 from omnigraph.pipeline.recipe import Recipe, RecipeInput
 

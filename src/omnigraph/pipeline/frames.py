@@ -17,8 +17,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.feeds import Feed
-from omnigraph.pipeline.jobs import SPARK_ERRORS, failing_as
+from omnigraph.pipeline.jobs import failing_as
+from omnigraph.pipeline.lost import SPARK_ERRORS
 from omnigraph.pipeline.sources import PARTITIONS_MAX, Partition, Split, ordinal_of
 from omnigraph.pipeline.tabular import read_table
 
@@ -82,7 +84,7 @@ def read_frame(frame: Frame, ingest: "Ingest") -> tuple[list[Split], list[dict[s
         for number, (at, _) in enumerate(found)
     ]
     silence = {"lines": 0, "fault_count": 0, "faults": [], "tables": {}}
-    return splits, [*(silence for _ in frame.files), *(json.loads(each) for _, each in found)]
+    return splits, [*(silence for _ in frame.files), *(read_json(each) for _, each in found)]
 
 
 def quoted(name: str) -> str:

@@ -4,7 +4,8 @@
    follows the size of a block and not the size of a split, nor that of a compressed file.
 2. Once a record of the split is wrong nothing will be loaded, so no more is written; the rest is
    read for what else is wrong.
-3. Every file has a name of its own. A task that is tried again writes other files, and only those
+3. Between blocks it looks whether anybody still waits for the load, if that may be otherwise.
+4. Every file has a name of its own. A task that is tried again writes other files, and only those
    that an answer names are ever read.
 """
 
@@ -54,6 +55,8 @@ class Ingest:
     is_small: bool
     """All rows are put aside and no keys are kept: the engine will ask for the rows themselves."""
     bucket_count: int
+    keeps_faults: bool = False
+    """Somebody wants to know all of them: they go to a file."""
 
     def __call__(self, number: int) -> dict[str, Any]:
         split = self.splits[number]
@@ -76,9 +79,10 @@ class Ingest:
 
     def absorb(self, split: int, pieces: Iterable[tuple[Parsed, int]]) -> dict[str, Any]:
         """Write what was read of one split, and say what came of it."""
-        report = Report(self.errors_max)
+        report = Report(self.errors_max, self._faults_path(split))
         sinks: dict[TableKey, Sink] = {}
         for parsed, line_count in pieces:
+            self.storage.check_wanted()
             first = report.line_count
             report.add(parsed, line_count)
             for type_, rows, lines in parsed.tables:
@@ -94,6 +98,10 @@ class Ingest:
         for key, sink in sinks.items():
             report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
         return report.document()
+
+    def _faults_path(self, split: int) -> Path | None:
+        name = f"faults-{split:06}-{REAL.new_id()}.jsonl"
+        return Path(self.scratch) / name if self.keeps_faults else None
 
     def _sink(self, type_: Type, split: int) -> Sink:
         stem = f"{type_.table_key.replace(':', '-')}-{split:06}-{REAL.new_id()}"
@@ -117,6 +125,8 @@ class Report:
     """What is known of a split so far."""
 
     errors_max: int
+    path: Path | None = None
+    """Where all faults go, if they are wanted."""
     line_count: int = 0
     fault_count: int = 0
     faults: list[tuple[int, Fault]] = field(default_factory=list)
@@ -124,6 +134,10 @@ class Report:
     tables: dict[TableKey, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, parsed: Parsed, line_count: int) -> None:
+        if self.path is not None and parsed.faults:
+            with self.path.open("a", encoding="utf-8") as file:
+                for line, each in parsed.faults:
+                    file.write(f"{json.dumps(_told(self.line_count + line, each))}\n")
         room = max(0, self.errors_max - len(self.faults))
         self.faults += [(self.line_count + line, each) for line, each in parsed.faults[:room]]
         self.fault_count += len(parsed.faults)
@@ -136,9 +150,14 @@ class Report:
             "lines": self.line_count,
             "rows": sum(each["rows"] for each in self.tables.values()),
             "fault_count": self.fault_count,
-            "faults": [[line, asdict(_brief(each))] for line, each in self.faults],
+            "faults": [_told(line, each) for line, each in self.faults],
+            "all_faults": str(self.path) if self.path is not None and self.fault_count else None,
             "tables": self.tables,
         }
+
+
+def _told(line: int, fault: Fault) -> list[object]:
+    return [line, asdict(_brief(fault))]
 
 
 def _brief(fault: Fault) -> Fault:

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it ships no types
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
 from omnigraph.errors import FileUnreadable, JobFailed, SparkUnusable
+from omnigraph.jsontext import read_json
+from omnigraph.pipeline.equipment import REMEDY
+from omnigraph.pipeline.lost import GONE, SPARK_ERRORS, is_lost
 from omnigraph.pipeline.progress import Rows, running
 from omnigraph.pipeline.settings import SCRATCH
-
-SPARK_ERRORS: Final[tuple[type[Exception], ...]] = (PySparkException, Py4JError)
-"""What Spark raises when a job, or Spark itself, does not work."""
 
 Work = Callable[[int], dict[str, Any]]
 """What one task does; its answer must be a JSON document. `rows` in it is shown to who watches."""
@@ -65,12 +63,12 @@ def run_tasks(
     Raises FileUnreadable, JobFailed, and SparkUnusable where a worker does not see the marker.
     """
     slots = min(count, concurrency or count)
-    numbers = spark.range(0, count, 1, slots)
     with failing_as(job) as seen:
+        numbers = spark.range(0, count, 1, slots)
         task = functions.udf(Task(work, marker, seen), "string", useArrow=False)
         task = task.asNondeterministic()
         rows = numbers.select("id", task("id").alias("answer")).collect()
-    answers = [json.loads(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
+    answers = [read_json(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
     for answer in answers:
         if "unshared" in answer:
             raise SparkUnusable(
@@ -85,11 +83,22 @@ def run_tasks(
 @contextmanager
 def failing_as(job: str) -> Iterator[Rows | None]:
     """One job: somebody may watch it, and Spark's errors become ours. Raises JobFailed."""
+    with telling(job), running(SparkSession.getActiveSession(), job) as rows:
+        yield rows
+
+
+@contextmanager
+def telling(job: str) -> Iterator[None]:
+    """Make Spark's errors ours. Raises JobFailed, SparkUnusable."""
     try:
-        with running(SparkSession.getActiveSession(), job) as rows:
-            yield rows
+        yield
     except SPARK_ERRORS as error:
-        raise JobFailed(job, reason=reason_of(error)) from error
+        reason = GONE if is_lost() else reason_of(error)
+        if "No module named 'omnigraph" in reason:
+            raise SparkUnusable(
+                f"its workers cannot run tasks of ours: {reason}; {REMEDY}"
+            ) from error
+        raise JobFailed(job, reason=reason) from error
 
 
 def reason_of(error: Exception) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest import Pin
-from omnigraph.engine.bulk import LoadMode, RecordPlace
+from omnigraph.engine.bulk import LoadMode, RecordPlace, Rejects
 from omnigraph.engine.committed import Type, uniques_of
 from omnigraph.engine.incoming import is_keyed
 from omnigraph.ids import TableKey
@@ -51,6 +51,7 @@ class Question:
     counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
     errors_max: int
+    rejects: Rejects | None
     place_of: Callable[[int], RecordPlace]
 
 

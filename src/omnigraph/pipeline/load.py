@@ -28,15 +28,15 @@ from omnigraph.pipeline.buckets import BUCKETS_MAX
 from omnigraph.pipeline.checks import find_verdict
 from omnigraph.pipeline.committed import CommittedKeys
 from omnigraph.pipeline.ingest import Ingest
+from omnigraph.pipeline.jobs import telling
 from omnigraph.pipeline.keys import KeyFiles
 from omnigraph.pipeline.keysets import KeySets, Question
 from omnigraph.pipeline.merge import Destination, write_merged, write_new
 from omnigraph.pipeline.planning import Item, Plan, Survey, check_tables, cut
 from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
-from omnigraph.pipeline.scratch import leave_marker, open_scratch
+from omnigraph.pipeline.scratch import leave_marker, open_scratch, storage_of
 from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.sources import SPLIT_BYTES, SPLIT_BYTES_MAX
-from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.tables import Pieces, TableRef
 
 SMALL_BYTES: Final = 2**20
@@ -80,7 +80,10 @@ class SparkBulk:
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
-        with open_scratch(self.settings, job.root, job.operation_id) as scratch:
+        with (
+            telling("loading"),
+            open_scratch(self.settings, job.root, job.operation_id) as scratch,
+        ):
             survey = Survey(job.catalog, job.storage_options, scratch)
             items = survey.look([as_input(each) for each in job.sources])
             check_tables(items, job.errors_max)
@@ -94,11 +97,12 @@ class SparkBulk:
                 catalog=job.catalog,
                 mode=job.mode,
                 targets=job.targets,
-                storage=Storage(job.root, job.storage_options, job.durability),
+                storage=storage_of(job),
                 scratch=str(scratch),
                 errors_max=job.errors_max,
                 is_small=is_small,
                 bucket_count=self._count_buckets(plan, job),
+                keeps_faults=job.rejects is not None,
             )
             concurrency = 1 if is_small else self.settings.concurrency
             marker = leave_marker(spark, scratch)
@@ -213,5 +217,6 @@ class SparkIngested(Answers):
             counts=self.counts,
             given_ids=self.given_ids,
             errors_max=self._job.errors_max,
+            rejects=self._job.rejects,
             place_of=self.place_of,
         )

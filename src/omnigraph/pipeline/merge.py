@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from omnigraph.engine.bulk import ORDINAL, LoadMode
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.jobs import failing_as, run_tasks
 from omnigraph.pipeline.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY
 from omnigraph.pipeline.stage import (
@@ -119,7 +120,7 @@ def write_merged(
 
     with failing_as(_JOB):
         answers = parts.groupBy(PART).applyInArrow(write, "answer string").collect()
-    return tuple(read_pieces(json.loads(row["answer"])) for row in answers)
+    return tuple(read_pieces(read_json(row["answer"])) for row in answers)
 
 
 def find_parts(incoming: DataFrame, committed: DataFrame | None) -> DataFrame:

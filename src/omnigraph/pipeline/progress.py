@@ -7,18 +7,19 @@ a tag takes the place of the group.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event, Thread
 from typing import Any, Final
 
-from pyspark import Accumulator, SparkContext
+from pyspark import Accumulator, SparkContext, StatusTracker
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from omnigraph.effects import REAL
 from omnigraph.engine.progress import stoppable
 from omnigraph.engine.stages import Record, stage
+from omnigraph.pipeline.lost import SPARK_ERRORS
 
 _POLL_SECONDS: Final = 0.25
 _GROUP: Final = ("spark.jobGroup.id", "spark.job.description")
@@ -53,11 +54,11 @@ def _on_classic(context: SparkContext, job: str, record: Record | None) -> Itera
         rows = context.accumulator(0)
         Thread(target=_poll, args=(context, group, record, rows, over), daemon=True).start()
     try:
-        with stoppable(partial(context.cancelJobGroup, group)):
+        with stoppable(partial(_cancel, context, group)):
             yield rows
     except BaseException:
         # A job that failed has ended; one whose wait was interrupted would go on.
-        context.cancelJobGroup(group)
+        _cancel(context, group)
         raise
     finally:
         over.set()
@@ -65,19 +66,31 @@ def _on_classic(context: SparkContext, job: str, record: Record | None) -> Itera
             context.setLocalProperty(name, value)  # type: ignore[arg-type] # None takes it away
 
 
+def _cancel(context: SparkContext, group: str) -> None:
+    with suppress(*SPARK_ERRORS):  # if Spark is gone, so is the job
+        context.cancelJobGroup(group)
+
+
 def _poll(context: SparkContext, group: str, record: Record, rows: Rows, over: Event) -> None:
-    tracker = context.statusTracker()
-    while not over.wait(_POLL_SECONDS):
-        done = total = 0
-        for job in tracker.getJobIdsForGroup(group):
-            facts = tracker.getJobInfo(job)
-            for number in () if facts is None else facts.stageIds:
-                found = tracker.getStageInfo(number)
-                if found is not None:
-                    done += found.numCompletedTasks
-                    total += found.numTasks
-        if total and not over.is_set():
-            record.advance(done=done, total=total, rows=rows.value or None)
+    with suppress(*SPARK_ERRORS):  # whoever waits for the job tells of them
+        tracker = context.statusTracker()
+        while not over.wait(_POLL_SECONDS):
+            done, total = _count_tasks(tracker, group)
+            if total and not over.is_set():
+                record.advance(done=done, total=total, rows=rows.value or None)
+
+
+def _count_tasks(tracker: StatusTracker, group: str) -> tuple[int, int]:
+    """How many of a group are done, and how many there are."""
+    done = total = 0
+    for job in tracker.getJobIdsForGroup(group):
+        facts = tracker.getJobInfo(job)
+        for number in () if facts is None else facts.stageIds:
+            found = tracker.getStageInfo(number)
+            if found is not None:
+                done += found.numCompletedTasks
+                total += found.numTasks
+    return done, total
 
 
 @contextmanager
@@ -94,10 +107,10 @@ def _on_connect(spark: SparkSession, record: Record | None) -> Iterator[None]:
     spark.addTag(tag)
     spark.registerProgressHandler(handler)
     try:
-        with stoppable(lambda: _interrupt(spark, tag)):
+        with stoppable(partial(_interrupt, spark, tag)):
             yield
     except BaseException:
-        spark.interruptTag(tag)
+        _interrupt(spark, tag)
         raise
     finally:
         spark.removeProgressHandler(handler)
@@ -105,4 +118,5 @@ def _on_connect(spark: SparkSession, record: Record | None) -> Iterator[None]:
 
 
 def _interrupt(spark: SparkSession, tag: str) -> None:
-    spark.interruptTag(tag)
+    with suppress(*SPARK_ERRORS):
+        spark.interruptTag(tag)

@@ -28,6 +28,7 @@ from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.inputs import STDIN, Format
 from omnigraph.errors import FileUnreadable, RecipeInvalid
 from omnigraph.ids import MAIN
+from omnigraph.jsontext import NestedTooDeeply
 from omnigraph.storage.inputs import S3
 
 _FIELDS: Final = ("mode", "branch", "from", "max_errors", "inputs")
@@ -91,7 +92,7 @@ def read_recipe(path: str | Path) -> Recipe:
     except yaml.YAMLError as error:
         raise RecipeInvalid(shown, [(1, f"it is not YAML: {error}")]) from error
     except RecursionError:
-        raise RecipeInvalid(shown, [(1, "it is nested too deeply")]) from None
+        raise RecipeInvalid(shown, [(1, str(NestedTooDeeply()))]) from None
     reading = _Reading(Path(path).parent)
     recipe = reading.recipe(root, shown)
     if reading.mistakes or recipe is None:

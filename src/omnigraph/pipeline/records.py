@@ -19,6 +19,7 @@ from omnigraph.engine.bulk import RECORD, Fault, fault_of
 from omnigraph.engine.committed import Type
 from omnigraph.engine.rows import Row, coerce_row
 from omnigraph.engine.violations import Violation, ViolationKind, clip
+from omnigraph.jsontext import read_json
 
 _NODE_FIELDS: Final = ("type", "data")
 _EDGE_FIELDS: Final = ("edge", "from", "to", "data")
@@ -85,12 +86,12 @@ def _parse(line: bytes) -> dict[str, object] | None:
     if not text.strip(" \t\r\n"):
         return None
     try:
-        document = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        document = read_json(text, object_pairs_hook=_object, parse_constant=_refuse)
     except Malformed:
         raise
     except json.JSONDecodeError as error:
         raise Malformed(f"not JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Malformed(f"not JSON we can read: {error}") from None
     if not isinstance(document, dict):
         raise Malformed(f"expected an object, got {clip(document)}")

@@ -1,4 +1,4 @@
-"""A folder that the driver and all workers see, for as long as one bulk job takes."""
+"""What the driver and all workers see, for as long as one bulk job takes."""
 
 import shutil
 import tempfile
@@ -10,10 +10,13 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from omnigraph.engine.bulk import LoadJob
+from omnigraph.engine.merge.workers import MergeJob
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import OperationId
 from omnigraph.pipeline.jobs import run_tasks
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings
+from omnigraph.pipeline.stage import Storage
 from omnigraph.storage.layout import STAGING, Root
 
 REACHING: Final = "reaching the workers"
@@ -36,6 +39,14 @@ def open_scratch(settings: SparkSettings, root: Root, operation_id: OperationId)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def storage_of(job: LoadJob | MergeJob) -> Storage:
+    """How its workers reach the graph. A Connect server goes on with the work of a client that was
+    killed, so its workers look for themselves whether they are wanted; others end with the driver.
+    """
+    note = job.operation_id if is_remote() else None
+    return Storage(job.root, job.storage_options, job.durability, note)
 
 
 def check_shared(spark: SparkSession, scratch: Path) -> None:

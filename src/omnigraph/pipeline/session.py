@@ -14,12 +14,11 @@ What the JVM has to say goes to a file; when it dies, the end of that file is th
 import atexit
 import os
 import shutil
-import socket
 import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -34,7 +33,16 @@ from pyspark.sql.utils import is_remote
 from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.archive import archive_options, find_java
-from omnigraph.pipeline.jobs import SPARK_ERRORS
+from omnigraph.pipeline.equipment import equip
+from omnigraph.pipeline.lost import (
+    SPARK_ERRORS,
+    forget,
+    forget_gateway,
+    give_up_in_time,
+    hush,
+    is_lost,
+    reach,
+)
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
 from omnigraph.storage.lean import without_pandas
 
@@ -43,12 +51,12 @@ __all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_se
 SHUFFLES_PER_CORE: Final = 2
 CONNECT_PORT: Final = 15002
 
-_REACH_SECONDS_MAX: Final = 10
-
-
 _starting: Final = Lock()
 _UNREACHABLE: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, ImportError)
 _DEAD: Final[tuple[type[Exception], ...]] = (*SPARK_ERRORS, OSError)
+
+_ours: Final[list[SparkContext]] = []
+"""The sessions that were started here, the newest last."""
 
 
 def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSession:
@@ -58,31 +66,54 @@ def find_session(settings: SparkSettings, *, is_small: bool = False) -> SparkSes
     JavaMissing, SparkUnusable.
     """
     with _starting:
+        _forget_lost()
         active = SparkSession.getActiveSession()
-        if active is not None:
-            return active
-        # A session is active for the thread that started it; the others have to ask for it.
-        if SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing else tells
-            return SparkSession.builder.getOrCreate()
-        with stage("starting Spark"):
-            if settings.remote is not None:
-                return _connect(settings, settings.remote)
-            return _start(settings, is_hasty=is_small and settings.is_brief)
+        if active is None and SparkContext._active_spark_context is not None:  # noqa: SLF001 - nothing else tells
+            # A session is active for the thread that started it; the others have to ask for it.
+            active = SparkSession.builder.getOrCreate()
+        with stage("starting Spark") if active is None else nullcontext():
+            session = active or _begin(settings, is_hasty=is_small and settings.is_brief)
+            if not is_remote():
+                equip(session)
+        return session
+
+
+def _begin(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
+    if settings.remote is not None:
+        return _connect(settings, settings.remote)
+    return _start(settings, is_hasty=is_hasty)
+
+
+def _forget_lost() -> None:
+    """A session of ours is replaced by another. Whoever made one himself has to know that what runs
+    from now on runs elsewhere. Raises SparkUnusable, once.
+    """
+    if not is_lost():
+        return
+    context = SparkContext._active_spark_context  # noqa: SLF001 - as above
+    forget()
+    if context is not None and context not in _ours:
+        raise SparkUnusable(
+            "the Java machine of the session that was active is gone; make another session, or ask "
+            "again to have one started"
+        )
 
 
 def _connect(settings: SparkSettings, remote: str) -> SparkSession:
-    check_reachable(remote)
+    host, port = check_reachable(remote)
     builder = SparkSession.builder.remote(remote)
     for name, value in settings.configuration.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except _UNREACHABLE as error:
         raise SparkUnusable(f"{remote}: {_first_line(error)}") from error
+    give_up_in_time(session, host, port)
+    return session
 
 
-def check_reachable(remote: str) -> None:
-    """Is anybody there? The client itself would ask for minutes. Raises SparkUnusable."""
+def check_reachable(remote: str) -> tuple[str, int]:
+    """Where it is. The client itself would ask for minutes. Raises SparkUnusable."""
     address = urlsplit(remote)
     try:
         host, port = address.hostname, address.port or CONNECT_PORT
@@ -91,9 +122,10 @@ def check_reachable(remote: str) -> None:
     if address.scheme != "sc" or host is None:
         raise SparkUnusable(f"'{remote}' is not an address such as sc://host:{CONNECT_PORT}")
     try:
-        socket.create_connection((host, port), timeout=_REACH_SECONDS_MAX).close()
+        reach(host, port)
     except OSError as error:
         raise SparkUnusable(f"nobody answers at {remote}: {error.strerror or error}") from error
+    return host, port
 
 
 def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
@@ -104,7 +136,11 @@ def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
     configuration.setMaster(settings.master).setAppName("omnigraph")
     options = ["-XX:+UseSerialGC", *archive_options(java), *(_HASTY_JAVA if is_hasty else ())]
     hasty = _HASTY if is_hasty else {}
-    for name, value in {**tuned(folder, options), **hasty, **settings.configuration}.items():
+    near = tuned(folder, options)
+    if not settings.is_near:
+        # Workers of other machines have to find the driver; Spark knows by what name.
+        near = {name: near[name] for name in near if name not in _NEAR}
+    for name, value in {**near, **hasty, **settings.configuration}.items():
         configuration.set(name, value)
     log = folder / "spark.log"
     try:
@@ -120,6 +156,8 @@ def _start(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
         context = SparkContext(conf=configuration, gateway=gateway)
     except _DEAD as error:
         raise SparkUnusable(f"{_first_line(error)}; {tail_of(log)}") from error
+    hush(context)
+    _ours.append(context)
     # Without a word from the environment the workers run whatever python3 there is.
     if settings.is_local and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
@@ -148,6 +186,8 @@ def tuned(folder: Path, java_options: Sequence[str]) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
 
+
+_NEAR: Final = ("spark.driver.host", "spark.driver.bindAddress")
 
 # What is compiled well, or into a program of its own, pays only if it runs for a while.
 _HASTY_JAVA: Final = ("-XX:TieredStopAtLevel=1",)
@@ -180,22 +220,7 @@ def stop_session(session: SparkSession) -> None:
         gateway.shutdown()
         process.stdin.close()
         process.wait()
-
-
-def drop_session() -> None:
-    """Forget the session of this process with a Connect server that is gone."""
-    if not is_remote():
-        return
-    from pyspark.sql.connect.session import SparkSession as Remote  # noqa: PLC0415 - needs grpc
-
-    with _starting:
-        default = Remote._default_session  # noqa: SLF001 - nothing else tells
-        for session in (Remote.getActiveSession(), default):
-            if session is not None:
-                # Nobody is there to say goodbye to, and trying to would take minutes.
-                session.release_session_on_close = False
-                with suppress(*SPARK_ERRORS, OSError):
-                    session.stop()
+        forget_gateway()
 
 
 def _first_line(error: Exception) -> str:

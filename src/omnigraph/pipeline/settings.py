@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from omnigraph.errors import SparkUnusable, UsageError
 
@@ -64,6 +65,15 @@ class SparkSettings:
     @property
     def is_local(self) -> bool:
         return self.remote is None and self.master.startswith("local")
+
+    @property
+    def is_near(self) -> bool:
+        """Is everything on this machine, as far as the settings tell?"""
+        host = urlsplit(self.master.partition(",")[0]).hostname
+        return self.is_local or (self.remote is None and host in _THIS_MACHINE)
+
+
+_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def read_settings(

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.catalog.model import EdgeType
+from omnigraph.commit.staging import Witness
 from omnigraph.effects import REAL
 from omnigraph.engine.bulk import ORDINAL, LoadMode, Target
 from omnigraph.engine.columns import schema_of
 from omnigraph.engine.committed import Type
+from omnigraph.ids import OperationId
 from omnigraph.pipeline.buckets import BucketFile, Filed
 from omnigraph.pipeline.keys import BUCKETS, ROWS_OF_KEYS, keys_of
 from omnigraph.storage.durability import Durability
@@ -40,11 +42,40 @@ class Storage:
     root: Root
     options: Mapping[str, str] = field(repr=False)
     durability: Durability
+    note: OperationId | None = None
+    """Of a job that may end before its tasks do: the note that says whether it goes on."""
 
     def open(self) -> Stores:
+        """Raises Unwanted."""
+        stores = self._open()
+        self.check_wanted()
+        return stores
+
+    def _open(self) -> Stores:
         return open_stores(
             self.root.uri, REAL, storage_options=self.options, durability=self.durability
         )
+
+    def check_wanted(self) -> None:
+        """Is there anybody who will ever refer to what is written here? Raises Unwanted."""
+        if self.note is None:
+            return
+        witness = _witnesses.get(self.note)
+        if witness is None:
+            witness = _witnesses[self.note] = Witness(self._open().objects, self.note, REAL)
+            for old in list(_witnesses)[:-_WITNESSES_MAX]:
+                del _witnesses[old]
+        if not witness.is_wanted():
+            raise Unwanted(f"nobody waits for {self.note} any more")
+
+
+class Unwanted(Exception):
+    """Whoever asked for the work is gone; a task that notices ends, and so does its Spark job."""
+
+
+_WITNESSES_MAX: Final = 64
+_witnesses: Final[dict[OperationId, Witness]] = {}
+"""What a worker saw of the notes of its jobs. Workers are used again, so it outlives a task."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ does not spell what it should stays a text, and the type it does not fit says so
 """
 
 import io
-import json
 import re
 from typing import Final
 
@@ -16,6 +15,7 @@ from pyarrow import json as arrow_json
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.values import Column, Doubt, check_all, require
 
 _INTEGER: Final = r"-?(?:0|[1-9][0-9]*)"
@@ -88,8 +88,8 @@ def read_text(text: str, wanted: ValueType) -> object:
 
 def _read_array(text: str) -> object:
     try:
-        value = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        value = read_json(text, parse_constant=_refuse)
+    except ValueError:
         return text
     return value if isinstance(value, list) else text
 

@@ -9,7 +9,7 @@ In doubt are always: floats as keys, blobs given as text, and members of a key o
 would have to escape.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil, floor
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Check, NodeType, Property, Range
-from omnigraph.catalog.regex import compile_pattern
+from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.types import INTEGER_BOUNDS, INTEGERS, Scalar, ValueType, Vector
 from omnigraph.engine.committed import Type
 from omnigraph.pipeline.identities import new_ids
@@ -219,10 +219,9 @@ _NAMES: Final = {"int32": "I32", "int64": "I64", "uint32": "U32", "uint64": "U64
 
 
 def _check_pattern(column: Column, check: Check) -> None:
-    pattern = compile_pattern(check.pattern)
-    if not all(pattern.search(text) for text in _texts(column)):
-        raise Doubt
-
-
-def _texts(column: Column) -> Iterator[str]:
-    return (text for text in column.to_pylist() if text is not None)
+    try:
+        pattern = compile_pattern(check.pattern)
+    except PatternInvalid:
+        raise Doubt from None
+    check_all(pc.less_equal(pc.binary_length(column), pa.scalar(pattern.length_max)))
+    check_all(pc.match_substring_regex(column, pattern.text))

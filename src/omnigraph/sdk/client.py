@@ -138,6 +138,7 @@ class GraphClient(Protocol):
         snapshot: Snapshot | str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
+        timeout: float | None = None,
     ) -> ReadResult: ...
 
     def find(
@@ -234,6 +235,7 @@ class GraphClient(Protocol):
         resolutions: str | Path | None = None,
         base: str | None = None,
         dry_run: bool = False,
+        delete_branch: bool = False,
         idempotency_key: str | None = None,
     ) -> MergeResult: ...
 

@@ -8,13 +8,13 @@ from omnigraph.commit.records import Commit
 from omnigraph.commit.snapshot import Snapshot
 from omnigraph.engine.bulk import LoadMode
 from omnigraph.engine.load import LoadResult
-from omnigraph.engine.merge.classify import ConflictKind, Outcome
-from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.merge.run import MergeResult, TableCounts
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.schema import SchemaResult, decode_schema_plan
 from omnigraph.errors import SchemaCorrupt, ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
+from omnigraph.wire.causes import read_clash
 from omnigraph.wire.replies import (
     CommitReply,
     CommitsReply,
@@ -129,18 +129,7 @@ def decode_merge(document: object) -> MergeResult:
             TableKey(each.table_key): TableCounts(each.inserted, each.updated, each.deleted)
             for each in reply.tables
         },
-        conflicts=tuple(_conflict(each) for each in reply.merge_conflicts),
-    )
-
-
-def _conflict(document: Mapping[str, Any]) -> Conflict:
-    return Conflict(
-        kind=ConflictKind(document["kind"]),
-        table=TableKey(document["table_key"]),
-        row_id=document["row_id"],
-        property_name=document["property"],
-        base=document["base"],
-        ours=document["ours"],
-        theirs=document["theirs"],
-        message=document["message"],
+        conflicts=tuple(read_clash(each) for each in reply.merge_conflicts),
+        branch_deleted=reply.branch_deleted,
+        branch_delete_error=reply.branch_delete_error,
     )

@@ -17,7 +17,6 @@ from omnigraph.engine.export import ExportResult
 from omnigraph.engine.indexes import IndexReport, IndexState, IndicesResult
 from omnigraph.engine.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.load import LoadResult
-from omnigraph.engine.merge.conflicts import Conflict, conflict_document
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.mutate import MutationResult
 from omnigraph.engine.optimize import OptimizedTable, OptimizeResult
@@ -26,6 +25,8 @@ from omnigraph.engine.repair import RepairResult
 from omnigraph.engine.schema import SchemaPlan, SchemaResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
+from omnigraph.jsontext import read_json
+from omnigraph.wire.causes import clash_document
 
 
 def snapshot_document(snapshot: Snapshot) -> JsonObject:
@@ -92,6 +93,10 @@ def mutation_document(result: MutationResult) -> JsonObject:
 
 
 def merge_document(result: MergeResult) -> JsonObject:
+    deleted: JsonObject = {
+        "branch_deleted": result.branch_deleted,
+        "branch_delete_error": result.branch_delete_error,
+    }
     return {
         "source": result.source,
         "target": result.target,
@@ -110,14 +115,9 @@ def merge_document(result: MergeResult) -> JsonObject:
             }
             for key, each in result.counts.items()
         ],
-        "merge_conflicts": [_conflict(each) for each in result.conflicts],
+        "merge_conflicts": [clash_document(each) for each in result.conflicts],
+        **({} if result.branch_deleted is None else deleted),
     }
-
-
-def _conflict(conflict: Conflict) -> JsonObject:
-    kind, name = split_table_key(conflict.table)
-    later: JsonObject = {"entity_kind": kind, "type_name": name, "entity_id": conflict.row_id}
-    return {**conflict_document(conflict), **later}
 
 
 def load_document(result: LoadResult) -> JsonObject:
@@ -311,7 +311,7 @@ def fault_document(fault: RecordFault) -> JsonObject:
         "type": fault.type_name,
         "property": fault.property_name,
         "ids": list(fault.ids),
-        "value": json.loads(json.dumps(fault.value, default=str)),
+        "value": read_json(json.dumps(fault.value, default=str)),
         "reason": fault.message,
     }
 
@@ -319,11 +319,12 @@ def fault_document(fault: RecordFault) -> JsonObject:
 def pending_document(pending: PendingWrite) -> JsonObject:
     return {
         "operation_id": pending.operation_id,
-        "state": "under_way" if pending.is_alive else "unresolved",
+        "state": pending.state.value,
         "writer_kind": pending.kind,
         "branch": pending.branch,
         "actor_id": pending.actor,
         "tables": list(pending.tables),
+        "problem": pending.problem,
     }
 
 
@@ -335,9 +336,18 @@ def recovery_document(recovery: PastRecovery) -> JsonObject:
         "recovery_kind": recovery.kind.value,
         "sidecar_writer_kind": recovery.writer,
         "recovery_for_actor": recovery.actor,
-        "per_table_outcomes": json.loads(recovery.outcomes_json),
+        "per_table_outcomes": _outcomes(recovery),
         "created_at": recovery.created_at_us,
     }
+
+
+def _outcomes(recovery: PastRecovery) -> JsonValue:
+    try:
+        found: JsonValue = read_json(recovery.outcomes_json)
+    except ValueError as error:
+        # One damaged row must not hide the others.
+        return {"problem": f"the audit cannot be read: {error}"}
+    return found
 
 
 def indices_document(result: IndicesResult) -> JsonObject:

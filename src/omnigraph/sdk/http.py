@@ -17,7 +17,15 @@ from urllib.parse import quote
 import httpx
 
 from omnigraph.effects import REAL, Effects
-from omnigraph.errors import OmnigraphError, ServerAnswerInvalid, ServerUnreachable, UsageError
+from omnigraph.engine.progress import check_timeout
+from omnigraph.errors import (
+    OmnigraphError,
+    QueryTimeout,
+    ServerAnswerInvalid,
+    ServerUnreachable,
+    UsageError,
+)
+from omnigraph.jsontext import read_json
 from omnigraph.wire.causes import read_cause
 from omnigraph.wire.problems import Problem
 
@@ -25,6 +33,8 @@ RETRIES_MAX: Final = 4
 BACKOFF_MS: Final = 100
 TIMEOUT_S: Final = 600.0
 CONNECT_TIMEOUT_S: Final = 10.0
+GRACE_S: Final = 5.0
+"""How much longer than a read may take its answer is waited for."""
 
 KEY: Final = "Idempotency-Key"
 
@@ -71,11 +81,23 @@ class Connection:
         *,
         params: Mapping[str, object] | None = None,
         body: Mapping[str, object] | None = None,
+        patience_s: float | None = None,
     ) -> bytes:
-        """An answer in another form than JSON, whole."""
+        """An answer in another form than JSON, whole.
+
+        Raises QueryTimeout if it does not come in the time that the server was given for it.
+        """
         more: dict[str, Any] = {} if body is None else {"json": _given(body)}
+        if patience_s is not None:
+            patience_s = check_timeout(patience_s)
+            more["timeout"] = httpx.Timeout(patience_s + GRACE_S, connect=CONNECT_TIMEOUT_S)
         headers = {"Accept": accept}
-        answer = self._ask(method, path, params=_given(params or {}), headers=headers, **more)
+        try:
+            answer = self._ask(method, path, params=_given(params or {}), headers=headers, **more)
+        except ServerUnreachable as error:
+            if patience_s is not None and isinstance(error.__cause__, httpx.ReadTimeout):
+                raise QueryTimeout(patience_s) from error
+            raise
         if answer.is_error:
             raise self._problem(answer)
         return answer.content
@@ -150,6 +172,8 @@ class Connection:
                     answer = self._client.request(method, self.url + path, **more)
             except httpx.RequestError as error:
                 unsure = unsure or self._unreachable(error)
+                if "timeout" in more and isinstance(error, httpx.ReadTimeout):
+                    raise unsure from error  # its time is over, however often it is asked for
             else:
                 is_unsettled = unsure is not None and _is_unsettled(answer)
                 if not is_unsettled and not _is_worth_asking_again(answer):
@@ -201,7 +225,7 @@ class Connection:
         if answer.is_error:
             raise self._problem(answer)
         try:
-            document = answer.json()
+            document = read_json(answer.content)
         except ValueError as error:
             raise self._invalid(answer, "not JSON") from error
         if not isinstance(document, dict):
@@ -218,7 +242,12 @@ class Connection:
                 return UsageError(f"{self.url} cannot take that: {reason}")
             return self._invalid(answer, reason)
         if told.cause is not None:
-            error = read_cause(told.error, told.cause.code, told.cause.facts)
+            try:
+                error = read_cause(
+                    told.error, told.cause.code, told.cause.facts, told.merge_conflicts or ()
+                )
+            except (KeyError, ValueError) as reason:
+                return self._invalid(answer, f"{told.error} ({reason})")
             if error is not None:
                 return error
         return self._invalid(answer, told.error)

@@ -35,6 +35,7 @@ from omnigraph.sdk import exporting, merging, recipes
 from omnigraph.sdk.local_review import LocalReview
 from omnigraph.sdk.local_upkeep import LocalUpkeep
 from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.rejecting import rejecting
 from omnigraph.sdk.texts import read_text
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
@@ -142,16 +143,19 @@ class LocalGraph(LocalReview, LocalUpkeep):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
+        timeout: float | None = None,
         binding: Binding = Binding.NATIVE,
     ) -> QueryResult:
         """Run a read on one snapshot, which no writer changes.
 
         `source` is the text of a query file, or the path of one; `name` picks a query when there
         are several. It reads a branch as it is now; or, of the past, a `commit` or a `snapshot`, a
-        branch at a `version` of its manifest, or a branch as it was `at` a time.
+        branch at a `version` of its manifest, or a branch as it was `at` a time. It is stopped
+        after `timeout` seconds, if that is given.
 
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead, UsageError before anything
-        is read; BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, QueryMemoryExceeded.
+        is read; BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, QueryMemoryExceeded,
+        QueryTimeout.
         """
         text, called = read_text(source, "<query>")
         return self._graph.query(
@@ -159,6 +163,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
             name=name,
             params=params,
             target=target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
+            timeout=timeout,
             binding=binding,
         )
 
@@ -236,6 +241,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: Snapshot | str | None = None,
+        timeout: float | None = None,
     ) -> Analysis:
         """Run a read for what its operators do: rows, time and reads of each.
 
@@ -243,7 +249,9 @@ class LocalGraph(LocalReview, LocalUpkeep):
         """
         text, called = read_text(source, "<query>")
         target = target_of(branch, snapshot=snapshot)
-        return self._graph.analyse(Source(called, text), name=name, params=params, target=target)
+        return self._graph.analyse(
+            Source(called, text), name=name, params=params, target=target, timeout=timeout
+        )
 
     # writing
 
@@ -350,6 +358,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         from_branch: str | None = None,
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
+        rejects: str | Path | None = None,
         idempotency_key: str | None = None,
         spark: SparkSettings | None = None,
     ) -> LoadResult:
@@ -362,7 +371,8 @@ class LocalGraph(LocalReview, LocalUpkeep):
         exist is made from `from_branch`, if that is given. Starts Spark, once in a process, unless
         a session is active; where, `spark` says, or the environment.
 
-        Raises LoadRejected with up to `max_errors` faults, each with its file and line; KeyConflict
+        Raises LoadRejected with up to `max_errors` faults, each with its file and line, and writes
+        all of them to the file `rejects`, as JSON lines, if that is given; KeyConflict
         when appended rows exist; ExpectedVersionMismatch when an overwritten table moved;
         FileUnreadable, TypeUnknown, UsageError, BranchNotFound, OpenedReadOnly, JavaMissing,
         SparkUnusable, JobFailed.
@@ -382,7 +392,10 @@ class LocalGraph(LocalReview, LocalUpkeep):
             once=once_of_files(idempotency_key, files, shapes, str(mode), branch, from_branch),
         )
         base = None if from_branch is None else parse_branch(from_branch)
-        return self._graph.load(order, open_bulk(spark), from_branch=base)
+        with rejecting(rejects) as told:
+            return self._graph.load(
+                replace(order, rejects=told), open_bulk(spark), from_branch=base
+            )
 
     def run_pipeline(
         self,
@@ -392,6 +405,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         from_branch: str | None = None,
         actor: str | None = None,
         max_errors: int | None = None,
+        rejects: str | Path | None = None,
         spark: SparkSettings | None = None,
     ) -> LoadResult:
         """Load everything that a pipeline file names, as one commit or not at all.
@@ -399,7 +413,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         What is given here goes before what the file says. Raises RecipeInvalid with every mistake
         of the file, and whatever `load` raises.
         """
-        overrides = recipes.Overrides(branch, from_branch, max_errors, spark)
+        overrides = recipes.Overrides(branch, from_branch, max_errors, rejects, spark)
         return recipes.run(self._graph, path, actor, overrides)
 
     def plan_pipeline(self, path: str | Path, *, spark: SparkSettings | None = None) -> RecipePlan:
@@ -461,6 +475,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         resolutions: str | Path | None = None,
         base: str | None = None,
         dry_run: bool = False,
+        delete_branch: bool = False,
         idempotency_key: str | None = None,
     ) -> MergeResult:
         """Make `into` show what `source` changed since they last agreed: one commit, or nothing.
@@ -469,6 +484,8 @@ class LocalGraph(LocalReview, LocalUpkeep):
         `on_conflict` is `ours` or `theirs`, or says it by type name. `resolutions` is the text or
         the path of a file of conflicts that somebody filled in. `dry_run` only tells, and lists
         conflicts instead of raising them. `base` names the commit to take as the common state.
+        `delete_branch` deletes the source afterwards; if that cannot be, the merge stands and the
+        result says why.
 
         Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, ResolutionsInvalid, BranchNotFound,
         CommitNotFound, SchemaLocked, OpenedReadOnly, UsageError.
@@ -477,7 +494,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         decided = merging.Decided(detect, on_conflict, text)
         return merging.merge(
             self._graph,
-            merging.Request(source, into, actor, base, dry_run, idempotency_key),
+            merging.Request(source, into, actor, base, dry_run, idempotency_key, delete_branch),
             decided,
         )
 

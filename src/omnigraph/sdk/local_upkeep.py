@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.retention import Policy
@@ -21,6 +22,9 @@ from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk.rewriting import hiring
 from omnigraph.sdk.texts import read_text
+
+AGE_S_MAX: Final = 36_525 * 24 * 60 * 60
+"""A hundred years."""
 
 
 class LocalUpkeep:
@@ -131,9 +135,11 @@ class LocalUpkeep:
         `older_than_s` seconds; with both, a commit goes when neither retains it. Raises UsageError,
         SchemaLocked, OpenedReadOnly.
         """
+        if keep is not None and keep < 1:
+            raise UsageError("keep at least one commit")
+        if older_than_s is not None and not 0 <= older_than_s <= AGE_S_MAX:
+            raise UsageError(f"an age is from 0 to {AGE_S_MAX} seconds, which is a hundred years")
         age_ms = None if older_than_s is None else int(older_than_s * 1000)
-        if (keep is not None and keep < 1) or (age_ms is not None and age_ms < 0):
-            raise UsageError("keep at least one commit, and name an age that is not negative")
         return self._graph.cleanup(CleanupOrder(Policy(keep, age_ms), confirm), actor=actor)
 
     def repair(

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
-from omnigraph.engine.merge.rulings import Rulings, read_detect, read_strategies, rows_of
+from omnigraph.engine.merge.rulings import Rulings, broken_of, read_detect, read_strategies, rows_of
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.once import once
-from omnigraph.errors import ResolutionsInvalid
+from omnigraph.errors import BranchNotFound, OmnigraphError, ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
 from omnigraph.pipeline.settings import MERGE_ROWS, read_settings
 
@@ -25,6 +25,8 @@ class Request:
     base: str | None
     dry_run: bool
     idempotency_key: str | None = None
+    delete_branch: bool = False
+    """Delete the source once it is merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
         read_detect(decided.detect if resolved is None else resolved.detect),
         read_strategies(decided.on_conflict),
         {} if resolved is None else rows_of(resolved),
+        {} if resolved is None else broken_of(resolved),
     )
-    return graph.merge(
+    merged = graph.merge(
         MergeOrder(
             source,
             into,
@@ -85,6 +88,21 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
         ),
         OnSpark(MERGE_ROWS.read()),
     )
+    if request.delete_branch and not request.dry_run:
+        return _delete_source(graph, merged)
+    return merged
+
+
+def _delete_source(graph: Graph, merged: MergeResult) -> MergeResult:
+    """The merge is done either way; that the branch stayed is told, not raised."""
+    error = None
+    try:
+        graph.delete_branch(merged.source, actor=merged.actor)
+    except BranchNotFound:
+        pass  # it is what was wanted, and was done before
+    except OmnigraphError as refused:
+        error = str(refused)
+    return replace(merged, branch_deleted=error is None, branch_delete_error=error)
 
 
 def conflict_file(result: MergeResult, detect: str) -> str:

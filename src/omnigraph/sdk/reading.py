@@ -1,6 +1,5 @@
 """What a read answers with, when a server ran it: the same forms as in this process."""
 
-import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -10,9 +9,10 @@ import pyarrow as pa
 
 from omnigraph.catalog.temporal import format_datetime
 from omnigraph.commit.records import JsonObject, JsonValue
-from omnigraph.engine.query.result import Asked
+from omnigraph.engine.query.result import Asked, data_frame, native_cells
 from omnigraph.errors import ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId
+from omnigraph.jsontext import read_json
 from omnigraph.wire.media import HEADER
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ class RemoteResult:
 
     def rows(self) -> list[dict[str, object]]:
         """Python's own values: a Date is a `date`, a DateTime a `datetime` in UTC."""
-        return [dict(row) for row in self._table.to_pylist()]
+        cells = zip(*map(native_cells, self._table.columns), strict=True)
+        return [dict(zip(self.columns, row, strict=True)) for row in cells]
 
     def pandas(self) -> "pd.DataFrame":
-        """A data frame; columns with nulls keep their types."""
-        import pandas as pd  # noqa: PLC0415 - heavy, and not everybody wants it
+        """A data frame; columns with nulls keep their types.
 
-        return self._table.to_pandas(types_mapper=pd.ArrowDtype)
+        A column with days or instants outside of the years 1 to 9999 has the values of `rows`.
+        """
+        return data_frame(self._table)
 
     def json_rows(self) -> list[JsonObject]:
         """The rows alone, as JSON values."""
@@ -72,7 +74,7 @@ def decode_result(url: str, body: bytes) -> RemoteResult:
         with pa.ipc.open_stream(body) as reader:
             table = reader.read_all()
         metadata = dict(table.schema.metadata or {})
-        header = json.loads(metadata.pop(HEADER))
+        header = read_json(metadata.pop(HEADER))
         return RemoteResult(table.replace_schema_metadata(metadata or None), header)
     except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
         raise ServerAnswerInvalid(url, status=200, reason=str(error)) from error

@@ -1,6 +1,6 @@
 """Recipes of an embedded graph: planned, or followed as one load."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from omnigraph.engine.load import LoadOrder, LoadResult
 from omnigraph.engine.recipes import RecipePlan
 from omnigraph.ids import parse_branch
 from omnigraph.pipeline.settings import SparkSettings
+from omnigraph.sdk.rejecting import rejecting
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.follow import Prepared
@@ -22,6 +23,7 @@ class Overrides:
     branch: str | None = None
     from_branch: str | None = None
     errors_max: int | None = None
+    rejects: str | Path | None = None
     spark: SparkSettings | None = None
     """Where to compute, if not where the environment says."""
 
@@ -51,9 +53,11 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
         actor=actor,
         errors_max=overrides.errors_max or recipe.errors_max,
     )
-    return graph.load(
-        order, open_bulk(overrides.spark), from_branch=None if base is None else parse_branch(base)
-    )
+    onto = None if base is None else parse_branch(base)
+    with rejecting(overrides.rejects) as told:
+        return graph.load(
+            replace(order, rejects=told), open_bulk(overrides.spark), from_branch=onto
+        )
 
 
 def _prepare(

@@ -139,7 +139,7 @@ class RemoteGraph(RemoteReview):
     @property
     def catalog(self) -> Catalog:
         """What the schema in force means."""
-        return compile_schema(Source(f"{self.uri}/schema", self.schema_source))
+        return compile_schema(Source(f"{self.uri}/schema", self.schema_source), in_force=True)
 
     # reading
 
@@ -162,19 +162,27 @@ class RemoteGraph(RemoteReview):
         snapshot: Snapshot | str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
+        timeout: float | None = None,
     ) -> RemoteResult:
         """Run a read on one snapshot: a branch as it is now, or the past.
 
         Of the past: a `commit` or a `snapshot`, a branch at a `version` of its manifest, or a
-        branch as it was `at` a time.
+        branch as it was `at` a time. The server stops it after `timeout` seconds, or earlier if
+        its own limit is shorter. Raises QueryTimeout, also if no answer comes by then.
         """
         body = {
             "query": read_text(source)[0],
             "name": name,
             "params": _params(params),
             **_moment(branch, snapshot=snapshot, commit=commit, version=version, at=at),
+            "timeout": timeout,
         }
-        return self._result(self._connection.fetch("POST", "/query", ARROW, body=body))
+        return self._read("/query", body, timeout)
+
+    def _read(self, path: str, body: Mapping[str, object], timeout: float | None) -> RemoteResult:
+        return self._result(
+            self._connection.fetch("POST", path, ARROW, body=body, patience_s=timeout)
+        )
 
     def find(
         self,
@@ -230,15 +238,16 @@ class RemoteGraph(RemoteReview):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
+        timeout: float | None = None,
     ) -> RemoteResult:
         """Run a read that the server knows by name."""
         body = {
             "params": _params(params),
             **_moment(branch, commit=commit, version=version, at=at),
             "expect_mutation": False,
+            "timeout": timeout,
         }
-        path = f"/queries/{segment(name)}"
-        return self._result(self._connection.fetch("POST", path, ARROW, body=body))
+        return self._read(f"/queries/{segment(name)}", body, timeout)
 
     def mutate_stored(
         self,
@@ -391,6 +400,7 @@ class RemoteGraph(RemoteReview):
         resolutions: str | Path | None = None,
         base: str | None = None,
         dry_run: bool = False,
+        delete_branch: bool = False,
         idempotency_key: str | None = None,
     ) -> MergeResult:
         """Make `into` show what `source` changed since they last agreed."""
@@ -403,6 +413,7 @@ class RemoteGraph(RemoteReview):
             "resolutions": None if resolutions is None else read_text(resolutions)[0],
             "base": base,
             "dry_run": dry_run,
+            "delete_branch": delete_branch,
         }
         document = self._connection.write("POST", "/branches/merge", body, key=idempotency_key)
         return decoded(self.uri, document, decode_merge)

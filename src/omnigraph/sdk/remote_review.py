@@ -4,7 +4,6 @@ A diff is counted by one request, and told by another as one reads on; both look
 two states, whoever writes meanwhile.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from omnigraph.engine.changes import ChangeOp, Counts, EntityChange, Image
 from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, Block, CommitPage, FeedPage
 from omnigraph.errors import ServerAnswerInvalid, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, graph_branch
+from omnigraph.jsontext import read_json
 from omnigraph.sdk.decoding import decode_snapshot, decoded
 from omnigraph.sdk.http import Connection, segment, whole_lines
 from omnigraph.wire.media import NDJSON
@@ -98,7 +98,7 @@ class RemoteBaseline:
 
     def _read_end(self, line: bytes) -> JsonObject:
         try:
-            told = json.loads(line)["baseline"]
+            told = read_json(line)["baseline"]
             return {name: told[name] for name in ("snapshot_commit_id", "resume_cursor")}
         except (ValueError, KeyError, TypeError):
             reason = "the baseline was cut off"

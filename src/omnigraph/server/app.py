@@ -15,7 +15,7 @@ import omnigraph
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.describe import find_methods
 from omnigraph.server.guard import State
-from omnigraph.server.observing import Observer
+from omnigraph.server.observing import OPENAPI, Observer
 from omnigraph.server.problems import problem
 from omnigraph.server.routes import (
     blobs,
@@ -54,6 +54,7 @@ def build_app(host: Host) -> FastAPI:
     app = FastAPI(
         title="Omnigraph API",
         version=omnigraph.__version__,
+        openapi_url=OPENAPI,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

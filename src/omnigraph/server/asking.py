@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Request, Response
@@ -18,8 +18,10 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.commit.records import Commit
+from omnigraph.engine.progress import CancelToken, cancellable
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import BranchName
+from omnigraph.jsontext import NestedTooDeeply, read_json
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server import metrics
@@ -46,6 +48,8 @@ class Asked:
     served: Served
     actor: str | None
     request: Request
+    token: CancelToken = field(default_factory=CancelToken)
+    """Cancelled when the caller goes away, on routes that read."""
 
     @property
     def graph(self) -> LocalGraph:
@@ -74,6 +78,19 @@ class Asked:
     def prefers_job(self) -> bool:
         """Would the caller rather not wait?"""
         return "respond-async" in self.request.headers.get(PREFER, "")
+
+    @property
+    def stall_s(self) -> float:
+        """How long a caller may take nothing of an answer in pieces."""
+        return self.serving.settings.limits.body_timeout_s
+
+    @contextmanager
+    def reading(self, timeout: float | None = None) -> Iterator[None]:
+        """A read: it ends when its time is over, or nobody waits for it any more."""
+        limit = self.serving.settings.limits.query_seconds
+        seconds = limit if timeout is None else min(limit, timeout)
+        with cancellable(CancelToken(seconds, self.token)):
+            yield
 
     def count(self, commit: Commit | None) -> None:
         """Tell whoever watches that something was written."""
@@ -141,9 +158,23 @@ class LimitedRequest(Request):
         super().__init__(request.scope, request.receive)
         self._limits = limits
         self._bytes_max = bytes_max
+        self._is_read = asyncio.Event()
+        if request.method in ("GET", "HEAD"):
+            self._is_read.set()
+
+    async def wait_for_departure(self) -> None:
+        """Until the caller hangs up. Nobody else may want a body by then."""
+        await self._is_read.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes. Raises HTTPException for too much of it, or too little."""
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            # What it would grow to nobody knows before it has grown.
+            reason = "the body is encoded; send it without Content-Encoding"
+            raise HTTPException(415, reason, {"Accept-Encoding": "identity"})
         declared = self.headers.get("content-length", "")
         too_large = f"the body is larger than {self._bytes_max} bytes"
         if declared.isdecimal() and int(declared) > self._bytes_max:
@@ -162,6 +193,7 @@ class LimitedRequest(Request):
                 async with asyncio.timeout(min(patience_s, left_s)):
                     piece = await anext(pieces)
             except StopAsyncIteration:
+                self._is_read.set()
                 return
             except TimeoutError:
                 raise HTTPException(408, "the body did not arrive in time") from None
@@ -183,7 +215,7 @@ def parse_json(body: bytes) -> Any:
     """Raises JSONDecodeError, HTTPException."""
     try:
         text = body.decode("utf-8")
-        found = json.loads(text)
+        found = read_json(text)
         if _ESCAPED_SURROGATE.search(body):
             # Half of a pair can be spelled in JSON, and cannot be stored.
             json.dumps(found, ensure_ascii=False).encode("utf-8")
@@ -193,10 +225,10 @@ def parse_json(body: bytes) -> Any:
         raise HTTPException(400, "the body is not UTF-8 text") from None
     except UnicodeEncodeError:
         raise HTTPException(400, "the body holds half of a surrogate pair") from None
-    except (RecursionError, ValueError):
-        raise HTTPException(
-            400, "the body is nested too deeply or holds a number too long"
-        ) from None
+    except NestedTooDeeply as deep:
+        raise HTTPException(400, f"the body cannot be read: {deep}") from None
+    except ValueError:
+        raise HTTPException(400, "the body holds a number too long") from None
     return found
 
 
@@ -246,9 +278,27 @@ class GraphRoute(Route):
             limits = serving.settings.limits
             limited = LimitedRequest(request, limits, self.bytes_max(limits))
             request.state.asked = Asked(host, serving, served, actor, limited)
-            return await original(limited)
+            return await self.answer(original, limited, request.state.asked)
 
         return asked
+
+    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:  # noqa: ARG002 - for routes that read
+        return await handler(request)
+
+
+class ReadRoute(GraphRoute):
+    """A route whose work is stopped when nobody waits for it any more."""
+
+    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:
+        async def watch() -> None:
+            await request.wait_for_departure()
+            asked.token.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            return await handler(request)
+        finally:
+            watching.cancel()
 
 
 class LoadRoute(GraphRoute):

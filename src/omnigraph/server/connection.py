@@ -40,6 +40,8 @@ class Connection(HttpToolsProtocol):
     _in_head = True
     _unread_bytes = 0
     """What came since the parser last told of a head or a body: it keeps all of that."""
+    _fault = "the request is not HTTP"
+    """What to say of a request that cannot be read."""
     _waiting: TimerHandle | None = None
     _begun: RequestResponseCycle | None = None
     """The request that is answered now; others may have come since."""
@@ -91,6 +93,10 @@ class Connection(HttpToolsProtocol):
         self._unread_bytes = len(self._spell_head())
         if self._unread_bytes > HEAD_BYTES_MAX:
             raise ValueError
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            self._fault = "the request must have one header Host"
+            raise ValueError
         if not self.parser.should_upgrade():
             self._in_head = False
             self._unread_bytes = 0
@@ -111,9 +117,9 @@ class Connection(HttpToolsProtocol):
         lines = [
             name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade"
         ]
-        return b"".join(
-            [self.parser.get_method(), b" ", self.url, b" HTTP/1.1\r\n", *lines, b"\r\n"]
-        )
+        version = self.parser.get_http_version().encode()
+        start = [self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n"]
+        return b"".join([*start, *lines, b"\r\n"])
 
     # waiting
 
@@ -149,7 +155,7 @@ class Connection(HttpToolsProtocol):
             reason = f"the headers are larger than {HEAD_BYTES_MAX} bytes"
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
         else:
-            self.send_400_response("the request is not HTTP")
+            self.send_400_response(self._fault)
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         """Say so, and hang up. In the midst of another answer, only hang up."""
@@ -172,7 +178,23 @@ class Connection(HttpToolsProtocol):
         if cycle.scope["http_version"] != "1.1":
             app = _without_chunks(cycle, app)
         self._begun = cycle
+        app = _to_the_end(cycle, app)
         super()._start_asgi_task(cycle, app)
+
+
+def _to_the_end(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":
+    """Half an answer ends with its connection, and at once: whoever takes nothing of what was sent
+    would otherwise keep the connection open for ever.
+    """
+
+    async def answer(
+        scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable"
+    ) -> None:
+        await app(scope, receive, send)
+        if cycle.response_started and not cycle.response_complete and not cycle.disconnected:
+            cycle.transport.abort()
+
+    return answer
 
 
 def _without_chunks(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":

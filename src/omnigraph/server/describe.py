@@ -15,7 +15,7 @@ _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _PLAIN: Final = frozenset({400, 408, 413, 415, 422})
 """A request that cannot even be read is answered in plain text."""
 
-_EITHER: Final = frozenset({400, 413})
+_EITHER: Final = frozenset({400, 408, 413})
 """What could be read can be wrong or too much, too."""
 
 _ALWAYS: Final = (400, 401, 403, 404, 422, 500, 503)

@@ -18,6 +18,7 @@ from omnigraph.errors import ConfigInvalid, Forbidden
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Policy, Question
+from omnigraph.server.tokens import FILE, INLINE, SINGLE
 
 
 class State(Enum):
@@ -30,12 +31,13 @@ def find_state(*, has_tokens: bool, has_policy: bool, unauthenticated: bool) -> 
     """Raises ConfigInvalid where the server must not start."""
     if has_tokens:
         return State.POLICY if has_policy else State.DEFAULT_DENY
+    named = f"{SINGLE}, {FILE} or {INLINE}"
     if has_policy:
-        raise ConfigInvalid("server", reason="there are policies and no tokens to tell actors")
+        reason = f"there are policies and no tokens to tell actors by; set them in {named}"
+        raise ConfigInvalid("server", reason=reason)
     if not unauthenticated:
-        raise ConfigInvalid(
-            "server", reason="there are no tokens; set some, or say --unauthenticated"
-        )
+        reason = f"there are no tokens; set them in {named}, or say --unauthenticated"
+        raise ConfigInvalid("server", reason=reason)
     return State.OPEN
 
 

@@ -25,16 +25,18 @@ from typing import Final
 from omnigraph.commit.records import JsonObject
 from omnigraph.effects import Effects
 from omnigraph.engine.once import forget_promises
-from omnigraph.engine.progress import Brake, watched
+from omnigraph.engine.progress import CancelToken, watched
 from omnigraph.engine.stages import watching
 from omnigraph.errors import (
     JobCancelled,
     JobNotFound,
     KeyReused,
+    ObjectCorrupt,
     ObjectNotFound,
     OmnigraphError,
     StorageFailure,
 )
+from omnigraph.jsontext import read_json
 from omnigraph.sdk.documents import commit_document
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server import metrics
@@ -125,7 +127,7 @@ class Job:
 
 
 def decode_job(data: bytes) -> Job:
-    found = json.loads(data)
+    found = read_json(data)
     return Job(
         id=found["job_id"],
         kind=found["kind"],
@@ -262,13 +264,16 @@ class Jobs:
         return job
 
     def list(self, graph: LocalGraph) -> list[Job]:
-        """Newest first."""
+        """Newest first. What cannot be read is left out, and logged."""
         names = [each.key.removeprefix(f"{JOBS}/") for each in graph.objects.list(JOBS)]
         ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
         found = []
         for each in sorted(ids, reverse=True):
             with suppress(JobNotFound):  # removed meanwhile
-                found.append(self.find(graph, each))
+                try:
+                    found.append(self.find(graph, each))
+                except ObjectCorrupt as corrupt:
+                    logger.warning("%s", corrupt)
         return found
 
     def cancel(self, graph: LocalGraph, job_id: str) -> Job:
@@ -337,7 +342,7 @@ def _remove_old(objects: Objects, now_ms: int) -> None:
         if now_ms - each.modified_ms < JOBS_KEPT_MS:
             continue
         name = each.key.removeprefix(f"{JOBS}/")
-        with suppress(JobNotFound, ValueError, KeyError):
+        with suppress(JobNotFound, ObjectCorrupt):
             is_record = name.endswith(".json")
             if is_record and _read(objects, name.removesuffix(".json")).state.is_open:
                 continue  # whoever looks at it next finds out what became of it
@@ -354,7 +359,7 @@ class _Run:
         self._job = job
         self._over = Event()
         self._lock = Lock()
-        self._brake = Brake()
+        self._token = CancelToken()
         self._is_stopped = False
         self._is_interrupted = False
         self._renewed_ms = effects.monotonic_ms()
@@ -385,7 +390,7 @@ class _Run:
     def _end(self, work: Work) -> None:
         try:
             self._watch("reading")
-            with watched(self._watch, self._brake), watching(self):
+            with watched(self._watch, self._token), watching(self):
                 result = work(self._job.key)
             self.save(state=JobState.SUCCEEDED, phase=None, progress=None, result=result)
         except JobCancelled:
@@ -443,7 +448,7 @@ class _Run:
         is_early = phase is not None and not phase.startswith(TOO_LATE)
         if is_early and self.is_asked_to_stop():
             self._is_stopped = True
-            self._brake.pull()
+            self._token.cancel()
 
     # what the stages of the work tell
 
@@ -463,10 +468,13 @@ class _Run:
 def _read(objects: Objects, job_id: str) -> Job:
     if not _ID.fullmatch(job_id):
         raise JobNotFound(job_id)
+    key = job_key(job_id)
     try:
-        return decode_job(objects.read(job_key(job_id)).data)
+        return decode_job(objects.read(key).data)
     except ObjectNotFound:
         raise JobNotFound(job_id) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObjectCorrupt(key, reason=f"it is not the record of a job: {error}") from error
 
 
 def _cancel_key(job_id: str) -> str:

@@ -3,7 +3,9 @@
 With several workers the numbers are kept in files they share, so that any of them can tell all.
 """
 
+import operator
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,14 +15,19 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     generate_latest,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from omnigraph.commit.workbench import Meter
 
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+GRAPH: Final = "graph"
+"""The label that names one."""
 
 _own: Final = CollectorRegistry()
 
@@ -40,8 +47,22 @@ INFLIGHT: Final = Gauge(
     registry=_own,
     multiprocess_mode="livesum",
 )
+READS: Final = Gauge(
+    "omnigraph_reads_inflight",
+    "Reads that the engine works on.",
+    ("graph",),
+    registry=_own,
+    multiprocess_mode="livesum",
+)
+READ_MEMORY: Final = Gauge(
+    "omnigraph_read_memory_bytes",
+    "What reads under way hold, beside what is cached.",
+    ("graph",),
+    registry=_own,
+    multiprocess_mode="livesum",
+)
 COMMITS: Final = Counter(
-    "omnigraph_commits_total", "Writes that were acknowledged.", ("graph",), registry=_own
+    "omnigraph_commits_total", "Writes that were acknowledged.", (GRAPH,), registry=_own
 )
 CONFLICTS: Final = Counter(
     "omnigraph_conflicts_total", "Writes that lost to others.", ("code",), registry=_own
@@ -53,13 +74,13 @@ JOBS: Final = Counter("omnigraph_jobs_total", "Jobs that ended.", ("kind", "stat
 RECOVERIES: Final = Counter(
     "omnigraph_recoveries_total",
     "Writes of the dead that were finished or undone.",
-    ("graph", "kind"),
+    (GRAPH, "kind"),
     registry=_own,
 )
 WAITS: Final = Histogram(
     "omnigraph_write_wait_seconds",
     "How long writers waited for their tables, in this process and among all.",
-    ("graph",),
+    (GRAPH,),
     buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30),
     registry=_own,
 )
@@ -87,6 +108,12 @@ class GraphMeter(Meter):
     def waited(self, elapsed_ms: int) -> None:
         WAITS.labels(self.graph).observe(elapsed_ms / 1000)
 
+    def reading(self, reads: int, nbytes: int) -> None:
+        if reads:
+            READS.labels(self.graph).inc(reads)
+        if nbytes:
+            READ_MEMORY.labels(self.graph).inc(nbytes)
+
     def recovered(self, kind: str) -> None:
         RECOVERIES.labels(self.graph, kind).inc()
 
@@ -104,10 +131,42 @@ class StageMeter:
         STAGES.labels(stage).observe(elapsed_ms / 1000)
 
 
-def render() -> bytes:
+@dataclass(frozen=True, slots=True)
+class _Unnamed(Collector):
+    """The numbers of all graphs together, for those who need not know which there are."""
+
+    source: CollectorRegistry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.source.collect():
+            if any(GRAPH in each.labels for each in metric.samples):
+                together = Metric(metric.name, metric.documentation, metric.type, metric.unit)
+                together.samples = _put_together(metric.samples)
+                yield together
+            else:
+                yield metric
+
+
+def _put_together(samples: Iterable[Sample]) -> list[Sample]:
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], Sample] = {}
+    for each in samples:
+        labels = {name: value for name, value in each.labels.items() if name != GRAPH}
+        key = (each.name, tuple(labels.items()))
+        before = found.get(key)
+        # The moment since which something is counted is a number, too.
+        put = min if each.name.endswith("_created") else operator.add
+        value = each.value if before is None else put(before.value, each.value)
+        found[key] = each._replace(labels=labels, value=value)
+    return list(found.values())
+
+
+def render(*, names_graphs: bool) -> bytes:
     """All of it, in the format of Prometheus."""
-    if not os.environ.get(SHARED):
-        return generate_latest(_own)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    registry = _own
+    if os.environ.get(SHARED):
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    if not names_graphs:
+        source, registry = registry, CollectorRegistry()
+        registry.register(_Unnamed(source))
     return generate_latest(registry)

@@ -7,6 +7,7 @@ foresaw is told in the log, with its trace; the caller learns the id and no more
 import json
 import logging
 import re
+from asyncio import CancelledError
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from omnigraph.server import metrics
 from omnigraph.server.tracing import CALLER, Span, Tracer, untraced
 
 REQUEST_ID: Final = "X-Request-Id"
+OPENAPI: Final = "/openapi.json"
 _ACCEPTED: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -57,6 +59,10 @@ class Observer:
                 await self._app(scope, receive, tell)
             except ClientDisconnect:
                 """Nobody is there to be answered, and nothing failed here."""
+            except CancelledError:
+                if status:
+                    raise
+                await _answer_given_up(tell, identity)
             except Exception:
                 logger.exception("request failed", extra={"facts": {"request_id": identity}})
                 if status:
@@ -85,6 +91,9 @@ class Observer:
 
 
 def _route(scope: Scope) -> str | None:
+    # The description has a route of FastAPI's own, which does not tell that it was taken.
+    if scope["path"] == OPENAPI:
+        return OPENAPI
     return getattr(scope.get("route"), "path", None)
 
 
@@ -112,6 +121,21 @@ def _describe(span: Span, scope: Scope, status: list[int], identity: str) -> Non
 
 async def _answer_failure(send: Send, identity: str) -> None:
     body = {"error": "internal error", "code": "internal", "request_id": identity}
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
+    await _answer(send, 500, body)
+
+
+async def _answer_given_up(send: Send, identity: str) -> None:
+    """The server stops, and the request took longer than it waits. Its thread may go on for a
+    moment yet, so nobody knows what becomes of a write.
+    """
+    error = "the server stops before this request has ended; whether it wrote is not known"
+    body = {"error": error, "retryable": True, "request_id": identity}
+    await _answer(send, 503, body, (b"retry-after", b"1"))
+
+
+async def _answer(
+    send: Send, status: int, body: dict[str, Any], *more: tuple[bytes, bytes]
+) -> None:
+    headers = [(b"content-type", b"application/json"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})

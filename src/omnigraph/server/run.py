@@ -14,8 +14,9 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -23,7 +24,7 @@ from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server import metrics, sparks
 from omnigraph.server.app import build_app
 from omnigraph.server.connection import connection_type
-from omnigraph.server.crew import DRAIN_S, Crew
+from omnigraph.server.crew import GRACE_S, STOPS, Crew, Told
 from omnigraph.server.generations import Generations
 from omnigraph.server.logs import start_logging
 from omnigraph.server.serving import Host
@@ -42,17 +43,19 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
             announce(listening)
             answer_from(host, listening)
         return
-    with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
-        generations = Generations(Path(folder) / "configuration")
-        # Nobody asks this host anything. It finds out whether a configuration can be used.
-        host = Host(flags, environment, generations)
-        with listen(host.current.settings.bind) as listening:
+    # Nobody asks this host anything. It finds out whether a configuration can be used.
+    host = Host(flags, environment)
+    with listen(host.current.settings.bind) as listening:
+        told = Told()
+        told.heed()
+        with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
+            generations = Generations(Path(folder) / "configuration")
+            host.share(generations)
             spark = Path(folder) / "spark"
             shared = {**environment, metrics.SHARED: folder, sparks.SHARED: str(spark)}
-            crew = Crew(flags, generations.path, listening, shared)
             announce(listening)
             try:
-                crew.run(workers, host)
+                Crew(flags, generations, listening, shared, told).run(workers, host)
             finally:
                 sparks.stop_spark(spark)
 
@@ -87,7 +90,15 @@ def announce(listening: socket.socket) -> None:
     sys.stdout.flush()
 
 
-def make_server(host: Host) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """Signals are left to us: between two owners of them, one that comes then would be lost."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def make_server(host: Host) -> Server:
     config = uvicorn.Config(
         build_app(host),
         loop="uvloop",
@@ -97,20 +108,25 @@ def make_server(host: Host) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=DRAIN_S,
+        timeout_graceful_shutdown=host.current.settings.limits.drain_s,
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None) -> None:
     """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
 
+    Before that there is nothing to finish, and a signal ends this process as it ends any other.
     `crew` is the process that watches over a worker. A server of one process depends on nobody:
     the shell that started it may go.
     """
     server = make_server(host)
-    # uvicorn passes on what it was told once it has drained, and jobs may still be running then.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
+        _stop(server, host.current.settings.limits.drain_s, is_worker=crew is not None)
+
+    for each in STOPS if crew is None else [signal.SIGTERM]:
+        signal.signal(each, stop)
 
     def is_orphan() -> bool:
         return crew is not None and os.getppid() != crew
@@ -119,21 +135,33 @@ def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, host.try_reload))
         watching = asyncio.create_task(_watch(host, server, is_orphan))
-        await server.serve(sockets=[listening])
+        if not server.should_exit:  # or it would listen once more
+            await server.serve(sockets=[listening])
         watching.cancel()
 
     # What is there by now stays, and need not be looked at whenever garbage is searched for.
     gc.collect()
     gc.freeze()
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
-    ):
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(answer())
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    host.jobs.close(DRAIN_S)
-    if is_orphan() and (spark := os.environ.get(sparks.SHARED)):
-        sparks.stop_spark(Path(spark))  # nobody else is left to do it
+        host.jobs.close(host.current.settings.limits.drain_s)
+        if is_orphan() and (spark := os.environ.get(sparks.SHARED)):
+            sparks.stop_spark(Path(spark))  # nobody else is left to do it
+        signal.alarm(GRACE_S)  # requests that were given up may go on in their threads
+
+
+def _stop(server: Server, drain_s: int, *, is_worker: bool) -> None:
+    """Told for the first time: begin to finish. Told again, end at once; a worker is ended by its
+    crew, which may have been told together with it and passes that on.
+    """
+    for each in STOPS:
+        signal.signal(each, signal.SIG_IGN if is_worker else signal.SIG_DFL)
+    server.config.timeout_graceful_shutdown = drain_s
+    server.should_exit = True
+    # Requests, then jobs. Whatever holds on to this process then, be it the interpreter's lock,
+    # the kernel ends it.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(2 * drain_s + GRACE_S)
 
 
 async def _watch(host: Host, server: uvicorn.Server, is_orphan: Callable[[], bool]) -> None:
@@ -142,4 +170,4 @@ async def _watch(host: Host, server: uvicorn.Server, is_orphan: Callable[[], boo
         await asyncio.sleep(WATCH_S)
         await asyncio.to_thread(host.follow)
         if is_orphan():
-            server.should_exit = True
+            os.kill(os.getpid(), signal.SIGTERM)

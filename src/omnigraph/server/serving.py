@@ -100,6 +100,10 @@ class Serving:
             raise GraphNotServed(graph_id)
         return found
 
+    def allows_listing(self, actor: str | None) -> bool:
+        """May they know which graphs there are? Needs a policy for the server."""
+        return self.has_server_policy and self.guard.allows(Question(actor, Action.GRAPH_LIST))
+
     def allows_admin(self, actor: str | None) -> bool:
         """May they have the server reload? Whoever administers one of its graphs may."""
         question = Question(actor, Action.ADMIN)
@@ -138,6 +142,12 @@ class Host:
         """What could not be taken over from the others, if anything, and when."""
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)
+
+    def share(self, generations: Generations) -> None:
+        """Hand what is served here to workers that are started from now on, and follow them."""
+        with generations.alone():
+            self._seen = generations.announce(self._configuration)
+        self._generations = generations
 
     def reload(self) -> Serving:
         """Read the whole configuration again, and have the other workers do so.
@@ -189,6 +199,7 @@ class Host:
                 self._seen += 1
             else:
                 self._seen = generations.announce(configuration)
+            self._configuration = configuration
         return replace(serving, generation=self._seen)
 
     def _build(self, generation: int, configuration: Configuration) -> Serving:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import yaml
@@ -28,6 +28,7 @@ from omnigraph.yamltext import read_yaml
 
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
 REQUIRE_ALL: Final = "OMNIGRAPH_REQUIRE_ALL_GRAPHS"
+NAME_GRAPHS: Final = "OMNIGRAPH_METRICS_NAME_GRAPHS"
 INFLIGHT: Final = "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX"
 BYTES: Final = "OMNIGRAPH_PER_ACTOR_BYTES_MAX"
 BIND: Final = "OMNIGRAPH_BIND"
@@ -54,6 +55,10 @@ class Limits:
     """A load that is streamed to disk."""
     body_timeout_s: int = 30
     """How long a client may send nothing, or next to nothing, while it owes us its body."""
+    drain_s: int = 30
+    """How long requests under way may take when the server is told to stop, and then jobs."""
+    query_seconds: int = 30
+    """How long one read may take."""
     query_memory_bytes: int = DEFAULTS.query_memory_bytes_max
     """What one read may hold at a time."""
     query_cache_bytes: int = DEFAULTS.query_cache_bytes_max
@@ -112,6 +117,7 @@ class Flags:
     bind: str | None = None
     unauthenticated: bool = False
     require_all_graphs: bool = False
+    metrics_name_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,8 @@ class ServerSettings:
     bind: str = "127.0.0.1:8080"
     unauthenticated: bool = False
     require_all_graphs: bool = False
+    metrics_name_graphs: bool = False
+    """Does `/metrics` name graphs to whoever asks, or to those alone who may list them?"""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -135,7 +143,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
     for name, path in _pairs("--queries", "DIR", flags.queries):
         graphs[name] = _with(graphs, name, "--queries", queries=Path(path))
     if not graphs:
-        raise UsageError("no graph to serve; give --graph ID=URI, or --config FILE")
+        raise UsageError("no graph to serve; give its URI, --graph ID=URI, or --config FILE")
     for name in graphs:
         check_graph_id(name)
     return ServerSettings(
@@ -148,6 +156,9 @@ def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
         require_all_graphs=flags.require_all_graphs
         or file.require_all_graphs
         or _is_set(environment, REQUIRE_ALL),
+        metrics_name_graphs=flags.metrics_name_graphs
+        or file.metrics_name_graphs
+        or _is_set(environment, NAME_GRAPHS),
         limits=_limits(file.limits, environment),
     )
 
@@ -158,6 +169,13 @@ def check_graph_id(name: str) -> None:
         raise ConfigInvalid(
             f"graph '{name}'", reason="an id is 1 to 64 letters, digits and dashes, not reserved"
         )
+
+
+def make_graph_id(uri: str) -> str:
+    """The id of a graph that is named by its place alone: `graphs/art_of.omni` is `art-of`."""
+    name = PurePosixPath(uri.rstrip("/")).name.partition(".")[0]
+    made = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:64]
+    return made if made and made not in RESERVED else "graph"
 
 
 def _with(
@@ -224,8 +242,9 @@ class _File:
             raise ConfigInvalid(str(self.path), reason=f"it is not YAML: {error}") from error
         if self.path.name == "omnigraph.yaml":
             raise self._invalid("omnigraph.yaml is not read any more; write a server.yaml")
-        known = {"version", "graphs", "policy", "bind", "unauthenticated", "limits", "embedding"}
-        top = self._section(document, "the file", known | {"require_all_graphs"})
+        known = {"version", "graphs", "policy", "bind", "limits", "embedding"}
+        flags = {"unauthenticated", "require_all_graphs", "metrics_name_graphs"}
+        top = self._section(document, "the file", known | flags)
         if top.get("version") != 1:
             raise self._invalid(f"version must be 1, not {top.get('version')!r}")
         found = top.get("graphs") or {}
@@ -241,6 +260,7 @@ class _File:
             bind=self._text(top, "bind", "the file") or "127.0.0.1:8080",
             unauthenticated=self._flag(top, "unauthenticated"),
             require_all_graphs=self._flag(top, "require_all_graphs"),
+            metrics_name_graphs=self._flag(top, "metrics_name_graphs"),
             limits=self._limits(top.get("limits") or {}),
         )
 

@@ -24,21 +24,13 @@ def find_spark(environment: Mapping[str, str] = os.environ) -> SparkSettings | N
     if not folder or environment.get(MASTER) or environment.get(REMOTE):
         return None
     from omnigraph.pipeline.connect import start_server  # noqa: PLC0415 - brings Spark along
-    from omnigraph.pipeline.session import drop_session  # noqa: PLC0415
 
     place = Path(folder)
     with place.with_suffix(".lock").open("w") as lock:
         # All workers may be asked to load at the same moment, and one of them starts it.
         fcntl.flock(lock, fcntl.LOCK_EX)
         server = start_server(_free_port(), folder=place)
-        if _used and _used[-1] != server.address:
-            drop_session()  # it was with a server that died
-        _used[:] = [server.address]
     return SparkSettings(remote=server.address)
-
-
-_used: Final[list[str]] = []
-"""The server this worker talks to."""
 
 
 def stop_spark(folder: Path) -> None:

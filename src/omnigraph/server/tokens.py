@@ -5,13 +5,13 @@ The text of a token is in no object that outlives the reading, so no log, error 
 
 import hashlib
 import hmac
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from omnigraph.errors import ConfigInvalid, Unauthorized
+from omnigraph.jsontext import read_json
 
 SINGLE: Final = "OMNIGRAPH_SERVER_BEARER_TOKEN"
 FILE: Final = "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"
@@ -72,7 +72,7 @@ def _read_file(path: str) -> str:
 
 def _read_pairs(text: str, origin: str) -> list[tuple[str, str]]:
     try:
-        document = json.loads(text, object_pairs_hook=list)
+        document = read_json(text, object_pairs_hook=list)
     except ValueError:
         # The text may hold tokens, so nothing of it is repeated.
         raise ConfigInvalid(origin, reason="it is not JSON") from None

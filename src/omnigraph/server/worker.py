@@ -1,7 +1,8 @@
-"""One worker: `python -m omnigraph.server.worker SOCKET GENERATIONS FLAGS`, started by `crew`."""
+"""One worker: `python -m omnigraph.server.worker CREW SOCKET GENERATIONS FLAGS`; see `crew`."""
 
 import logging
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -16,8 +17,8 @@ from omnigraph.server.serving import Host
 logger = logging.getLogger(__name__)
 
 
-def main(descriptor: str, generations: str, flags: str) -> None:
-    crew = os.getppid()
+def main(crew: str, descriptor: str, generations: str, flags: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the crew, which passes it on
     start_logging()
     try:
         host = Host(FLAGS.validate_json(flags), os.environ, Generations(Path(generations)))
@@ -25,7 +26,7 @@ def main(descriptor: str, generations: str, flags: str) -> None:
         logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
         sys.exit(1)
     with socket.socket(fileno=int(descriptor)) as listening:
-        answer_from(host, listening, crew=crew)
+        answer_from(host, listening, crew=int(crew))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lance import BlobFile, LanceDataset
 
 from omnigraph.storage.lance_files import name_of
-from omnigraph.storage.lance_store import LanceHandle, translating
+from omnigraph.storage.lance_store import LanceHandle, LanceStore
 
 _OFFSET_BITS = 32
 """A row address is the number of a fragment and, in so many bits, the row in it."""
@@ -18,6 +18,7 @@ _OFFSET_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class LanceBlob:
+    store: LanceStore
     handle: LanceHandle
     file: BlobFile
     length: int
@@ -26,16 +27,16 @@ class LanceBlob:
     def read(self, offset: int, length: int) -> bytes:
         if not length:
             return b""
-        with translating(self.handle.ref, "read a blob of", version=self.handle.version):
+        with self.store.reading(self.handle, "read a blob of"):
             return self.file.read_range(offset, length)
 
 
-def open_blob(handle: LanceHandle, column: str, address: int) -> LanceBlob:
-    with translating(handle.ref, "open a blob of", version=handle.version):
+def open_blob(store: LanceStore, handle: LanceHandle, column: str, address: int) -> LanceBlob:
+    with store.reading(handle, "open a blob of"):
         (file,) = handle.dataset.take_blobs(column, addresses=[address], buffer_size=0)
         assert file is not None, f"{column} at {address} is null"
         place = _place(handle.dataset, column, address)
-        return LanceBlob(handle, file, file.size(), place)
+        return LanceBlob(store, handle, file, file.size(), place)
 
 
 def _place(dataset: LanceDataset, column: str, address: int) -> str:

@@ -5,9 +5,8 @@ between leaves a folder without a ref: not listed, not deletable by Lance, and i
 branch of that name. `clear_branch` removes both, in whichever state they are.
 """
 
-import json
-
-from omnigraph.errors import ForkInUse, ObjectNotFound
+from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFound
+from omnigraph.jsontext import read_json
 from omnigraph.storage import layout
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import Branch, TableRef
@@ -31,15 +30,17 @@ def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
     """Lance lists all refs to read one; the ref is a small file with a name we know."""
     key = f"{path}/{layout.branch_ref_file(branch)}"
     try:
-        facts = json.loads(store.objects.read(key).data)
+        facts = read_json(store.objects.read(key).data)
+        return Branch(
+            name=branch,
+            parent=facts["parentBranch"],
+            parent_version=facts["parentVersion"],
+            identifier=":".join(token for _, token in facts["identifier"]["version_mapping"]),
+        )
     except ObjectNotFound:
         return None
-    return Branch(
-        name=branch,
-        parent=facts["parentBranch"],
-        parent_version=facts["parentVersion"],
-        identifier=":".join(token for _, token in facts["identifier"]["version_mapping"]),
-    )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObjectCorrupt(key, reason=f"it is not the ref of a branch: {error}") from error
 
 
 def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
@@ -50,12 +51,21 @@ def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
             store.reopen(source).create_branch(branch, source.version)
         except (OSError, ValueError) as error:
             ours = branch_error(error, path=ref.path, branch=branch)
+            if ours is None and _has_versions(store, ref):
+                # A commit that came too late for a branch that was removed: Lance takes the number
+                # of its version for the newest, and looks for the others.
+                ours = ForkExists(ref.path, branch=branch)
             if ours is None:
                 raise
             raise ours from error
     forked = store.open(ref, source.version)
     _flush_fork(store, forked)
     return forked
+
+
+def _has_versions(store: LanceStore, ref: TableRef) -> bool:
+    folder = f"{ref.path}/{layout.branch_folder(ref.branch)}/{layout.VERSIONS}"
+    return bool(store.objects.list(folder))
 
 
 def _flush_fork(store: LanceStore, forked: LanceHandle) -> None:
@@ -83,10 +93,14 @@ def delete_branch(store: LanceStore, path: str, branch: str) -> None:
             raise ours from error
 
 
-def clear_branch(store: LanceStore, path: str, branch: str) -> None:
+def clear_branch(store: LanceStore, path: str, branch: str, *, only: str | None = None) -> None:
     children = [each.name for each in find_branches(store, path) if each.parent == branch]
     if children:
         raise ForkInUse(path, branch=branch, children=children)
+    if only is not None:
+        found = find_branch(store, path, branch)
+        if found is None or found.identifier != only:
+            return
     # Not by Lance, which reads all refs to delete one, and fails if another vanishes meanwhile.
     store.objects.delete(f"{path}/{layout.branch_ref_file(branch)}")
     # Folder by folder: a branch whose name continues this one lives inside its folder.

@@ -47,8 +47,9 @@ def _find_wanted(store: LanceStore, ref: TableRef) -> Iterator[str]:
 
 def _name_files(store: LanceStore, ref: TableRef, dataset: LanceDataset) -> Iterator[str]:
     own = f"{ref.path}/{layout.branch_folder(ref.branch)}".rstrip("/")
-    root = store.root.uri.rstrip("/") + "/"
-    bases = {number: _relative(base.path, root) for number, base in dataset.base_paths().items()}
+    root = store.root.uri
+    recorded = dataset.base_paths().items()
+    bases = {number: layout.relative(base.path, root) for number, base in recorded}
 
     def home(base_id: int | None) -> str:
         return own if base_id is None else bases[base_id]
@@ -64,9 +65,3 @@ def _name_files(store: LanceStore, ref: TableRef, dataset: LanceDataset) -> Iter
     for index in dataset.describe_indices():
         for segment in index.segments:
             yield f"{home(segment.base_id)}/{layout.index_folder(str(segment.uuid))}"
-
-
-def _relative(path: str, root: str) -> str:
-    """Where a base is below the root, however Lance spells the store."""
-    tail = path if path.startswith(root) else "/" + path.lstrip("/")
-    return tail.removeprefix(root).rstrip("/")

@@ -73,11 +73,13 @@ def _read(handle: LanceHandle, version: int) -> Transacted:
         raise
     if transaction is None:
         return Transacted(version, TransactionKind.UNREADABLE, uuid=None, properties={})
+    operation = transaction.operation
     return Transacted(
         version,
-        _kind_of(transaction.operation),
+        _kind_of(operation),
         uuid=transaction.uuid,
         properties=dict(transaction.transaction_properties or {}),
+        restores=operation.version if isinstance(operation, LanceOperation.Restore) else None,
     )
 
 

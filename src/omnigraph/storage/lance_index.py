@@ -92,9 +92,14 @@ def stage_indices(
         for spec in specs:
             segments = _find_segments(dataset, spec)
             fragment_ids, superseded = _plan(dataset, spec, segments, scope)
-            if _has_values(dataset, spec, fragment_ids):
-                built += _build(dataset, spec, fragment_ids)
-                replaced += superseded
+            if not _has_values(dataset, spec, fragment_ids):
+                continue
+            fresh = _build(dataset, spec, fragment_ids)
+            if not superseded and not _go_together(segments, fresh):
+                superseded = segments
+                fresh = _build(dataset, spec, _every_fragment(dataset))
+            built += fresh
+            replaced += superseded
     if not built:
         return None
     return Staged(
@@ -156,11 +161,20 @@ def _footing(dataset: LanceDataset, fragment_ids: set[int], names: Collection[st
     return columns, files, segments
 
 
+def _go_together(segments: list[LanceIndex], fresh: list[LanceIndex]) -> bool:
+    """Lance refuses an index of which an older Lance wrote some segments in another version."""
+    return len({each.index_version for each in (*segments, *fresh)}) == 1
+
+
+def _every_fragment(dataset: LanceDataset) -> list[int]:
+    return sorted(each.fragment_id for each in dataset.get_fragments())
+
+
 def _plan(
     dataset: LanceDataset, spec: IndexSpec, segments: list[LanceIndex], scope: IndexScope
 ) -> tuple[list[int], list[LanceIndex]]:
     """Which fragments the new segment covers, and which segments it replaces."""
-    everything = sorted(each.fragment_id for each in dataset.get_fragments())
+    everything = _every_fragment(dataset)
     covered = {number for segment in segments for number in segment.fragment_ids}
     missing = [number for number in everything if number not in covered]
     if any(

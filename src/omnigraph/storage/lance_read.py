@@ -1,7 +1,6 @@
 """Reading Lance tables."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,18 @@ from lance import LanceDataset, LanceScanner
 from lance.fragment import FragmentMetadata, LanceFragment
 from lance.query import FullTextOperator, MatchQuery, PhraseQuery
 
+from omnigraph.jsontext import read_json
 from omnigraph.storage import layout
 from omnigraph.storage.lance_files import name_of
+from omnigraph.storage.lance_old_blobs import blob_columns, mend
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     Addresses,
+    Blobs,
     Nearest,
     Part,
+    Pause,
     ScanRequest,
     TextMatch,
     TextQuery,
@@ -39,20 +42,36 @@ _ADDRESSES_PER_FILTER: Final = 1_000
 def scan(
     store: LanceStore, handle: LanceHandle, request: ScanRequest
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    with translating(handle.ref, "scan", version=handle.version):
-        yield _scanner(store, handle.dataset, request).to_batches()
+    with store.reading(handle, "scan"):
+        yield _batches(store, handle.dataset, request)
 
 
-def read(store: LanceStore, handle: LanceHandle, request: ScanRequest) -> pa.Table:
-    with translating(handle.ref, "read", version=handle.version):
-        return _scanner(store, handle.dataset, request).to_table()
+def read(
+    store: LanceStore, handle: LanceHandle, request: ScanRequest, pause: Pause | None
+) -> pa.Table:
+    with store.reading(handle, "read"):
+        scanner = _scanner(store, handle.dataset, request)
+        if _blobs_in(handle.dataset, request):
+            batches = _batches(store, handle.dataset, request)
+            return pa.Table.from_batches(_paused(batches, pause), scanner.projected_schema)
+        if pause is None:
+            return scanner.to_table()
+        reader = scanner.to_reader()
+        return pa.Table.from_batches(_paused(reader, pause), reader.schema)
+
+
+def _paused(batches: Iterable[pa.RecordBatch], pause: Pause | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if pause is not None:
+            pause()
+        yield batch
 
 
 @contextmanager
 def scan_at(
     store: LanceStore, handle: LanceHandle, row_addresses: Addresses, request: ScanRequest
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    with translating(handle.ref, "scan", version=handle.version):
+    with store.reading(handle, "scan"):
         yield _batches_at(store, handle.dataset, row_addresses, request)
 
 
@@ -105,7 +124,31 @@ def _batches_of(
     if not numbers:
         return
     asked = replace(request, fragment_ids=tuple(numbers), with_row_address=True)
-    yield from _scanner(store, dataset, asked).to_batches()
+    yield from _batches(store, dataset, asked)
+
+
+def _batches(
+    store: LanceStore, dataset: LanceDataset, request: ScanRequest
+) -> Iterator[pa.RecordBatch]:
+    blobs = _blobs_in(dataset, request)
+    if not blobs:
+        yield from _scanner(store, dataset, request).to_batches()
+        return
+    for batch in _scanner(store, dataset, replace(request, with_row_address=True)).to_batches():
+        mended = mend(store, dataset, blobs, batch)
+        yield mended if request.with_row_address else _without_address(mended)
+
+
+def _without_address(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select([name for name in batch.schema.names if name != ROW_ADDRESS])
+
+
+def _blobs_in(dataset: LanceDataset, request: ScanRequest) -> list[str]:
+    """The columns that are read as descriptions of blobs."""
+    if request.blobs is Blobs.BYTES:
+        return []
+    wanted = request.columns
+    return [each for each in blob_columns(dataset) if wanted is None or each in wanted]
 
 
 def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
@@ -127,15 +170,17 @@ def _part(fragment: FragmentMetadata) -> Part:
     )
 
 
-def count(handle: LanceHandle, where: str) -> int:
-    with translating(handle.ref, "count rows of", version=handle.version):
+def count(store: LanceStore, handle: LanceHandle, where: str) -> int:
+    with store.reading(handle, "count rows of"):
         return handle.dataset.count_rows(filter=where)
 
 
-def read_blobs(handle: LanceHandle, column: str, addresses: Sequence[int]) -> list[bytes | None]:
+def read_blobs(
+    store: LanceStore, handle: LanceHandle, column: str, addresses: Sequence[int]
+) -> list[bytes | None]:
     if not addresses:
         return []
-    with translating(handle.ref, "read blobs of", version=handle.version):
+    with store.reading(handle, "read blobs of"):
         found = handle.dataset.read_blobs(column, addresses=list(addresses), preserve_order=True)
         return [data for _, data in found]
 
@@ -161,7 +206,7 @@ def probe(store: LanceStore, handle: LanceHandle) -> int:
 def _hinted(folder: Path) -> int:
     """The newest version, as Lance last noted it; 0 if it did not, or is doing it right now."""
     try:
-        found = json.loads((folder / layout.VERSION_HINT).read_bytes())["version"]
+        found = read_json((folder / layout.VERSION_HINT).read_bytes())["version"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0
     return found if isinstance(found, int) else 0

@@ -24,6 +24,7 @@ from lance.fragment import FragmentMetadata, LanceFragment
 from lance.schema import LanceSchema
 
 from omnigraph.errors import BackfillInvalid
+from omnigraph.jsontext import read_json
 from omnigraph.storage import lance_files, layout
 from omnigraph.storage.lance_commit import try_out
 from omnigraph.storage.lance_stage import LancePayload
@@ -85,7 +86,7 @@ def _encode(filled: _Filled) -> str:
 
 
 def _decode(text: str) -> _Filled:
-    metadata, schema = json.loads(text)
+    metadata, schema = read_json(text)
     return (
         FragmentMetadata.from_json(json.dumps(metadata)),
         pickle.loads(base64.b64decode(schema)),  # noqa: S301 - see `_encode`

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance import LanceDataset, Transaction
 from lance.lance import _Session as Session
 
-from omnigraph.errors import GraphRelocated, VersionNotFound
+from omnigraph.errors import GraphRelocated, TableCorrupt, VersionNotFound
 from omnigraph.storage import layout
 from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance_contents import ByFile, Contents, Hashes
@@ -71,6 +71,8 @@ class LanceStore:
     contents: Contents = field(default_factory=Contents)
     keys: ByFile[Hashes] = field(default_factory=ByFile)
     """Which keys the sealed files of manifests hold. See `lance_swap`."""
+    old_nulls: ByFile[frozenset[int]] = field(default_factory=ByFile)
+    """Which rows of a file have null blobs that Lance does not see. See `lance_old_blobs`."""
     tails: ByFile[pa.Table] = field(default_factory=lambda: ByFile(TAILS_KEPT_MAX))
     """The rows of the files that swaps wrote last."""
 
@@ -92,13 +94,30 @@ class LanceStore:
     def open(self, ref: TableRef, version: int | None = None) -> LanceHandle:
         try:
             dataset = self._open_dataset(ref, version)
-        except VersionNotFound:
+        except VersionNotFound as missing:
             # Lance says the same of a missing version and of a missing table.
-            self._open_dataset(ref, None)
-            raise
+            newest = self._open_dataset(ref, None).version
+            raise VersionNotFound(
+                ref.path, branch=ref.branch, version=missing.version, newest=newest
+            ) from missing
         if ref.branch is not None:
             self._check_base(ref, dataset)
         return LanceHandle(ref, dataset.version, dataset)
+
+    @contextmanager
+    def reading(self, handle: LanceHandle, action: str) -> Iterator[None]:
+        """A version may go while it is read: then its files are not damaged but removed."""
+        ref, version = handle.ref, handle.version
+        try:
+            with translating(ref, action, version=version):
+                yield
+        except TableCorrupt as corrupt:
+            folder = f"{ref.path}/{layout.branch_folder(ref.branch)}".rstrip("/")
+            if self.objects.exists(f"{folder}/{layout.version_file(version)}"):
+                raise
+            raise VersionNotFound(
+                ref.path, branch=ref.branch, version=version, newest=version
+            ) from corrupt
 
     def reopen(self, handle: LanceHandle) -> LanceDataset:
         """A dataset of the same version that may be advanced without moving the handle."""

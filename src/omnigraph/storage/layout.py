@@ -37,6 +37,13 @@ class Root:
         return f"{self.uri.rstrip('/')}/{key}"
 
 
+def relative(path: str, root: str) -> str:
+    """Where something is below the root, however Lance spells the store."""
+    above = root.rstrip("/") + "/"
+    tail = path if path.startswith(above) else "/" + path.lstrip("/")
+    return tail.removeprefix(above).rstrip("/")
+
+
 def parse_root(text: str) -> Root:
     """Read a root as people write it: a path, a `file://` path, or `s3://bucket/prefix`.
 
@@ -79,6 +86,7 @@ SCHEMA_LOCK_NOTE: Final = "__schema_lock.json"
 """Says whose the branch is that stands for «a schema change is under way»."""
 
 RECOVERY: Final = "__recovery"
+FENCE_SUFFIX: Final = ".fence"
 LEASES: Final = "__leases"
 STAGING: Final = "__staging"
 SCHEMAS: Final = "__schemas"
@@ -100,6 +108,11 @@ def past_schema_key(schema_hash: str) -> str:
 
 def sidecar_key(operation_id: str) -> str:
     return f"{RECOVERY}/{operation_id}.json"
+
+
+def fence_key(operation_id: str) -> str:
+    """Beside the sidecars, and no sidecar: other programs read only what ends in `.json`."""
+    return f"{RECOVERY}/{operation_id}{FENCE_SUFFIX}"
 
 
 def lease_key(table: str, branch: str | None) -> str:

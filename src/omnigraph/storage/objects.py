@@ -53,6 +53,10 @@ class Objects(Protocol):
         """Raises `ObjectNotFound`."""
         ...
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        """Part of an object that nobody changes. Raises ObjectNotFound."""
+        ...
+
     def put_over(self, key: str, data: bytes) -> Tag:
         """Create or replace, unconditionally."""
         ...

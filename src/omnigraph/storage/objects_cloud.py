@@ -45,6 +45,11 @@ class CloudObjects:
                 modified_ms=int(found.meta["last_modified"].timestamp() * 1_000),
             )
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        check_key(key)
+        with translating_objects("read", key):
+            return bytes(obstore.get_range(self.patient, key, start=offset, length=length))
+
     def put_over(self, key: str, data: bytes) -> Tag:
         check_key(key)
         with translating_objects("write", key):

@@ -68,6 +68,11 @@ class LocalObjects:
         with translating_objects("read", key), self._locked(path.parent, fcntl.LOCK_SH):
             return _read(path)
 
+    def read_range(self, key: str, offset: int, length: int) -> bytes:
+        with translating_objects("read", key), self._path(key).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
     def put_over(self, key: str, data: bytes) -> Tag:
         target = self._path(key)
 

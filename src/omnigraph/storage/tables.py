@@ -224,6 +224,8 @@ class ScanRequest:
 
 EVERYTHING: Final = ScanRequest()
 
+Pause = Callable[[], None]
+
 LOOKED_UP_MAX: Final = 1_000
 """Above this many values one pass over a column beats a filter that spells them all out."""
 
@@ -447,6 +449,8 @@ class Transacted:
     kind: TransactionKind
     uuid: str | None
     properties: Mapping[str, str]
+    restores: int | None = None
+    """The version whose content a restore brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,7 +554,11 @@ class Tables(Protocol):
         """Batches as they are read. The context translates errors that occur while reading."""
         ...
 
-    def read(self, handle: Handle, request: ScanRequest = EVERYTHING) -> pa.Table: ...
+    def read(
+        self, handle: Handle, request: ScanRequest = EVERYTHING, pause: Pause | None = None
+    ) -> pa.Table:
+        """All of it; `pause` is called between two batches, and may raise to read no more."""
+        ...
 
     def count(self, handle: Handle, where: str) -> int: ...
 
@@ -732,6 +740,18 @@ class Tables(Protocol):
         """Flush every file of this version, except those of a version known to be flushed."""
         ...
 
+    def find_torn(self, shown: Handle) -> int | None:
+        """The newest version, if it is later than the one shown and a power cut left it, or a file
+        that came with it, so that it cannot be read (D31).
+        """
+        ...
+
+    def remove_torn(self, shown: Handle, version: int) -> None:
+        """Take the newest version away by its file. Only under the lease, and only if it is torn:
+        nobody was ever told of it.
+        """
+        ...
+
     # branches
 
     def find_branches(self, path: str) -> tuple[Branch, ...]: ...
@@ -748,6 +768,8 @@ class Tables(Protocol):
         """Raises `ForkNotFound`, `ForkInUse`."""
         ...
 
-    def clear_branch(self, path: str, branch: str) -> None:
-        """Remove a branch or whatever is left of one. Raises `ForkInUse`."""
+    def clear_branch(self, path: str, branch: str, *, only: str | None = None) -> None:
+        """Remove a branch or whatever is left of one; `only` if it is still the one that was looked
+        at, by its identifier. Raises `ForkInUse`.
+        """
         ...

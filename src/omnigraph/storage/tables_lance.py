@@ -3,7 +3,8 @@
 The work is in the `lance_*` modules beside this one: `lance_store` opens, `lance_read` reads,
 `lance_stage`, `lance_reshape`, `lance_index` and `lance_compact` write files, `lance_pieces` lets
 others commit them, `lance_commit` moves HEAD, `lance_swap` that of the manifest, `lance_branches`
-forks and clears, `lance_history` tells what happened, `lance_files` names what must reach the disk.
+forks and clears, `lance_history` tells what happened, `lance_files` names what must reach the disk,
+`lance_torn` finds what did not.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +26,7 @@ from omnigraph.storage import (
     lance_reshape,
     lance_stage,
     lance_swap,
+    lance_torn,
 )
 from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.lance_store import LanceHandle, LanceStore, translating
@@ -42,6 +44,7 @@ from omnigraph.storage.tables import (
     Mark,
     Outcome,
     Part,
+    Pause,
     Pieces,
     Receipt,
     Reshape,
@@ -105,19 +108,21 @@ class LanceTables:
     ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
         return lance_read.scan(self.store, _own(handle), request)
 
-    def read(self, handle: Handle, request: ScanRequest = EVERYTHING) -> pa.Table:
-        return lance_read.read(self.store, _own(handle), request)
+    def read(
+        self, handle: Handle, request: ScanRequest = EVERYTHING, pause: Pause | None = None
+    ) -> pa.Table:
+        return lance_read.read(self.store, _own(handle), request, pause)
 
     def count(self, handle: Handle, where: str) -> int:
-        return lance_read.count(_own(handle), where)
+        return lance_read.count(self.store, _own(handle), where)
 
     def read_blobs(
         self, handle: Handle, column: str, addresses: Sequence[int]
     ) -> list[bytes | None]:
-        return lance_read.read_blobs(_own(handle), column, addresses)
+        return lance_read.read_blobs(self.store, _own(handle), column, addresses)
 
     def open_blob(self, handle: Handle, column: str, address: int) -> BlobFile:
-        return lance_blobs.open_blob(_own(handle), column, address)
+        return lance_blobs.open_blob(self.store, _own(handle), column, address)
 
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
         return lance_stage.locate(_own(handle), column, values)
@@ -213,12 +218,12 @@ class LanceTables:
     def stage_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> StagedCompaction | None:
-        return lance_compact.stage_compaction(_own(handle), rows_per_file=rows_per_file)
+        return lance_compact.stage_compaction(self.store, _own(handle), rows_per_file=rows_per_file)
 
     def plan_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> tuple[str, ...]:
-        return lance_compact.plan_compaction(_own(handle), rows_per_file=rows_per_file)
+        return lance_compact.plan_compaction(self.store, _own(handle), rows_per_file=rows_per_file)
 
     def gather(self, handle: Handle, task: str) -> str:
         return lance_compact.gather(self.store, _own(handle), task)
@@ -238,6 +243,12 @@ class LanceTables:
         known = None if beyond is None else _own(beyond)
         lance_commit.harden(self.store, _own(handle), beyond=known)
 
+    def find_torn(self, shown: Handle) -> int | None:
+        return lance_torn.find_torn(self.store, _own(shown))
+
+    def remove_torn(self, shown: Handle, version: int) -> None:
+        lance_torn.remove_torn(self.store, _own(shown), version)
+
     # branches
 
     def find_branch(self, path: str, branch: str) -> Branch | None:
@@ -252,5 +263,5 @@ class LanceTables:
     def delete_branch(self, path: str, branch: str) -> None:
         lance_branches.delete_branch(self.store, path, branch)
 
-    def clear_branch(self, path: str, branch: str) -> None:
-        lance_branches.clear_branch(self.store, path, branch)
+    def clear_branch(self, path: str, branch: str, *, only: str | None = None) -> None:
+        lance_branches.clear_branch(self.store, path, branch, only=only)

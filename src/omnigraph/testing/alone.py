@@ -53,6 +53,7 @@ class Alone:
             errors_max=job.errors_max,
             is_small=False,
             bucket_count=1,
+            keeps_faults=job.rejects is not None,
         )
         answers = [work(number) for number in range(len(plan.splits))]
         yield AloneIngested(job, work, answers, memory_bytes=self.memory_bytes)

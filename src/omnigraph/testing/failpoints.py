@@ -153,15 +153,40 @@ class Scene(StrEnum):
     DELETE_BRANCH = "a branch with tables of its own is deleted"
 
 
+class MergeScene(StrEnum):
+    """What has to be merged."""
+
+    FAST_FORWARD = "a branch into main, which has not moved"
+    THREE_WAY = "a branch into main, both of which changed the same table"
+    FIRST_TOUCH = "a branch into another that owns none of the tables"
+    MIXED = "main into a branch that owns one of the tables"
+    POINTERS = "main into a branch that owns no table"
+    TWO_TABLES = "a branch that wrote two tables into main"
+    NET_ZERO = "a branch that changed one table there and back, and another for good"
+
+
+class Story(StrEnum):
+    """What a test of its own sets up, because what must hold afterwards is like nothing else."""
+
+    INIT = "a graph of four tables is made where there is none"
+    MIGRATION = "a graph of format 3 is opened for writing"
+    REPAIR = "what another tool did to a table is to be shown"
+    PENDING = "old versions are to go while a write is unfinished"
+
+
 @dataclass(frozen=True, slots=True)
 class Failpoint:
     name: str
-    scene: Scene
+    scene: Scene | MergeScene | Story
     at: At
     meaning: str
+    is_done: bool = False
+    """Had everything moved, so that dying there must not undo it?"""
 
 
 LIST: Final = "objects.list"
+QUEUE: Final = "volatile.list"
+"""Whoever wants to hold a place looks first whether others wait for it."""
 PUT: Final = "objects.put_over"
 DELETE: Final = "objects.delete"
 COMMIT: Final = "tables.commit_exact"
@@ -222,40 +247,72 @@ _WRITES: Final = (
         Scene.DELETE_LONER,
         At(COMMIT, when=When.AFTER),
         "a cascade that found no edges has moved the node's table alone",
+        is_done=True,
     ),
     Failpoint(
         "mutation.post_finalize_pre_publisher",
         Scene.WRITE,
         At(PUBLISH),
         "every table moved, nothing is visible",
+        is_done=True,
     ),
     Failpoint(
         "recovery.lease_expired",
         Scene.WRITE,
         At(PUBLISH),
         "the writer sleeps beyond its lease, then goes on",
+        is_done=True,
     ),
     Failpoint(
-        "relocate.after_crash", Scene.WRITE, At(PUBLISH), "the graph is moved before it is healed"
+        "relocate.after_crash",
+        Scene.WRITE,
+        At(PUBLISH),
+        "the graph is moved before it is healed",
+        is_done=True,
     ),
-    Failpoint("recovery.sidecar_delete", Scene.WRITE, At(DELETE), "removing the note"),
+    Failpoint(
+        "recovery.sidecar_delete", Scene.WRITE, At(DELETE), "removing the note", is_done=True
+    ),
 )
 
 _PUBLISHES: Final = (
-    Failpoint("graph_publish.before_commit_append", Scene.WRITE, At(SWAP), "about to swap"),
-    Failpoint("publish.after_load_pre_merge", Scene.WRITE, At(SWAP), "somebody publishes first"),
     Failpoint(
-        "publish.load_state_retryable_contention", Scene.WRITE, At(SWAP), "the race is lost once"
+        "graph_publish.before_commit_append", Scene.WRITE, At(SWAP), "about to swap", is_done=True
     ),
-    Failpoint("publish.contention_exhausted", Scene.WRITE, At(SWAP), "the race is lost every time"),
+    Failpoint(
+        "publish.after_load_pre_merge",
+        Scene.WRITE,
+        At(SWAP),
+        "somebody publishes first",
+        is_done=True,
+    ),
+    Failpoint(
+        "publish.load_state_retryable_contention",
+        Scene.WRITE,
+        At(SWAP),
+        "the race is lost once",
+        is_done=True,
+    ),
+    Failpoint(
+        "publish.contention_exhausted",
+        Scene.WRITE,
+        At(SWAP),
+        "the race is lost every time",
+        is_done=True,
+    ),
     Failpoint(
         "graph_publish.after_manifest_commit",
         Scene.WRITE,
         At(SWAP, when=When.AFTER),
         "visible, and not yet said so",
+        is_done=True,
     ),
     Failpoint(
-        "publish.lost_ack", Scene.WRITE, At(SWAP, when=When.AFTER), "the swap landed, the reply not"
+        "publish.lost_ack",
+        Scene.WRITE,
+        At(SWAP, when=When.AFTER),
+        "the swap landed, the reply not",
+        is_done=True,
     ),
 )
 
@@ -284,35 +341,51 @@ _FORKS: Final = (
         Scene.CREATE_BRANCH,
         At(FORK, when=When.AFTER),
         "the branch is there",
+        is_done=True,
     ),
     Failpoint(
         "branch_delete.before_commit_graph_reclaim",
         Scene.DELETE_BRANCH,
         At(CLEAR, when=When.AFTER),
         "the branch is gone, what it owned is not",
+        is_done=True,
     ),
     Failpoint(
         "branch_delete.before_table_cleanup",
         Scene.DELETE_BRANCH,
         At(CLEAR, 2),
         "about to remove a fork of a branch that is gone",
+        is_done=True,
     ),
     Failpoint(
         "branch_delete.with_live_writer",
         Scene.FIRST_WRITE,
         At(PUBLISH),
         "the branch is deleted under its writer",
+        is_done=True,
     ),
 )
 
 _RECOVERIES: Final = (
     Failpoint(
-        "recovery.before_roll_forward_publish", Scene.FORWARD, At(SWAP), "judged, not published"
+        "recovery.before_roll_forward_publish",
+        Scene.FORWARD,
+        At(SWAP),
+        "judged, not published",
+        is_done=True,
     ),
-    Failpoint("recovery.record_audit", Scene.FORWARD, At(CREATE), "published, not recorded"),
-    Failpoint("audit.create_race", Scene.FORWARD, At(COMMIT), "the first row of the audit"),
     Failpoint(
-        "recovery.after_audit_pre_delete", Scene.FORWARD, At(DELETE), "recorded, the note is there"
+        "recovery.record_audit", Scene.FORWARD, At(CREATE), "published, not recorded", is_done=True
+    ),
+    Failpoint(
+        "audit.create_race", Scene.FORWARD, At(COMMIT), "the first row of the audit", is_done=True
+    ),
+    Failpoint(
+        "recovery.after_audit_pre_delete",
+        Scene.FORWARD,
+        At(DELETE),
+        "recorded, the note is there",
+        is_done=True,
     ),
     Failpoint(
         "recovery.after_restore_1", Scene.BACK, At(RESTORE, 1, When.AFTER), "one table is back"
@@ -394,36 +467,49 @@ _SCHEMA: Final = (
         Scene.SCHEMA,
         At(COMMIT, 3, When.AFTER),
         "the table of a new type is made, nothing shows it",
+        is_done=True,
     ),
     Failpoint(
-        "schema_apply.after_staging_write", Scene.SCHEMA, At(PUBLISH), "all tables are as they will"
+        "schema_apply.after_staging_write",
+        Scene.SCHEMA,
+        At(PUBLISH),
+        "all tables are as they will",
+        is_done=True,
     ),
     Failpoint(
         "schema_apply.after_manifest_commit",
         Scene.SCHEMA,
         At(SWAP, when=When.AFTER),
         "visible, and the files say the old schema",
+        is_done=True,
     ),
     Failpoint(
         "schema.after_rename_1",
         Scene.SCHEMA,
         At(PUT, 1, When.AFTER, since=SETTLE),
         "one of the three files is new",
+        is_done=True,
     ),
     Failpoint(
         "schema.after_rename_2",
         Scene.SCHEMA,
         At(PUT, 2, When.AFTER, since=SETTLE),
         "two of the three files are new",
+        is_done=True,
     ),
     Failpoint(
         "schema.after_rename_pre_delete",
         Scene.SCHEMA,
         At(DELETE, since=DISARM),
         "all done but for the note",
+        is_done=True,
     ),
     Failpoint(
-        "schema.before_lock_release", Scene.SCHEMA, At(CLEAR, since=DISARM), "only the lock is left"
+        "schema.before_lock_release",
+        Scene.SCHEMA,
+        At(CLEAR, since=DISARM),
+        "only the lock is left",
+        is_done=True,
     ),
     Failpoint(
         "schema.metadata_only_after_staging",
@@ -431,7 +517,13 @@ _SCHEMA: Final = (
         At(PUBLISH),
         "no table has anything to do with it",
     ),
-    Failpoint("schema.before_hard_gc", Scene.HARD_DROP, At(PURGE), "dropped, and not yet purged"),
+    Failpoint(
+        "schema.before_hard_gc",
+        Scene.HARD_DROP,
+        At(PURGE),
+        "dropped, and not yet purged",
+        is_done=True,
+    ),
 )
 
 _MAINTENANCE: Final = (
@@ -463,6 +555,134 @@ _MAINTENANCE: Final = (
     ),
 )
 
+_MERGES: Final = (
+    Failpoint(
+        "branch_merge.adopt_after_append_pre_upsert",
+        MergeScene.FAST_FORWARD,
+        At(COMMIT, 1, When.AFTER),
+        "new rows are there, changed are not",
+    ),
+    Failpoint(
+        "branch_merge.adopt_after_upsert_pre_delete",
+        MergeScene.FAST_FORWARD,
+        At(COMMIT, 2, When.AFTER),
+        "changed rows too, removed still are",
+    ),
+    Failpoint(
+        "branch_merge.rewrite_after_merge_pre_delete",
+        MergeScene.THREE_WAY,
+        At(COMMIT, 2, When.AFTER),
+        "the same, where both sides wrote",
+    ),
+    Failpoint(
+        "branch_merge.rewrite_after_delete_pre_index",
+        MergeScene.THREE_WAY,
+        At(COMMIT, 3, When.AFTER),
+        "all rows are; nothing is to be indexed",
+        is_done=True,
+    ),
+    Failpoint(
+        "branch_merge.post_phase_b_pre_manifest_commit",
+        MergeScene.FAST_FORWARD,
+        At(PUBLISH),
+        "every table moved, nothing is visible",
+        is_done=True,
+    ),
+    Failpoint(
+        "merge.after_sidecar_pre_fork",
+        MergeScene.FIRST_TOUCH,
+        At(PUT, 1, When.AFTER),
+        "the sidecar names a fork nobody made yet",
+    ),
+    Failpoint(
+        "merge.after_fork_pre_commit",
+        MergeScene.FIRST_TOUCH,
+        At(FORK, 1, When.AFTER),
+        "the fork is there, and as it was",
+    ),
+    Failpoint(
+        "merge.after_table_1",
+        MergeScene.TWO_TABLES,
+        At(COMMIT, 1, When.AFTER),
+        "one table of two is merged",
+    ),
+    Failpoint(
+        "merge.after_confirm_mixed",
+        MergeScene.MIXED,
+        At(SWAP),
+        "one table moved, another is to be pointed at",
+        is_done=True,
+    ),
+    Failpoint(
+        "merge.pointer_only",
+        MergeScene.POINTERS,
+        At(SWAP),
+        "no table was to move; nothing had begun",
+    ),
+    Failpoint(
+        "merge.target_advanced_by_other_process",
+        MergeScene.FAST_FORWARD,
+        At(QUEUE),
+        "it is planned, and the target is not held yet",
+    ),
+    Failpoint(
+        "merge.net_zero",
+        MergeScene.NET_ZERO,
+        At(SWAP),
+        "beside a table that was changed there and back",
+        is_done=True,
+    ),
+    Failpoint(
+        "merge.lost_ack",
+        MergeScene.MIXED,
+        At(SWAP, 1, When.AFTER),
+        "visible, and not yet said so",
+        is_done=True,
+    ),
+)
+
+_STORIES: Final = (
+    Failpoint(
+        "init.after_schema_pg_written",
+        Story.INIT,
+        At(PUT),
+        "the place is claimed, and nothing else",
+    ),
+    Failpoint(
+        "init.after_schema_contract_written",
+        Story.INIT,
+        At(PUT, 2, When.AFTER),
+        "all three schema files are there, no table is",
+    ),
+    Failpoint(
+        "init.after_coordinator_init",
+        Story.INIT,
+        At(COMMIT, 5, When.AFTER),
+        "every table and the manifest are there, and nobody was told",
+        is_done=True,
+    ),
+    Failpoint(
+        "migration.v3_to_v4.legacy_open",
+        Story.MIGRATION,
+        At("tables.open_at", since="objects.read"),
+        "the commits of old are about to be read",
+    ),
+    Failpoint(
+        "migration.v4_stamp.force_incompatible",
+        Story.MIGRATION,
+        At(COMMIT),
+        "the stamp is about to be set",
+        is_done=True,
+    ),
+    Failpoint("repair.before_publish", Story.REPAIR, At(SWAP), "judged, and not shown"),
+    Failpoint(
+        "cleanup.with_pending_rollback",
+        Story.PENDING,
+        At(SWAP),
+        "the write that is unfinished when the cleanup comes",
+    ),
+)
+
 FAILPOINTS: Final[Mapping[str, Failpoint]] = {
     each.name: each
     for each in (
@@ -473,6 +693,15 @@ FAILPOINTS: Final[Mapping[str, Failpoint]] = {
         *_UPKEEP,
         *_SCHEMA,
         *_MAINTENANCE,
+        *_MERGES,
+        *_STORIES,
     )
 }
-"""Every failpoint of writes, forks, publishing, recovery, schemas and maintenance, by name."""
+"""Every failpoint there is, by name."""
+
+
+def points_of(scenes: type[Scene | MergeScene] | Story) -> dict[str, Failpoint]:
+    """The failpoints of one kind of scenes, or of one story, for the test that drives them all."""
+    if isinstance(scenes, Story):
+        return {name: each for name, each in FAILPOINTS.items() if each.scene is scenes}
+    return {name: each for name, each in FAILPOINTS.items() if isinstance(each.scene, scenes)}

@@ -47,6 +47,7 @@ TABLE_WRITES: Final = frozenset(
         "fill",
         "commit_exact",
         "restore",
+        "remove_torn",
         "harden",
         "fork",
         "delete_branch",

@@ -173,7 +173,7 @@ def _row_faults(owner: NodeType | EdgeType, record: Record) -> Iterator[str]:
                     yield "range"
             case Check(name, pattern):
                 value = record[name]
-                if isinstance(value, str) and not compile_pattern(pattern).search(value):
+                if isinstance(value, str) and not compile_pattern(pattern).is_found_in(value):
                     yield "check"
             case _:
                 pass

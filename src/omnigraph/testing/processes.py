@@ -19,8 +19,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import IO, Final, Generic, ParamSpec, TypeVar, cast
+
+from omnigraph.effects import REAL
 
 READY: Final = b"ready\n"
 GO: Final = b"go\n"
@@ -189,3 +192,52 @@ def _load(name: str, file: str) -> ModuleType:
 if __name__ == "__main__":
     # Under its importable name, or the classes of the answer would belong to `__main__`.
     importlib.import_module("omnigraph.testing.processes").serve(*sys.argv[1:])
+
+
+# ── watching processes that are not ours ─────────────────────────────────────────────────────────
+
+PATIENCE_MS: Final = 120_000
+
+
+def wait_until(is_so: Callable[[], object], what: str = "that") -> None:
+    """Other processes have to do it."""
+    until_ms = REAL.monotonic_ms() + PATIENCE_MS
+    while not is_so():
+        assert REAL.monotonic_ms() < until_ms, f"{what} did not come about"
+        REAL.sleep_ms(50)
+
+
+def find_below(pid: int) -> list[int]:
+    """The processes a process started, and those that these started."""
+    listed = subprocess.run(
+        ["/bin/ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        above = waiting.pop()
+        some = [child for child, parent in pairs if parent == above]
+        found += some
+        waiting += some
+    return found
+
+
+def find_sparks(pid: int) -> list[int]:
+    """The Java machines below a process that run Spark, and not the program that launches it."""
+    return [
+        each for each in find_below(pid) if b"org.apache.spark.deploy.SparkSubmit" in _said(each)
+    ]
+
+
+def find_workers(pid: int) -> list[int]:
+    """The processes below one that run tasks of Spark."""
+    return [each for each in find_below(pid) if b"pyspark.daemon" in _said(each)]
+
+
+def _said(pid: int) -> list[bytes]:
+    """The words of a process' command; none if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []

@@ -41,6 +41,7 @@ from omnigraph.testing.failpoints import (
     SWAP,
     Act,
     At,
+    Failpoint,
     Scene,
     Trigger,
     crash,
@@ -95,6 +96,12 @@ def act(scene: Scene, graph: BreakableGraph) -> object:
             return graph.create_branch(SIDE)
         case Scene.DELETE_BRANCH:
             return graph.delete_branch(SIDE)
+
+
+def act_for(point: Failpoint, graph: BreakableGraph) -> object:
+    """Do what its scene is about."""
+    assert isinstance(point.scene, Scene), "merges and stories are acted elsewhere"
+    return act(point.scene, graph)
 
 
 def _prepare(scene: Scene, root: Path) -> None:
@@ -198,7 +205,7 @@ def play(root: Path, name: str, how: Act) -> None:
     """Act a failpoint's scene with this happening there, in a graph of this process."""
     point = FAILPOINTS[name]
     trigger = Trigger(point.at, how)
-    act(point.scene, open_living(root, trigger, observe=trigger.observe))
+    act_for(point, open_living(root, trigger, observe=trigger.observe))
     assert trigger.fired, f"it never came to {name}"
 
 

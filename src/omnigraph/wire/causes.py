@@ -8,10 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 from omnigraph.commit.records import JsonObject, JsonValue
-from omnigraph.errors import Code, OmnigraphError
+from omnigraph.engine.merge.classify import ConflictKind
+from omnigraph.engine.merge.conflicts import Conflict, conflict_document
+from omnigraph.errors import Clash, Code, MergeConflicts, OmnigraphError
+from omnigraph.ids import TableKey, split_table_key
 
 _LISTED: Final = (
     "code",
@@ -28,12 +31,21 @@ _LISTED: Final = (
     "ids",
     "value",
 )
-"""What findings, violations, faults and conflicts have between them."""
+"""What findings, violations and faults have between them."""
 
 
 def cause_document(error: OmnigraphError) -> JsonObject:
-    facts = {key: _encode(value) for key, value in vars(error).items() if not key.startswith("_")}
+    facts = {
+        key: _encode(value)
+        for key, value in vars(error).items()
+        if not key.startswith("_") and not _is_told_beside(error, key)
+    }
     return {"code": error.code.value, "facts": facts}
+
+
+def _is_told_beside(error: OmnigraphError, key: str) -> bool:
+    """Conflicts may be many, with whole rows: they are sent once, as the detail clients know."""
+    return isinstance(error, MergeConflicts) and key == "conflicts"
 
 
 def _encode(value: object) -> JsonValue:
@@ -54,8 +66,29 @@ def _encode(value: object) -> JsonValue:
     return {**listed, "rendered": render() if callable(render) else None}
 
 
+def clash_document(clash: Clash) -> JsonObject:
+    """A conflict of a merge, under the names of both generations."""
+    kind, name = split_table_key(TableKey(clash.table))
+    later: JsonObject = {"entity_kind": kind, "type_name": name, "entity_id": clash.row_id}
+    return {**conflict_document(clash), **later}
+
+
+def read_clash(document: Mapping[str, Any]) -> Conflict:
+    """Raises KeyError, ValueError."""
+    return Conflict(
+        kind=ConflictKind(document["kind"]),
+        table=TableKey(document["table_key"]),
+        row_id=document["row_id"],
+        property_name=document["property"],
+        base=document["base"],
+        ours=document["ours"],
+        theirs=document["theirs"],
+        message=document["message"],
+    )
+
+
 class Told(SimpleNamespace):
-    """A finding, violation, fault or conflict that somebody else found."""
+    """A finding, violation or fault that somebody else found."""
 
     def render(self) -> str:
         return str(getattr(self, "rendered", None) or getattr(self, "message", ""))
@@ -76,8 +109,16 @@ def find_error_class(code: str) -> type[OmnigraphError] | None:
     return None
 
 
-def read_cause(message: str, code: str, facts: Mapping[str, object]) -> OmnigraphError | None:
-    """The error that was told of; None if nothing of ours is called so."""
+def read_cause(
+    message: str,
+    code: str,
+    facts: Mapping[str, object],
+    clashes: Sequence[Mapping[str, Any]] = (),
+) -> OmnigraphError | None:
+    """The error that was told of; None if nothing of ours is called so.
+
+    Raises KeyError, ValueError for a conflict that is not one.
+    """
     kind = find_error_class(code)
     if kind is None:
         return None
@@ -85,6 +126,8 @@ def read_cause(message: str, code: str, facts: Mapping[str, object]) -> Omnigrap
     Exception.__init__(error, message)
     for name, value in facts.items():
         setattr(error, name, _decode(value))
+    if isinstance(error, MergeConflicts):
+        error.conflicts = tuple(map(read_clash, clashes))
     return error
 
 

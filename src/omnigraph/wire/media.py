@@ -2,6 +2,7 @@
 
 from typing import Final
 
+JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 

@@ -2,7 +2,17 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+
+from omnigraph.wire.formats import (
+    BRANCH,
+    MAYBE_BRANCH,
+    PROGRAM,
+    TIME,
+    TYPE,
+    VERSION_MAX,
+    exclude,
+)
 
 Mode = Literal["append", "merge", "overwrite"]
 
@@ -11,21 +21,53 @@ class _Request(BaseModel):
     model_config = ConfigDict(strict=True, populate_by_name=True)
 
 
+def _read_whole(number: object) -> object:
+    """JSON has one kind of numbers: 3.0 is as whole as 3."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+_Number = Annotated[int, Field(ge=1, le=VERSION_MAX), BeforeValidator(_read_whole)]
 _Version = Annotated[
-    int | None,
-    Field(description="Read the branch at this version of its manifest.", ge=1, le=2**63 - 1),
+    _Number | None, Field(description="Read the branch at this version of its manifest.")
 ]
 _At = Annotated[
     str | None,
-    Field(description="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.", max_length=100),
+    Field(
+        description="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.",
+        max_length=100,
+        json_schema_extra=TIME,
+    ),
+]
+_Branch = Annotated[
+    str | None, Field(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+]
+_Program = Annotated[
+    str,
+    Field(
+        validation_alias=AliasChoices("query", "query_source"),
+        description="A .gq program.",
+        json_schema_extra=PROGRAM,
+    ),
+]
+_Type = Annotated[str, Field(description="A node or edge type.", json_schema_extra=TYPE)]
+
+_Timeout = Annotated[
+    float | None,
+    Field(
+        description="Stop the read after so many seconds, if the server's limit is not shorter.",
+        ge=0.001,
+        le=86_400,
+        allow_inf_nan=False,
+    ),
 ]
 
 
 class QueryRequest(_Request):
-    query: Annotated[
-        str,
-        Field(validation_alias=AliasChoices("query", "query_source"), description="A .gq program."),
-    ]
+    model_config = ConfigDict(
+        json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))
+    )
+
+    query: _Program
     name: Annotated[
         str | None,
         Field(
@@ -34,69 +76,77 @@ class QueryRequest(_Request):
         ),
     ] = None
     params: Annotated[dict[str, Any] | None, Field(description="Values by name.")] = None
-    branch: Annotated[str | None, Field(description="Which branch; main if none.")] = None
+    branch: _Branch = None
     snapshot: Annotated[str | None, Field(description="Read the graph as this commit left it.")] = (
         None
     )
     version: _Version = None
     at: _At = None
+    timeout: _Timeout = None
 
 
 class MutateRequest(_Request):
-    query: Annotated[
-        str,
-        Field(validation_alias=AliasChoices("query", "query_source"), description="A .gq program."),
-    ]
+    query: _Program
     name: Annotated[str | None, Field(validation_alias=AliasChoices("name", "query_name"))] = None
     params: dict[str, Any] | None = None
-    branch: str | None = None
+    branch: _Branch = None
 
 
 class InvokeRequest(_Request):
+    model_config = ConfigDict(
+        json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))
+    )
+
     params: dict[str, Any] | None = None
-    branch: str | None = None
+    branch: _Branch = None
     snapshot: str | None = None
     version: _Version = None
     at: _At = None
+    timeout: _Timeout = None
     expect_mutation: Annotated[
         bool | None, Field(description="Refuse if the query is of the other kind.")
     ] = None
 
 
 class RowsRequest(_Request):
-    type: Annotated[str, Field(description="A node or edge type.")]
+    type: _Type
     rows: Annotated[
         list[dict[str, Any]], Field(description="Edges name their ends `from` and `to`.")
     ]
     existing: Annotated[
         Literal["refuse", "replace"], Field(description="What becomes of rows that are there.")
     ] = "refuse"
-    branch: str | None = None
+    branch: _Branch = None
 
 
 class RowsDeleteRequest(_Request):
-    type: str
+    type: _Type
     ids: list[str]
-    branch: str | None = None
+    branch: _Branch = None
 
 
 class LoadRequest(_Request):
     data: Annotated[str, Field(description="Records, one JSON object after the other.")]
-    branch: str | None = None
+    branch: _Branch = None
     from_: Annotated[
         str | None,
         Field(
             validation_alias=AliasChoices("from", "from_"),
             description="Make the branch from this one, if it is not there.",
+            json_schema_extra=MAYBE_BRANCH,
         ),
     ] = None
     mode: Mode | None = None
 
 
 class ExportRequest(_Request):
-    branch: str | None = None
-    type_names: list[str] | None = None
-    table_keys: list[str] | None = None
+    model_config = ConfigDict(
+        json_schema_extra=exclude(("snapshot", "version"), ("snapshot", "branch"))
+    )
+
+    branch: _Branch = None
+    type_names: list[_Type] | None = None
+    table_keys: Annotated[list[str] | None, Field(description="`node:Type` or `edge:Type`.")] = None
     snapshot: Annotated[
         str | None, Field(description="Export the graph as this commit left it.")
     ] = None
@@ -104,9 +154,15 @@ class ExportRequest(_Request):
 
 
 class BaselineRequest(_Request):
-    branch: str | None = None
-    type_names: list[str] | None = None
-    table_keys: list[str] | None = None
+    branch: _Branch = None
+    type_names: list[_Type] | None = None
+    table_keys: Annotated[
+        list[str] | None,
+        Field(
+            description="A baseline is restricted by type names.",
+            json_schema_extra={"maxItems": 0},
+        ),
+    ] = None
     kinds: Annotated[
         list[Literal["node", "edge"]] | None, Field(description="Only nodes, or only edges.")
     ] = None
@@ -126,16 +182,29 @@ class SchemaApplyRequest(SchemaPlanRequest):
 
 
 class BranchCreateRequest(_Request):
-    name: str
-    from_: Annotated[str | None, Field(validation_alias=AliasChoices("from", "from_"))] = None
+    model_config = ConfigDict(json_schema_extra=exclude(("from", "commit")))
+
+    name: Annotated[
+        str,
+        Field(
+            description="At most 150 characters, where a slash counts for three.",
+            json_schema_extra=BRANCH,
+        ),
+    ]
+    from_: Annotated[
+        str | None,
+        Field(validation_alias=AliasChoices("from", "from_"), json_schema_extra=MAYBE_BRANCH),
+    ] = None
     commit: Annotated[
         str | None, Field(description="Start as this commit left the graph instead.")
     ] = None
 
 
 class MergeRequest(_Request):
-    source: str
-    target: str | None = None
+    source: Annotated[str, Field(json_schema_extra=BRANCH)]
+    target: Annotated[
+        str | None, Field(description="main if none.", json_schema_extra=MAYBE_BRANCH)
+    ] = None
     delete_branch: Annotated[bool, Field(description="Delete the source afterwards.")] = False
     detect: Annotated[
         Literal["row", "property"] | None, Field(description="What may be changed by one side.")

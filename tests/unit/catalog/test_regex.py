@@ -1,13 +1,22 @@
 r"""The dialect of Rust's `regex`: accepted patterns find what they would find there."""
 
+from threading import Thread
+
 import pytest
 
 from omnigraph.catalog.charset import CharSet, category
-from omnigraph.catalog.regex import PatternInvalid, compile_pattern, translate
+from omnigraph.catalog.regex import (
+    SIZE_MAX,
+    WORK_MAX,
+    PatternInvalid,
+    PatternTooLarge,
+    compile_pattern,
+    translate,
+)
 
 
 def finds(pattern: str, value: str) -> bool:
-    return compile_pattern(pattern).search(value) is not None
+    return compile_pattern(pattern).is_found_in(value)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +78,8 @@ def finds(pattern: str, value: str) -> bool:
         (r"^\p{Any}$", ["\n"], [""]),
         (r"^\p{ASCII}$", ["a"], ["é"]),
         # boundaries
-        (r"\bfoo\b", ["foo", "a foo.", "foo-bar"], ["foobar", "éfoo", "foo\u0301"]),
-        (r"a\Bb", ["ab"], ["a b"]),
-        (r"^\B$", [""], ["a"]),
-        (r"\<foo\>", ["a foo"], ["afoo", "foob"]),
-        (r"\b{start}foo\b{end}", ["foo"], ["foob", "afoo"]),
-        (r"\b{start-half}foo\b{end-half}", ["-foo-"], ["foob", "afoo"]),
+        (r"(?-u:\b)foo(?-u:\b)", ["foo", "a foo.", "éfoo", "foo\u0301"], ["foobar", "afoo"]),
+        (r"(?-u)^\w\d\s[\w]é$", ["a1 bé"], ["é1 bé", "a٣ bé", "a1\u2003bé"]),
         # case
         ("(?i)straße", ["STRAẞE", "straße"], ["strasse"]),
         ("(?i)k", ["K", "\u212a"], ["c"]),
@@ -99,6 +104,12 @@ def test_a_pattern_finds_what_the_dialect_says(
         assert finds(pattern, value), f"{pattern!r} should be found in {value!r}"
     for value in missed:
         assert not finds(pattern, value), f"{pattern!r} should not be found in {value!r}"
+
+
+UNICODE_BOUNDARY = (
+    r"\{} by Unicode cannot be found in linear time; (?-u:\b) is the boundary of ASCII words"
+)
+HALF = "{} could match half a character under the flag -u"
 
 
 @pytest.mark.parametrize(
@@ -151,16 +162,25 @@ def test_a_pattern_finds_what_the_dialect_says(
         ("(?)", "flags are missing", 0),
         ("(?i-)", "flags are missing", 0),
         ("(?ii)", "these flags are not supported", 0),
-        ("(?-u)", "these flags are not supported", 0),
+        (r"a\b", UNICODE_BOUNDARY.format("b"), 1),
+        (r"\B", UNICODE_BOUNDARY.format("B"), 0),
+        (r"\<a", UNICODE_BOUNDARY.format("<"), 0),
+        (r"\b{start}a", UNICODE_BOUNDARY.format("b"), 0),
+        (r"(?-u)\B", UNICODE_BOUNDARY.format("B"), 5),
+        ("(?-u).", HALF.format("."), 5),
+        ("(?-u)[^a]", HALF.format("a negated class"), 5),
+        ("(?-u)[[:^alpha:]]", HALF.format("a negated class"), 6),
+        (r"(?-u)\W", HALF.format("\\W"), 5),
+        (r"(?-u)\pL", HALF.format("\\p"), 5),
+        ("(?i-u)a", "the flag i needs the flag u", 0),
         ("(?a)", "these flags are not supported", 0),
         ("(?<1>a)", "'1' is not the name of a group", 0),
         ("(?<a>a)(?<a>b)", "two groups are called 'a'", 7),
         ("^*", "an anchor, a flag or a boundary cannot be repeated", 0),
-        (r"\b+", "an anchor, a flag or a boundary cannot be repeated", 0),
+        (r"(?-u)\b+", "an anchor, a flag or a boundary cannot be repeated", 5),
         ("(?i)*", "an anchor, a flag or a boundary cannot be repeated", 0),
         ("(" * 101, "more than 100 nested groups", 100),
         ("[" * 101 + "a", "more than 100 nested classes", 100),
-        (r"\w" * 200, "the pattern has too many or too large classes", 0),
     ],
 )
 def test_what_the_dialect_does_not_have_is_refused(pattern: str, reason: str, at: int) -> None:
@@ -175,9 +195,60 @@ def test_groups_nested_as_deep_as_allowed_still_compile() -> None:
 
 def test_a_class_of_many_single_characters_is_written_out_whole() -> None:
     members = [chr(0x4E00 + 2 * at) for at in range(5_000)]
-    pattern = compile_pattern(f"^[{''.join(members)}]+$")
-    assert pattern.search("".join(members))
-    assert not pattern.search("\u4e01")
+    pattern = f"^[{''.join(members)}]+$"
+    assert finds(pattern, "".join(members))
+    assert not finds(pattern, "\u4e01")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^(a+)+$", "^(a|a)*$", "^(a*)*$", "^(a|aa)+$", "^(?:.*a){20}$", "(a+a+)+c"]
+)
+def test_no_value_takes_a_pattern_exponential_time(pattern: str) -> None:
+    """By trying alternatives one by one, none of these would end within the age of the sun."""
+    assert not finds(pattern, "a" * 50_000 + "b")
+
+
+def test_other_threads_run_while_a_long_value_is_searched() -> None:
+    """Otherwise no lease would be renewed meanwhile."""
+    value = f"{3**40_000:b}".translate({ord("0"): "a", ord("1"): "b"})
+    pattern = compile_pattern("(a|b)*a(a|b){500}c")
+    search = Thread(target=pattern.is_found_in, args=[value])
+    turns = 0
+    search.start()
+    while search.is_alive():
+        turns += 1
+        search.join(0.001)
+    assert turns > 20
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\w" * 200,
+        r"\w{74}",
+        r"(?:\w{9}){9}",
+        "(?:a{100}){11}",
+        "(?:(?:a{10}){10}){11}",
+        "𝄞{1000}" * 60,
+    ],
+)
+def test_a_pattern_whose_automaton_is_too_large_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternTooLarge, match=r"too large|instructions"):
+        compile_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"^\w{1,64}$", "^[a-z]{1,1000}$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", ".{1,1000}"]
+)
+def test_patterns_as_people_write_them_are_not_too_large(pattern: str) -> None:
+    assert compile_pattern(pattern).length_max >= WORK_MAX // SIZE_MAX
+
+
+def test_a_value_may_be_the_longer_the_smaller_the_pattern_is() -> None:
+    small, large = compile_pattern("^a+$"), compile_pattern(r"^\w{1,64}$")
+    assert small.length_max > 10_000_000 > 10_000 > large.length_max
+    assert not large.is_too_long("é" * (large.length_max // 2))
+    assert large.is_too_long("é" * (large.length_max // 2 + 1))
 
 
 def test_sets_of_characters_obey_the_laws_of_sets() -> None:
@@ -187,8 +258,8 @@ def test_sets_of_characters_obey_the_laws_of_sets() -> None:
     assert (letters | digits) & letters == letters
     assert (letters | digits) - digits == letters
     assert letters ^ letters == CharSet(())
-    assert (letters & digits).to_python() == "(?!)"
-    assert (~CharSet(())).to_python() == "(?s:.)"
+    assert (letters & digits).to_re2() == r"[^\x{0}-\x{10ffff}]"
+    assert (~CharSet(())).to_re2() == r"[\x{0}-\x{d7ff}\x{e000}-\x{10ffff}]"
     assert 96 not in letters
     assert 97 in letters
     assert 122 in letters

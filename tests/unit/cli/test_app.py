@@ -69,12 +69,24 @@ def test_a_file_that_does_not_parse_exits_with_1(tmp_path: Path, capsys: Streams
 
 def test_a_schema_that_is_wrong_is_an_error_on_stderr(tmp_path: Path, capsys: Streams) -> None:
     bad = tmp_path / "bad.pg"
-    bad.write_text("node A { x: Strin }\nnode B { y: Vector(0) }")
+    bad.write_text("node A { x: Strin }")
     assert lint(QUERIES, schema=bad) == 1
     streams = capsys.readouterr()
     assert streams.out == ""
-    assert f"{bad}:1:" in streams.err
+    assert f"{bad}:1:13: parse error: 'Strin' is not a property type [S4]" in streams.err
     assert "Traceback" not in streams.err
+
+
+def test_everything_that_is_wrong_with_a_schema_is_told_at_once(
+    tmp_path: Path, capsys: Streams
+) -> None:
+    bad = tmp_path / "bad.pg"
+    bad.write_text("node A { x: String x: I32 }\nedge E: A -> B {}")
+    assert lint(QUERIES, schema=bad) == 1
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert f"{bad}:1:20: catalog error: property A.x is declared twice [R2]" in streams.err
+    assert f"{bad}:2:14: catalog error: edge E needs a node B" in streams.err
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: Streams) -> None:

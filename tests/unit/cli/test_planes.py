@@ -19,7 +19,7 @@ Streams = pytest.CaptureFixture[str]
     [
         ("init x --schema s.pg", "--server prod", "it makes a graph"),
         ("init x --schema s.pg", "--store y", "it makes a graph"),
-        ("optimize", "--server prod", "it works on storage"),
+        ("cleanup", "--server prod", "it works on storage"),
         ("repair", "--cluster brain", "it works on storage"),
         ("lint --query q.gq --schema s.pg", "--server prod", "it works on storage"),
         ("lint --query q.gq --schema s.pg", "--graph g", "it works on storage"),

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from omnigraph.commit.judge import (
+    OPERATION,
     RECOVERS,
     Decision,
     PinClass,
     classify,
     classify_by_number,
     decide,
+    find_below,
+    find_held,
+    operation_of,
 )
 from omnigraph.commit.old_sidecar import Mode, OldPin
 from omnigraph.commit.sidecar import PinnedWrite
@@ -26,6 +30,7 @@ Vector = tuple[int, int, int | None, int, int]
 N, P = PinClass.NO_MOVEMENT, PinClass.ROLLED_PAST
 ONE, MANY = PinClass.UNEXPECTED_ONE, PinClass.UNEXPECTED_MANY
 INCOMPLETE, INVARIANT = PinClass.INCOMPLETE, PinClass.INVARIANT_VIOLATION
+DRIFTED = PinClass.DRIFTED
 
 VECTORS: list[tuple[Mode, Vector, PinClass]] = [
     (Mode.STRICT, (5, 6, None, 5, 5), N),
@@ -109,14 +114,14 @@ COMPACTION = TransactionKind.COMPACTION
         (write("a", "b"), made(("a", DATA), (None, UNREADABLE), ("b", DATA)), P),
         (write("a"), made(("x", INDEX)), N),
         (write("a"), made(("x", TransactionKind.CONFIG), (None, COMPACTION)), N),
-        (write("a"), made(("x", DATA)), INVARIANT),
-        (write("a"), made(("a", DATA), ("x", DATA)), INVARIANT),
-        (write("a"), made(("a", DATA), ("x", TransactionKind.RESTORE)), INVARIANT),
+        (write("a"), made(("x", DATA)), DRIFTED),
+        (write("a"), made(("a", DATA), ("x", DATA)), DRIFTED),
+        (write("a"), made(("a", DATA), ("x", TransactionKind.RESTORE)), DRIFTED),
         (write(), made(), N),
         (write(), made((None, COMPACTION), (None, COMPACTION)), INCOMPLETE),
         (write(confirmed=7), made((None, COMPACTION), (None, COMPACTION)), P),
         (write(confirmed=6), made((None, COMPACTION), (None, COMPACTION)), INCOMPLETE),
-        (write(confirmed=7), made((None, COMPACTION), ("x", DATA)), INVARIANT),
+        (write(confirmed=7), made((None, COMPACTION), ("x", DATA)), DRIFTED),
     ],
 )
 def test_our_sidecars_are_judged_by_the_transactions_they_name(
@@ -151,3 +156,65 @@ def test_a_table_that_others_published_meanwhile_is_not_taken_for_ours() -> None
 )
 def test_all_tables_go_one_way(classes: list[PinClass], decision: Decision) -> None:
     assert decide(classes) is decision
+
+
+# ── what a table holds, and what can be taken out of it ──────────────────────────────────────────
+
+
+def step(version: int, name: str, restores: int | None = None) -> Transacted:
+    """A transaction by its first letter: ours, foreign, maintenance, or a restore."""
+    kind = {"m": INDEX, "r": TransactionKind.RESTORE}.get(name[0], DATA)
+    properties = {"o": {OPERATION: OURS}, "r": {RECOVERS: OURS}}.get(name[0], {})
+    return Transacted(version, kind, name, properties, restores)
+
+
+@pytest.mark.parametrize(
+    ("since", "held"),
+    [
+        ("", ""),
+        ("o", "o"),
+        ("o r5", ""),
+        ("f o r6", "f"),
+        ("f o r6 m", "f m"),
+        ("o r5 f", "f"),
+        ("o f r5 f r7", "o f"),
+        ("o r3", "o r3"),
+    ],
+)
+def test_a_restore_takes_out_what_came_after_the_version_it_brings_back(
+    since: str, held: str
+) -> None:
+    assert " ".join(each.uuid or "" for each in find_held(5, history(since))) == held
+
+
+def history(names: str) -> tuple[Transacted, ...]:
+    return tuple(
+        step(version, name, int(name[1:]) if name[0] == "r" else None)
+        for version, name in enumerate(names.split(), 6)
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "below"),
+    [
+        ("", None),
+        ("f", None),
+        ("m", None),
+        ("o", 5),
+        ("o o", 5),
+        ("f o", 6),
+        ("m o", 6),
+        ("f o m", 6),
+        ("f m o o", 7),
+        ("o f", None),
+        ("o f o", 7),
+        ("o f m", None),
+    ],
+)
+def test_what_is_undone_goes_back_to_right_below_it_and_never_below_what_is_foreign(
+    held: str, below: int | None
+) -> None:
+    def is_ours(transacted: Transacted) -> bool:
+        return operation_of(transacted) == OURS
+
+    assert find_below(5, history(held), is_ours) == below

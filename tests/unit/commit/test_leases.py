@@ -350,7 +350,7 @@ def test_a_lease_is_passed_on_to_the_next_of_the_process(objects: Objects, world
 def test_others_get_their_turn_however_many_wait_here(objects: Objects, world: World) -> None:
     mine, theirs = leases(objects, world), leases(objects, world)
     turns = 0
-    while True:
+    while turns < 100:
         with mine.hold([PLACE], ONE, has_successor=somebody_waits):
             world.now += 40
         turns += 1

@@ -1,11 +1,13 @@
 """Passes on shapes that the front of the compiler does not emit, or that need naming one by one."""
 
+import cProfile
 from dataclasses import replace
 
 import pytest
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, Key, NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.compiler.compile import compile_tree
 from omnigraph.compiler.ir import (
     ALWAYS,
     F64,
@@ -40,6 +42,8 @@ from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
 from omnigraph.compiler.passes.prune_columns import prune_columns
 from omnigraph.compiler.passes.push_filters import push_filters
+from omnigraph.lang.query.parser import parse
+from omnigraph.lang.source import Source
 
 AGE = ValueType(Scalar.I32, nullable=True)
 CATALOG = Catalog(
@@ -266,3 +270,24 @@ def test_the_watcher_sees_every_pass_in_order() -> None:
     final = optimise(query, CATALOG, watch=lambda *step: seen.append(step))
     assert [label for label, _ in seen] == [each.__name__ for each in PASSES]
     assert seen[-1][1] == final
+
+
+@pytest.mark.parametrize("hops", ["", "{2,3}"])
+def test_the_work_of_choosing_an_order_grows_no_faster_than_the_square(hops: str) -> None:
+    """A chain of walks that cannot be turned round once took time that grew with the cube."""
+    short, long = (count_calls(chain_of(length, hops)) for length in (100, 400))
+    assert long < 2 * 16 * short
+
+
+def chain_of(length: int, hops: str) -> str:
+    walks = "\n".join(f"$p{at} knows{hops} $p{at + 1}" for at in range(length))
+    return f"query q() {{ match {{ $p0: Person\n{walks} }} return {{ $p0.name }} }}"
+
+
+def count_calls(text: str) -> int:
+    """How many functions are called to compile a text, after it was parsed."""
+    source = Source("q.gq", text)
+    (query,) = parse(source).queries
+    profile = cProfile.Profile()
+    profile.runcall(compile_tree, query, CATALOG, source)
+    return sum(each.callcount for each in profile.getstats())

@@ -8,7 +8,7 @@ from lark import Lark, logger
 
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
-from omnigraph.lang.query.parser import parse
+from omnigraph.lang.query.parser import TOKENS_MAX, parse
 from omnigraph.lang.source import Diagnostic, Source
 from omnigraph.testing.programs import KEYWORDS
 
@@ -481,3 +481,18 @@ def test_the_grammar_leaves_only_the_choices_it_names_to_lark(
         if "conflict" in record.getMessage()
     }
     assert conflicts == {"LPAR", "AND", "OR", "AS", "CONTAINS", "STARTS_WITH", "IN", "IS"}
+
+
+def test_a_text_of_too_many_words_is_refused_before_it_is_parsed() -> None:
+    clauses = "$p.age > 1\n" * 80_000
+    text = f"query q() {{ match {{ $p: Person\n{clauses} }} return {{ $p.name }} }}"
+    with pytest.raises(QueryInvalid) as refused:
+        parse(Source("long.gq", text))
+    (finding,) = refused.value.findings
+    assert finding.code == "P9"
+    assert f"{TOKENS_MAX:,}" in finding.message
+
+
+def test_a_long_value_is_one_word() -> None:
+    text = 'query q() { insert Note { text: "' + "a b " * TOKENS_MAX + '" } }'
+    assert len(parse(Source("long.gq", text)).queries) == 1

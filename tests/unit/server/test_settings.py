@@ -6,7 +6,14 @@ import pytest
 
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server.guard import State, find_state
-from omnigraph.server.settings import Flags, GraphSettings, read_settings
+from omnigraph.server.settings import (
+    Flags,
+    GraphSettings,
+    check_graph_id,
+    make_graph_id,
+    read_settings,
+)
+from omnigraph.server.tokens import FILE, INLINE, SINGLE
 
 GOOD = """
 version: 1
@@ -44,6 +51,28 @@ def test_flags_win_over_the_file_and_add_to_it(tmp_path: Path) -> None:
     assert settings.bind == "127.0.0.1:0"
     assert settings.limits.inflight_per_actor == 3
     assert not settings.unauthenticated
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("graphs/research.omni", "research"),
+        ("/data/art_of.v2.omni/", "art-of"),
+        ("s3://bucket/far", "far"),
+        ("_" + "x" * 80, "x" * 64),
+        ("Ж.omni", "graph"),
+        ("healthz", "graph"),
+    ],
+)
+def test_a_graph_that_is_named_by_its_place_alone_has_an_id(uri: str, name: str) -> None:
+    assert make_graph_id(uri) == name
+    check_graph_id(name)
+
+
+def test_a_policy_or_nothing_without_tokens_says_where_they_are_set() -> None:
+    for has_policy in (True, False):
+        with pytest.raises(ConfigInvalid, match=f"{SINGLE}, {FILE} or {INLINE}"):
+            find_state(has_tokens=False, has_policy=has_policy, unauthenticated=False)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import as_served, find_place, find_writer, open_client
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_note, print_target
-from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
+from omnigraph.cli.render import clash_lines, print_json, print_line, print_note, print_target
+from omnigraph.errors import FileUnreadable, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.engine.merge.run import MergeResult
@@ -154,20 +154,14 @@ def merge(
             resolutions=resolutions,
             base=base,
             dry_run=dry_run,
+            delete_branch=delete_branch,
         )
     if conflicts is not None:
         _write_conflicts(conflicts, result, detect)
-    document = merge_document(result)
-    if delete_branch and not dry_run:
-        error = None
-        try:
-            graph.branches.delete(source, actor=actor)
-        except OmnigraphError as refused:
-            error = str(refused)
-            print_note(f"note: {source} was merged and could not be deleted: {error}")
-        document |= {"branch_deleted": error is None, "branch_delete_error": error}
+    if result.branch_delete_error is not None:
+        print_note(f"note: {source} was merged and not deleted: {result.branch_delete_error}")
     if as_json:
-        print_json(document)
+        print_json(merge_document(result))
     else:
         _print_merge(result, dry_run=dry_run)
     if result.conflicts:  # only a dry run returns them
@@ -197,5 +191,5 @@ def _print_merge(result: "MergeResult", *, dry_run: bool) -> None:
     print_line(f"{verb} {result.source} into {result.target}: {result.outcome.value}")
     for key, each in result.counts.items():
         print_line(f"  {key}: +{each.inserted} ~{each.updated} -{each.deleted}")
-    for conflict in result.conflicts:
-        print_line(f"  conflict: {conflict.message}")
+    for line in clash_lines(result.conflicts):
+        print_line(line)

@@ -69,7 +69,12 @@ def cleanup(
 
 def _read_age(text: str) -> int:
     """Raises UsageError."""
-    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
-    if found is None:
-        raise UsageError(f"'{text}' is no age; write 45s, 30m, 12h, 7d or 2w")
-    return int(found[1]) * _UNITS_S[found[2]]
+    from omnigraph.sdk.local_upkeep import AGE_S_MAX
+
+    found = re.fullmatch(r"([0-9]{1,12})([smhdw]?)", text.strip())
+    age_s = None if found is None else int(found[1]) * _UNITS_S[found[2]]
+    if age_s is None or age_s > AGE_S_MAX:
+        raise UsageError(
+            f"'{text}' is no age; write 45s, 30m, 12h, 7d or 2w, and no more than a hundred years"
+        )
+    return age_s

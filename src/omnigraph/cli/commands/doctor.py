@@ -1,5 +1,6 @@
 """`omnigraph doctor`: is everything as it must be?"""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line
+from omnigraph.errors import OmnigraphError
 
 
 def doctor(
@@ -18,14 +20,19 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check everything that must hold of a graph, and change nothing.
+    """Check everything that must hold of a graph, and change nothing of it.
 
-    Exits with 1 when something is wrong, and says what to do about it.
+    But for bytes of writes that were undone, and of versions a power cut tore: they are removed, as
+    by everybody who may write. Exits with 1 when something is wrong, and says what to do about it.
     """
     from omnigraph.sdk.documents import findings_document
 
     graph = open_graph(uri, context.obj, read_only=True)
     findings = graph.doctor(deep=deep)
+    if any(each.is_over for each in findings):
+        # Somebody who may not write only reports it.
+        with suppress(OmnigraphError):
+            findings = open_graph(uri, context.obj).doctor(deep=deep)
     if as_json:
         print_json(findings_document(graph.uri, findings))
     else:

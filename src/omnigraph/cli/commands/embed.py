@@ -1,6 +1,5 @@
 """`omnigraph embed`: put vectors into a file of records, before it is loaded."""
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import yaml
 from omnigraph.cli.files import read_source, write_whole
 from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
+from omnigraph.jsontext import read_json
 from omnigraph.yamltext import read_yaml
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _read_job(
     if source is None or target is None or spec is None:
         raise UsageError("say --seed, or --input, --output and --spec")
     try:
-        document = json.loads(read_source(spec).text)
+        document = read_json(read_source(spec).text)
     except ValueError as error:
         raise ConfigInvalid(str(spec), reason=f"it is not JSON: {error}") from error
     return Job(source, target, read_recipes(document, str(spec)))

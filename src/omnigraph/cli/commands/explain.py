@@ -32,6 +32,9 @@ def explain(
         str | None, typer.Option(help="Its parameters, a JSON object; to run it.")
     ] = None,
     branch: Annotated[str | None, typer.Option(help="The branch to run it on.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds; when it is run.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show the plan of a query: which tables it reads, how it walks, what it filters where.
@@ -43,7 +46,13 @@ def explain(
         if schema is not None:
             raise UsageError("a query is analysed on a graph, not on a schema")
         graph = open_graph(None, context.obj, read_only=True)
-        found = graph.analyse(query, name=name, params=read_params(params, None), branch=branch)
+        found = graph.analyse(
+            query,
+            name=name,
+            params=read_params(params, None),
+            branch=branch,
+            timeout=timeout,
+        )
         if as_json:
             print_json(
                 {
@@ -56,8 +65,10 @@ def explain(
         else:
             print_line(found.text)
         return
-    if params is not None or branch is not None:
-        raise UsageError("--params and --branch are for running it; say --analyze, or drop them")
+    if (params, branch, timeout) != (None, None, None):
+        raise UsageError(
+            "--params, --branch and --timeout are for running it; say --analyze, or drop them"
+        )
     catalog, _ = find_schema(schema, None, context.obj)
     compiled = compile_query(read_source(query), catalog, name=name)
     text = explain_plan(compiled.plan)

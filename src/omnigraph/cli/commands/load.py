@@ -1,6 +1,5 @@
 """`omnigraph load`: files of records, as one commit or not at all."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,7 +12,7 @@ from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
-from omnigraph.errors import FileUnreadable, LoadRejected, UsageError
+from omnigraph.errors import LoadRejected, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.engine.inputs import Format
@@ -49,7 +48,7 @@ _Uri = Annotated[str | None, typer.Argument(help="The graph.")]
 _Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
 _MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to tell about.")]
 _Rejects = Annotated[
-    Path | None, typer.Option(help="A file to write the faults to, one JSON object a line.")
+    Path | None, typer.Option(help="A file to write all faults to, one JSON object a line.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -86,6 +85,7 @@ def load(
     from omnigraph.engine.inputs import Input
     from omnigraph.sdk.documents import load_document
     from omnigraph.sdk.local import LocalGraph
+    from omnigraph.sdk.rejecting import rejecting
 
     settings: Globals = context.obj
     table = Input(
@@ -102,8 +102,9 @@ def load(
     if mode == "overwrite":
         confirm_destructive("overwrite", graph.uri, settings, interactive=not as_json)
     print_target("load", graph.uri, settings)
+    is_local = isinstance(graph, LocalGraph)
     try:
-        with showing(settings, wanted=progress):
+        with showing(settings, wanted=progress), rejecting(None if is_local else rejects):
             if isinstance(graph, LocalGraph):
                 result = graph.load(
                     [replace(table, data=each) for each in data],
@@ -112,6 +113,7 @@ def load(
                     from_branch=base,
                     actor=find_writer(graph, settings),
                     max_errors=max_errors,
+                    rejects=rejects,
                     spark=spark,
                 )
             elif table.format or table.delimiter or table.null or spark_master or spark_remote:
@@ -130,7 +132,7 @@ def load(
                 )
     except LoadRejected as rejected:
         if rejects is not None:
-            write_rejects(rejects, rejected)
+            print_rejects(rejects, rejected, is_whole=is_local)
         raise
     if as_json:
         print_json(load_document(result))
@@ -203,13 +205,7 @@ def print_loaded(result: "LoadResult") -> None:
         print_line(f"actor_id: {result.actor}")
 
 
-def write_rejects(path: Path, rejected: LoadRejected) -> None:
-    """Raises FileUnreadable; the load is rejected either way."""
-    from omnigraph.sdk.documents import fault_document
-
-    lines = [json.dumps(fault_document(each), ensure_ascii=False) for each in rejected.faults]
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise FileUnreadable(str(path), reason=error.strerror or str(error)) from rejected
-    print_note(f"{len(lines)} of {rejected.count} faults are in {path}")
+def print_rejects(path: Path, rejected: LoadRejected, *, is_whole: bool) -> None:
+    """A server tells of as many as it was asked for."""
+    written = rejected.count if is_whole else len(rejected.faults)
+    print_note(f"{written} of {rejected.count} faults are in {path}")

@@ -1,6 +1,5 @@
 """`omnigraph mutate`: change a graph by a query."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from omnigraph.cli.files import read_source
 from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
+from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:
     from omnigraph.engine.mutate import MutationResult
@@ -96,7 +96,7 @@ def read_params(text: str | None, path: Path | None) -> dict[str, object] | None
     if text is None:
         return None
     try:
-        values = json.loads(text)
+        values = read_json(text)
     except ValueError as error:
         example = """'{"name": "Ada"}'"""
         raise UsageError(f"the parameters are not JSON: {error}; write {example}") from None

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import find_writer, open_client
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
+from omnigraph.errors import UsageError
 
 
 def optimize(
@@ -23,12 +23,19 @@ def optimize(
 ) -> None:
     """Make reads and writes as cheap as they can be. Removes nothing; every commit stays."""
     from omnigraph.sdk.documents import optimize_document
+    from omnigraph.sdk.local import LocalGraph
 
-    graph = open_graph(uri, context.obj)
+    graph = open_client(uri, context.obj)
+    actor = find_writer(graph, context.obj)
     print_target("optimize", graph.uri, context.obj)
-    spark = find_spark(spark_master, spark_remote)
     with showing(context.obj, wanted=progress):
-        result = graph.optimize(branch, actor=find_actor(context.obj), spark=spark)
+        if isinstance(graph, LocalGraph):
+            spark = find_spark(spark_master, spark_remote)
+            result = graph.optimize(branch, actor=actor, spark=spark)
+        elif spark_master or spark_remote:
+            raise UsageError("a server chooses its Spark; leave out --spark-master, --spark-remote")
+        else:
+            result = graph.optimize(branch, actor=actor)
     if as_json:
         print_json(optimize_document(graph.uri, result))
         return

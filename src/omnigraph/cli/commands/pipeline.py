@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.address import find_actor
-from omnigraph.cli.commands.load import print_loaded, write_rejects
+from omnigraph.cli.commands.load import print_loaded, print_rejects
 from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
@@ -46,7 +46,7 @@ def run(
         int | None, typer.Option(min=1, help="How many faults to tell about.")
     ] = None,
     rejects: Annotated[
-        Path | None, typer.Option(help="A file to write the faults to, one JSON object a line.")
+        Path | None, typer.Option(help="A file to write all faults to, one JSON object a line.")
     ] = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
@@ -70,11 +70,12 @@ def run(
                 from_branch=base,
                 actor=find_actor(settings),
                 max_errors=max_errors,
+                rejects=rejects,
                 spark=find_spark(spark_master, spark_remote),
             )
     except LoadRejected as rejected:
         if rejects is not None:
-            write_rejects(rejects, rejected)
+            print_rejects(rejects, rejected, is_whole=True)
         raise
     if as_json:
         print_json(load_document(result))

@@ -1,6 +1,5 @@
 """`omnigraph query`: run a read, and print what it finds."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, open_client
 from omnigraph.cli.tables import Format, print_result
 from omnigraph.errors import Misaddressed, UsageError
+from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:
     from omnigraph.sdk.client import GraphClient, ReadResult
@@ -43,6 +43,9 @@ def query(
     at: Annotated[
         str | None, typer.Option(help="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.")
     ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds; a server may stop earlier.")
+    ] = None,
     format_: Annotated[
         Format | None,
         typer.Option("--format", help="How to print the rows; as configured, or a table."),
@@ -54,7 +57,14 @@ def query(
     graph = open_client(uri, context.obj, read_only=True)
     if query is None and query_string is None:
         result = run_stored(
-            graph, name, values, branch=branch, commit=snapshot, version=version, at=at
+            graph,
+            name,
+            values,
+            branch=branch,
+            commit=snapshot,
+            version=version,
+            at=at,
+            timeout=timeout,
         )
     else:
         result = graph.query(
@@ -65,6 +75,7 @@ def query(
             snapshot=snapshot,
             version=version,
             at=at,
+            timeout=timeout,
         )
     config = read_config()
     chosen = format_ or config.format or Format.TABLE
@@ -80,6 +91,7 @@ def run_stored(
     commit: str | None = None,
     version: int | None = None,
     at: str | None = None,
+    timeout: float | None = None,
 ) -> "ReadResult":
     """A query that the server knows by name. Raises UsageError."""
     from omnigraph.sdk.remote import RemoteGraph
@@ -87,7 +99,7 @@ def run_stored(
     if name is None or not isinstance(graph, RemoteGraph):
         raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")
     return graph.run_stored(
-        name, params=params, branch=branch, commit=commit, version=version, at=at
+        name, params=params, branch=branch, commit=commit, version=version, at=at, timeout=timeout
     )
 
 
@@ -128,6 +140,6 @@ def _read_arguments(found: Alias, given: list[str]) -> dict[str, object]:
 
 def _value(text: str) -> object:
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError:
         return text

@@ -23,7 +23,8 @@ def list_(
 ) -> None:
     """List writes that are pending, then recoveries of the past, newest first.
 
-    Nothing needs to be done about either: the next write resolves what is pending.
+    Nothing needs to be done about either: the next write resolves what is pending, unless its
+    sidecar cannot be read.
     """
     from omnigraph.sdk.documents import pending_document, recovery_document
 
@@ -38,6 +39,9 @@ def list_(
         )
         return
     for each in pending:
+        if each.problem is not None:
+            print_line(f"{each.operation_id} {each.state.value}: {each.problem}")
+            continue
         state = "under way" if each.is_alive else "waiting to be resolved"
         print_line(f"{each.operation_id} {each.kind} branch={each.branch} {state}")
     for done in past:

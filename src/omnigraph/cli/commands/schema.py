@@ -145,7 +145,7 @@ def _plan_files(
     accepted: Path, desired: Path, drop_mode: DropMode, backfill: dict[str, str]
 ) -> MigrationPlan:
     return plan_migration(
-        compile_schema(read_source(accepted)),
+        compile_schema(read_source(accepted), in_force=True),
         compile_schema(read_source(desired)),
         drop_mode=drop_mode,
         filled=backfill.keys(),

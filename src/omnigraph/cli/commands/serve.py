@@ -10,6 +10,10 @@ from omnigraph.errors import UsageError
 
 
 def serve(
+    uri: Annotated[
+        str | None,
+        typer.Argument(help="A graph to serve, under an id made of its name."),
+    ] = None,
     *,
     graph: Annotated[
         list[str] | None,
@@ -31,6 +35,10 @@ def serve(
     require_all_graphs: Annotated[
         bool, typer.Option("--require-all-graphs", help="Refuse to start without one of them.")
     ] = False,
+    metrics_name_graphs: Annotated[
+        bool,
+        typer.Option("--metrics-name-graphs", help="Name graphs to whoever asks for /metrics."),
+    ] = False,
 ) -> None:
     """Serve graphs over HTTP, until told to stop.
 
@@ -40,17 +48,19 @@ def serve(
     if cluster is not None:
         raise UsageError("graphs come from --graph ID=URI or --config server.yaml, not a cluster")
     from omnigraph.server.run import serve as run_server
-    from omnigraph.server.settings import Flags
+    from omnigraph.server.settings import Flags, make_graph_id
 
+    graphs = () if uri is None else (f"{make_graph_id(uri)}={uri}",)
     run_server(
         Flags(
             config=config,
-            graphs=tuple(graph or ()),
+            graphs=(*graphs, *(graph or ())),
             policies=tuple(policy or ()),
             queries=tuple(queries or ()),
             bind=bind,
             unauthenticated=unauthenticated,
             require_all_graphs=require_all_graphs,
+            metrics_name_graphs=metrics_name_graphs,
         ),
         workers=workers,
     )

@@ -13,7 +13,7 @@ has one is also found a hop later, which depends on the end the walk arrives at.
 on, that later hop finds nothing new. So walks that start at two hops or more keep their direction.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -172,6 +172,7 @@ class _Ordering:
         self.conditions = list(pattern.conditions)
         self.rules = rules
         self.bound = set(outer)
+        self._accesses: dict[str, Access] = {}
 
     def steps(self) -> Iterator[Step]:
         yield from self._settled()
@@ -201,25 +202,13 @@ class _Ordering:
         """The cheapest variable from which the most can be reached; the first one among equals."""
         unbound = [each for each in self.nodes if each not in self.bound]
         allowed = [each for each in unbound if self.rules.may_scan(self.nodes[each])] or unbound
-        return min(
-            allowed,
-            key=lambda each: (self._out_of_reach(each), self.rules.access(self.nodes[each])),
-        )
+        reach = _Reach(self.walks)
+        return min(allowed, key=lambda each: (reach.count_missed(each), self._access(each)))
 
-    def _out_of_reach(self, start: str) -> int:
-        """How many variables of its component would need another scan."""
-        if all(map(_is_reversible, self.walks)):
-            return 0
-        reached, component, before = {start}, {start}, 0
-        while len(reached) + len(component) > before:
-            before = len(reached) + len(component)
-            for walk in self.walks:
-                ends = {walk.source, walk.target}
-                if self._can_walk(walk, reached):
-                    reached |= ends
-                if not ends.isdisjoint(component):
-                    component |= ends
-        return len(component - reached)
+    def _access(self, variable: str) -> Access:
+        if variable not in self._accesses:
+            self._accesses[variable] = self.rules.access(self.nodes[variable])
+        return self._accesses[variable]
 
     def _scan(self, variable: str) -> Scan:
         node = self.nodes[variable]
@@ -236,7 +225,7 @@ class _Ordering:
         if {walk.source, walk.target} <= self.bound:
             return 0.0
         is_forward = walk.source in self.bound
-        arrival = self.nodes[walk.target if is_forward else walk.source]
+        arrival = walk.target if is_forward else walk.source
         direction = walk.direction if is_forward else walk.direction.reversed()
         edge = self.rules.catalog.edge(walk.edge)
         is_single = edge is not None and edge.cardinality.high == 1
@@ -250,7 +239,7 @@ class _Ordering:
             case _:
                 assert_never(direction)
         # Beyond a few hops everything is reached, and larger powers say nothing more.
-        return fan_out ** min(walk.hops_high, 6) * SELECTIVITY[self.rules.access(arrival)]
+        return fan_out ** min(walk.hops_high, 6) * SELECTIVITY[self._access(arrival)]
 
     def _walk(self, walk: Expand) -> Expand:
         self.walks.remove(walk)
@@ -269,6 +258,41 @@ class _Ordering:
         if walk.edge_variable is not None:
             self.bound.add(walk.edge_variable)
         return walk
+
+
+class _Reach:
+    """Which variables walks lead to."""
+
+    def __init__(self, walks: Sequence[Expand]) -> None:
+        self._is_easy = all(map(_is_reversible, walks))
+        self._along: dict[str, list[str]] = {}
+        """Where one can go from a variable; and, in `_beside`, whatever the direction."""
+        self._beside: dict[str, list[str]] = {}
+        for walk in () if self._is_easy else walks:
+            self._along.setdefault(walk.source, []).append(walk.target)
+            if _is_reversible(walk):
+                self._along.setdefault(walk.target, []).append(walk.source)
+            self._beside.setdefault(walk.source, []).append(walk.target)
+            self._beside.setdefault(walk.target, []).append(walk.source)
+        self._component_sizes: dict[str, int] = {}
+
+    def count_missed(self, start: str) -> int:
+        """How many variables of its component would need another scan."""
+        if self._is_easy:
+            return 0
+        if start not in self._component_sizes:
+            component = _reachable(start, self._beside)
+            self._component_sizes.update(dict.fromkeys(component, len(component)))
+        return self._component_sizes[start] - len(_reachable(start, self._along))
+
+
+def _reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
+    reached, frontier = {start}, [start]
+    while frontier:
+        fresh = set(edges.get(frontier.pop(), ())) - reached
+        reached |= fresh
+        frontier += fresh
+    return reached
 
 
 def _is_reversible(walk: Expand) -> bool:

@@ -2,8 +2,9 @@
 
 In the order of control: `run` finds heads and base and carries the plan out as a `Change`; `plan`
 decides table by table, with `classify` for the rules and `rulings` for what people decided;
-`check` asks whether the merged graph obeys the schema; `conflicts` are what they find; `writes`
-turns a plan into commits of bounded size. `workers` are asked where there is much to do.
+`check` asks whether the merged graph obeys the schema, `broken` has one side's rows stand where it
+does not and a side was chosen; `conflicts` are what they find; `writes` turns a plan into commits
+of bounded size. `workers` are asked where there is much to do.
 
 1. Only what the source changed since the base is looked at, and where those rows stand in the
    target. What only the target changed stays as it is without being read.

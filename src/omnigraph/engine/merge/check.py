@@ -9,7 +9,7 @@ is about.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.engine.columns import build_table, schema_of
 from omnigraph.engine.committed import Committed, uniques_of
 from omnigraph.engine.images import read_rows
-from omnigraph.engine.merge.conflicts import Conflict, conflict_of
+from omnigraph.engine.merge.conflicts import Breach, conflict_of
 from omnigraph.engine.merge.contest import TablePlan
 from omnigraph.engine.merge.writes import choose, dropped_addresses
 from omnigraph.engine.rows import Cell
@@ -59,15 +59,19 @@ class MergedGraph:
     """Tables that were looked at, and the versions they were at."""
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
-    def find_conflicts(self) -> list[Conflict]:
-        found: list[Conflict] = []
+    def find_breaches(self) -> list[Breach]:
+        found: list[Breach] = []
         for key, plan in sorted(self.plans.items()):
-            rules = [self._find_value_faults(plan), self._find_shared_values(plan)]
+            found += [Breach(conflict_of(key, each)) for each in self._find_value_faults(plan)]
+            for shared in self._find_shared_values(plan):
+                found.append(
+                    Breach(conflict_of(key, shared), tuple((key, id_) for id_ in shared.ids))
+                )
             if isinstance(plan.sides.type, EdgeType):
-                rules.append(self._find_missing_ends(plan, plan.sides.type))
-                rules.append(self._find_miscounts(plan, plan.sides.type))
-            found += [conflict_of(key, each) for rule in rules for each in rule]
-            if isinstance(plan.sides.type, NodeType):
+                edge = plan.sides.type
+                found += [_orphaned(edge, each) for each in self._find_missing_ends(plan, edge)]
+                found += self._find_miscounts(plan, edge)
+            else:
                 found += self._find_orphans(plan, plan.sides.type)
         return found
 
@@ -171,7 +175,7 @@ class MergedGraph:
         known = found.ids if plan is None else _without(found.ids, plan.deletes.ids)
         return _without(unsure, known)
 
-    def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[Conflict]:
+    def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[Breach]:
         """Edges of the target that stay, of nodes that go."""
         if not len(plan.deletes):
             return
@@ -186,12 +190,11 @@ class MergedGraph:
                 gone = frozenset[str]() if written is None else replaced_ids(written)
                 for row_id, end in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
                     if row_id not in gone:
-                        violation = missing_end(edge, str(row_id), column, end)
-                        yield conflict_of(edge.table_key, violation)
+                        yield _orphaned(edge, missing_end(edge, str(row_id), column, end))
 
     # cardinality
 
-    def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[Violation]:
+    def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[Breach]:
         if edge.cardinality == Cardinality():
             return
         counts: Counter[str] = Counter()
@@ -209,8 +212,31 @@ class MergedGraph:
             for row_id, source in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
                 if row_id not in replaced:
                     counts[str(source)] += 1
-        for source in sorted(touched):
-            yield from judge_count(edge, source, counts[source])
+        wrong = {
+            source: violation
+            for source in sorted(touched)
+            for violation in judge_count(edge, source, counts[source])
+        }
+        edges = self._find_edges(plan, [*wrong])
+        for source, violation in wrong.items():
+            rows = tuple((edge.table_key, each) for each in sorted(edges.get(source, ())))
+            yield Breach(conflict_of(edge.table_key, violation), rows)
+
+    def _find_edges(self, plan: TablePlan, sources: Sequence[str]) -> dict[str, set[str]]:
+        """The edges that leave each of these nodes, on either branch."""
+        found: dict[str, set[str]] = {}
+        for side in (plan.sides.source, plan.sides.target):
+            held, seats = find_seats(self.tables, side, "src", pa.array(sources, pa.string()))
+            for row_id, source in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
+                found.setdefault(str(source), set()).add(str(row_id))
+        return found
+
+
+def _orphaned(edge: EdgeType, violation: Violation) -> Breach:
+    """An edge and its end are at stake: either both are there, or neither."""
+    node = edge.source if violation.property_name == "src" else edge.target
+    rows = ((edge.table_key, violation.ids[0]), (table_key("node", node), str(violation.value)))
+    return Breach(conflict_of(edge.table_key, violation), rows)
 
 
 # ── what is written ──────────────────────────────────────────────────────────────────────────────

@@ -13,10 +13,14 @@ from typing import Final
 from omnigraph.commit.records import JsonObject, JsonValue
 from omnigraph.engine.merge.classify import ConflictKind
 from omnigraph.engine.violations import Violation, ViolationKind
-from omnigraph.errors import ResolutionsInvalid
+from omnigraph.errors import Clash, ResolutionsInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey
+from omnigraph.jsontext import read_json
 
 FORMAT: Final = 1
+
+Place = tuple[str, str, str, str]
+"""What tells a conflict from the others: table, row, property, kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,18 @@ class Conflict:
     message: str
 
     @property
-    def place(self) -> tuple[str, str, str, str]:
+    def place(self) -> Place:
         return self.table, self.row_id or "", self.property_name or "", self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A rule of the schema that the merged graph would break."""
+
+    conflict: Conflict
+    rows: tuple[tuple[TableKey, str], ...] = ()
+    """The rows that break it between them: it holds on either branch, so it holds with all of these
+    as one branch has them. None, if that is not so: somebody wrote a value that cannot be."""
 
 
 _KINDS: Final = {
@@ -44,6 +58,12 @@ _KINDS: Final = {
     ViolationKind.UNIQUE: ConflictKind.UNIQUE_VIOLATION,
     ViolationKind.CARDINALITY: ConflictKind.CARDINALITY_VIOLATION,
 }
+
+
+_BROKEN: Final = frozenset(_KINDS.values())
+_OF_NO_ROW: Final = ConflictKind.CARDINALITY_VIOLATION
+"""It names the node whose edges are too many or too few."""
+_DIVERGENT: Final = (ConflictKind.DIVERGENT_UPDATE, ConflictKind.DIVERGENT_INSERT)
 
 
 def conflict_of(table: TableKey, violation: Violation) -> Conflict:
@@ -72,13 +92,15 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What somebody decided about a row, or about one property of it."""
+    """What somebody decided about a row, about one property of it, or about a broken rule."""
 
     table: TableKey
     row_id: str
     property_name: str | None
     choice: "str | Value"
     """`ours`, `theirs`, or a value."""
+    broken: Place | None = None
+    """The conflict it is about, if that is a rule which several rows break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +129,12 @@ def encode_conflicts(of: ConflictFile, conflicts: Sequence[Conflict]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
-def conflict_document(conflict: Conflict, **more: JsonValue) -> JsonObject:
+def conflict_document(conflict: Clash, **more: JsonValue) -> JsonObject:
     return {
         "table_key": conflict.table,
         "row_id": conflict.row_id,
         "property": conflict.property_name,
-        "kind": conflict.kind.value,
+        "kind": str(conflict.kind),
         "message": conflict.message,
         "base": conflict.base,
         "ours": conflict.ours,
@@ -124,7 +146,7 @@ def conflict_document(conflict: Conflict, **more: JsonValue) -> JsonObject:
 def decode_resolutions(text: str) -> ConflictFile:
     """Raises ResolutionsInvalid."""
     try:
-        document = json.loads(text)
+        document = read_json(text)
     except ValueError as error:
         raise ResolutionsInvalid(f"not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -152,27 +174,28 @@ def _text(document: JsonObject, name: str) -> str:
 def _resolution(found: JsonValue, at: int) -> Resolution:
     if not isinstance(found, dict):
         raise ResolutionsInvalid(f"conflict {at} is not an object")
-    row_id, name = found.get("row_id"), found.get("property")
+    row_id, name, kind = found.get("row_id"), found.get("property"), found.get("kind")
     if not isinstance(row_id, str):
         raise ResolutionsInvalid(f"conflict {at} names no row, so nothing can be chosen for it")
-    is_property = found.get("kind") in (
-        ConflictKind.DIVERGENT_UPDATE.value,
-        ConflictKind.DIVERGENT_INSERT.value,
-    )
     chosen = found.get("resolution")
     match chosen:
         case "ours" | "theirs":
             choice: str | Value = str(chosen)
-        case {"value": value, **more} if not more:
+        case {"value": value, **more} if not more and kind != _OF_NO_ROW:
             choice = Value(value)
         case None:
             raise ResolutionsInvalid(f"conflict {at}, {row_id!r}, is not resolved")
         case _:
-            allowed = '"ours", "theirs" or {"value": …}'
+            allowed = (
+                '"ours" or "theirs"' if kind == _OF_NO_ROW else '"ours", "theirs" or {"value": …}'
+            )
             raise ResolutionsInvalid(f"conflict {at} is resolved as {chosen!r}, not as {allowed}")
+    table, named = _text(found, "table_key"), name if isinstance(name, str) else None
+    is_broken = kind in _BROKEN and isinstance(choice, str)
     return Resolution(
-        TableKey(_text(found, "table_key")),
+        TableKey(table),
         row_id,
-        name if is_property and isinstance(name, str) else None,
+        named if kind in _DIVERGENT else None,
         choice,
+        (table, row_id, named or "", str(kind)) if is_broken else None,
     )

@@ -4,7 +4,8 @@ Most rows are decided by their places alone. A row is *contested* when the targe
 too, when several bases may disagree on it, or when somebody ruled on it; only then is it read.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +22,8 @@ from omnigraph.engine.difference import (
 )
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.contest import Contest, Draft, Located, Sides, TablePlan
-from omnigraph.engine.merge.rulings import RowRuling, Rulings
-from omnigraph.engine.merge.settle import settle
+from omnigraph.engine.merge.rulings import RowRuling, Rulings, Side
+from omnigraph.engine.merge.settle import settle, spell_sides
 from omnigraph.engine.seats import Seats, Type, find_seats, join_seats, no_seats, portions
 from omnigraph.storage.tables import Handle, Tables
 
@@ -56,6 +57,37 @@ def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) ->
 def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: Draft) -> None:
     """Decide about the rows that somebody ruled on."""
     _settle(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
+
+
+def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> TablePlan:
+    """The same plan, but for some rows, which are to be as one side has them."""
+    rows = {row_id: RowRuling(side) for row_id, side in decided.items()}
+    draft = Draft()
+    settle_ruled(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
+    added = draft.plan(plan.sides)
+    parts = (plan.inserts, plan.updates, plan.blends, plan.deletes)
+    inserts, updates, blends, deletes = (~_among(each.ids, decided) for each in parts)
+    return replace(
+        plan,
+        inserts=join_seats([plan.inserts.take(inserts), added.inserts]),
+        updates=join_seats([plan.updates.take(updates), added.updates]),
+        updated=join_seats([plan.updated.take(updates), added.updated]),
+        blends=plan.blends.take(blends),
+        blended=plan.blended.take(blends),
+        masks={name: mask[blends] for name, mask in plan.masks.items()},
+        deletes=join_seats([plan.deletes.take(deletes), added.deletes]),
+    )
+
+
+def show_sides(tables: Tables, sides: Sides, conflicts: Sequence[Conflict]) -> Iterator[Conflict]:
+    """The same conflicts, with what either side has of the row that each names."""
+    for at in range(0, len(conflicts), CONTESTED_AT_A_TIME):
+        some = conflicts[at : at + CONTESTED_AT_A_TIME]
+        ids = sorted({str(each.row_id) for each in some})
+        shown = spell_sides(tables, sides.type, _locate(tables, sides, ids))
+        for each in some:
+            base, ours, theirs = shown[str(each.row_id)]
+            yield replace(each, base=base, ours=ours, theirs=theirs)
 
 
 def _settle(
@@ -127,7 +159,7 @@ def _places(ids: "pa.Array[Any]", among: "pa.Array[Any]") -> "np.ndarray[Any, np
     return np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _among(ids: "pa.Array[Any]", ruled: Mapping[str, RowRuling]) -> "np.ndarray[Any, Any]":
+def _among(ids: "pa.Array[Any]", ruled: Collection[str]) -> "np.ndarray[Any, Any]":
     if not ruled:
         return np.zeros(len(ids), np.bool_)
     return pc.is_in(ids, value_set=pa.array(list(ruled), pa.string())).to_numpy(

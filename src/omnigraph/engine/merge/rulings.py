@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.records import JsonValue
-from omnigraph.engine.merge.conflicts import ConflictFile, Value
+from omnigraph.engine.merge.conflicts import Conflict, ConflictFile, Place, Value
 from omnigraph.errors import UsageError
-from omnigraph.ids import TableKey
+from omnigraph.ids import TableKey, split_table_key
 
 
 class Detect(StrEnum):
@@ -46,6 +46,13 @@ class Rulings:
     strategies: Mapping[str, Side] = field(default_factory=dict)
     """By type name; under `EVERY_TYPE` for all that are not named."""
     rows: Mapping[TableKey, Mapping[str, RowRuling]] = field(default_factory=dict)
+    broken: Mapping[Place, Side] = field(default_factory=dict)
+    """What was decided about rules that several rows break."""
+
+    def side_for(self, conflict: Conflict) -> Side | None:
+        """Whose rows are to stand where a rule of the schema is broken."""
+        by_type = self.strategy_for(split_table_key(conflict.table)[1])
+        return self.broken.get(conflict.place, by_type)
 
     def strategy_for(self, type_name: str) -> Side | None:
         return self.strategies.get(type_name, self.strategies.get(EVERY_TYPE))
@@ -78,6 +85,8 @@ def rows_of(resolved: ConflictFile) -> dict[TableKey, dict[str, RowRuling]]:
     """What a file of resolutions says of each row."""
     rows: dict[TableKey, dict[str, RowRuling]] = {}
     for each in resolved.resolutions:
+        if each.broken is not None:
+            continue
         ruling = rows.setdefault(each.table, {}).setdefault(each.row_id, RowRuling())
         choice = Side(each.choice) if isinstance(each.choice, str) else each.choice
         if each.property_name is None:
@@ -85,6 +94,15 @@ def rows_of(resolved: ConflictFile) -> dict[TableKey, dict[str, RowRuling]]:
         else:
             ruling.properties[each.property_name] = choice
     return rows
+
+
+def broken_of(resolved: ConflictFile) -> dict[Place, Side]:
+    """What a file of resolutions says of rules that would be broken."""
+    return {
+        each.broken: Side(str(each.choice))
+        for each in resolved.resolutions
+        if each.broken is not None
+    }
 
 
 def given_value(choice: Choice) -> JsonValue:

@@ -12,6 +12,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from omnigraph.commit.attempt import hold, run
@@ -20,7 +21,7 @@ from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest import Manifest, Pin
 from omnigraph.commit.records import Commit, Idempotency
 from omnigraph.commit.recovery import heal
-from omnigraph.commit.refs import check_unlocked
+from omnigraph.commit.schema_lock import check_unlocked
 from omnigraph.commit.snapshot import open_pin
 from omnigraph.commit.staging import staging
 from omnigraph.commit.updates import SetVersion, Update
@@ -29,6 +30,7 @@ from omnigraph.engine.bulk import type_of
 from omnigraph.engine.contract import Contract
 from omnigraph.engine.difference import count_at_most
 from omnigraph.engine.merge.bases import Ancestry, find_ancestry
+from omnigraph.engine.merge.broken import BrokenRules
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
@@ -99,6 +101,10 @@ class MergeResult:
     """Only of a dry run; otherwise they are raised."""
     tables: tuple[TableKey, ...] = ()
     """The tables that moved."""
+    branch_deleted: bool | None = None
+    """Is the source gone? None when nobody asked for that."""
+    branch_delete_error: str | None = None
+    """Why it is not; the merge stands all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,7 @@ def merge(
     """
     if not order.dry_run:
         heal(bench)
-        check_unlocked(bench.stores)
+        check_unlocked(bench)
     done = find_done(bench.bases.current(order.into).manifest, order.once, order.actor)
     if done is not None:
         return _recall(order, done)
@@ -298,21 +304,15 @@ class _Planner:
         if outcome is Outcome.ALREADY_UP_TO_DATE:
             return MergePlan(ancestry, outcome, target, {}, {}, {}, ())
         plans: dict[TableKey, TablePlan] = {}
-        pointers: dict[TableKey, Update] = {}
         conflicts: list[Conflict] = []
         reads: dict[TableKey, Version] = {}
         for sides, pin in self._sides(ancestry, target):
-            key = pin.key
-            reads[key] = pin.version
-            with stage(f"comparing {key}"):
+            reads[pin.key] = pin.version
+            with stage(f"comparing {pin.key}"):
                 plan, found = self._plan_table(sides)
             conflicts += found
-            if plan.is_empty:
-                # A table that was changed there and back moves nothing.
-                continue
-            plans[key] = plan
-            if self._may_point(ancestry, pin, plan):
-                pointers[key] = SetVersion(self.source.manifest.latest[key])
+            if not plan.is_empty:  # a table that was changed there and back moves nothing
+                plans[pin.key] = plan
         merged = MergedGraph(
             self.bench.stores.tables,
             self.contract.catalog,
@@ -320,11 +320,20 @@ class _Planner:
             lambda pin: self.bench.open_pin(pin, target),
             plans,
         )
+        broken = BrokenRules(
+            merged, plans, self.order.rulings, partial(self._sides_of, ancestry, target)
+        )
         with stage("checking"):
-            conflicts += merged.find_conflicts()
+            conflicts += broken.settle()
+        pointers: dict[TableKey, Update] = {
+            key: SetVersion(self.source.manifest.latest[key])
+            for key, plan in plans.items()
+            if key not in broken.decided
+            and self._may_point(ancestry, target.manifest.pins[key], plan)
+        }
         ordered = tuple(sorted(conflicts, key=lambda each: each.place))
         return MergePlan(
-            ancestry, outcome, target, plans, pointers, {**reads, **merged.asked}, ordered
+            ancestry, outcome, target, plans, pointers, {**reads, **broken.reads}, ordered
         )
 
     def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
@@ -397,13 +406,16 @@ class _Planner:
             step = decide_table(bases, pin, sources[key])
             if step is TableStep.KEEP and key not in ruled:
                 continue
-            sides = Sides(
-                type_of(self.contract.catalog, key),
-                tuple(self._open_all(bases)),
-                self.bench.open_pin(sources[key], self.source),
-                self.bench.open_pin(pin, target),
-            )
-            yield sides, pin
+            yield self._sides_of(ancestry, target, key), pin
+
+    def _sides_of(self, ancestry: Ancestry, target: Base, key: TableKey) -> Sides:
+        bases = [each.get(key) for each in ancestry.base_pins]
+        return Sides(
+            type_of(self.contract.catalog, key),
+            tuple(self._open_all(bases)),
+            self.bench.open_pin(self.source.manifest.pins[key], self.source),
+            self.bench.open_pin(target.manifest.pins[key], target),
+        )
 
     def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
         for pin in pins:

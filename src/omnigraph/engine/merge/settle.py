@@ -203,11 +203,10 @@ def _report(rows: _Rows, unresolved: Mapping[str, ConflictKind]) -> list[Conflic
     ids = list(unresolved)
     if not ids:
         return []
-    contest = rows.contest
-    sides = [rows.read(each, ids) for each in (contest.bases[0], contest.target, contest.source)]
+    shown = _spell_rows(rows, ids)
     reported = []
     for row_id, kind in unresolved.items():
-        base, ours, theirs = (_spell(rows.type, side.get(row_id)) for side in sides)
+        base, ours, theirs = shown[row_id]
         if kind is ConflictKind.AMBIGUOUS_BASE:
             base = None
         message = f"{rows.type.table_key} {clip(row_id)}: {_SAYS[kind]}"
@@ -215,6 +214,30 @@ def _report(rows: _Rows, unresolved: Mapping[str, ConflictKind]) -> list[Conflic
             Conflict(kind, rows.type.table_key, row_id, None, base, ours, theirs, message)
         )
     return reported
+
+
+Shown = tuple[JsonValue, JsonValue, JsonValue]
+"""What the base, the target and the source have."""
+
+
+def spell_sides(tables: Tables, type_: Type, contest: Contest) -> dict[str, Shown]:
+    """Every row of a contest as each side has it; null where it is not there."""
+    return _spell_rows(_Rows(tables, type_, contest), contest.ids)
+
+
+def _spell_rows(rows: _Rows, ids: Sequence[str]) -> dict[str, Shown]:
+    contest = rows.contest
+    base, ours, theirs = (
+        rows.read(each, ids) for each in (contest.bases[0], contest.target, contest.source)
+    )
+    return {
+        each: (
+            _spell(rows.type, base.get(each)),
+            _spell(rows.type, ours.get(each)),
+            _spell(rows.type, theirs.get(each)),
+        )
+        for each in ids
+    }
 
 
 def _spell(type_: Type, row: Row | None) -> JsonValue:

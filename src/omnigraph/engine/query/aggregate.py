@@ -16,6 +16,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.arrays import Array, array_of, gather, is_null, nulls, pick
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
@@ -146,7 +147,9 @@ class _Reduction:
     def _keep(self, parts: list[_Part], part: _Part, functions: tuple[ir.Aggregate, ...]) -> None:
         self.execution.memory.hold("aggregate", part.nbytes)
         parts.append(part)
-        if len(parts) > 1 and sum(each.row_count for each in parts) > ROWS_HELD_MAX:
+        # Twice as many as are left of the last time, or every part would reduce all of them again.
+        held_max = max(ROWS_HELD_MAX, 2 * parts[0].row_count)
+        if len(parts) > 1 and sum(each.row_count for each in parts) > held_max:
             before = sum(each.nbytes for each in parts)
             merged = _merge(parts, functions)
             parts[:] = [merged]
@@ -228,6 +231,7 @@ class _Reduction:
 def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> pa.Table:
     reduction = _Reduction(operator, execution)
     for frame, weights in rows:
+        check_cancelled()
         if frame.count:
             reduction.add(frame, weights)
     return reduction.finish()
@@ -314,6 +318,7 @@ def _merge(parts: Sequence[_Part], functions: Sequence[ir.Aggregate]) -> _Part:
     groups = group(keys, sum(part.row_count for part in parts))
     states: list[State] = []
     for place, each in enumerate(functions):
+        check_cancelled()
         columns = zip(*(part.states[place] for part in parts), strict=True)
         joined = tuple(_concat(column) for column in columns)
         states.append(joined if each.distinct else go_on(each.function, joined, groups))

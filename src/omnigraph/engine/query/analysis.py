@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.letters import BETWEEN_WORDS, WORD
 from omnigraph.engine.query.stemming import stem
 
@@ -25,6 +26,9 @@ WORD_BYTES_MAX: Final = 39
 
 _FEW_TEXTS: Final = 2_000
 """So many are cut one by one; for more it pays to prepare Arrow for the task."""
+
+_PART_BYTES: Final = 8 << 20
+"""So much text is cut before a read is asked whether it was cancelled."""
 
 _SILENT_WORDS: Final = """
     a about after again against all am an and are as at be been below between both but by can
@@ -87,16 +91,32 @@ class Occurrences:
 
 
 def analyse(texts: "pa.Array[Any]") -> Occurrences:
-    """The terms of texts, none of which is null. Each distinct word is looked at once."""
+    """The terms of texts, none of which is null. Each distinct word of a part is looked at once."""
+    places: dict[str, int] = {}
+    owners, terms = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    rows = max(1, int(_PART_BYTES * len(texts) / max(1, texts.nbytes)))
+    for start in range(0, len(texts), rows):
+        check_cancelled()
+        met, found = _terms_in(texts.slice(start, rows), places)
+        owners.append(met + start)
+        terms.append(found)
+    return Occurrences(tuple(places), np.concatenate(owners), np.concatenate(terms))
+
+
+def _terms_in(
+    texts: "pa.Array[Any]", places: dict[str, int]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Of every term, the text it is in and its place; terms that are new get one."""
     words, counts = cut_few(texts) if len(texts) < _FEW_TEXTS else cut_many(texts)
     encoded = words.dictionary_encode()
     spelled = [term_of(each) for each in encoded.dictionary.to_pylist()]
-    places = {term: place for place, term in enumerate(dict.fromkeys(filter(None, spelled)))}
-    by_word = np.array([-1 if each is None else places[each] for each in spelled], dtype=np.int64)
+    by_word = np.array(
+        [-1 if each is None else places.setdefault(each, len(places)) for each in spelled],
+        dtype=np.int64,
+    )
     terms = by_word[encoded.indices.to_numpy()] if spelled else np.empty(0, np.int64)
-    owners = np.repeat(np.arange(len(texts)), counts)
     is_term = terms >= 0
-    return Occurrences(tuple(places), owners[is_term], terms[is_term])
+    return np.repeat(np.arange(len(texts)), counts)[is_term], terms[is_term]
 
 
 Cut: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.int64]]"

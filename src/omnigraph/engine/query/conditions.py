@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator, Value
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.arrays import Array, Mask, is_null, numbers_of, pick
 from omnigraph.engine.query.values import Columns, Fixed, value_of
 
@@ -69,6 +70,7 @@ class Judge:
         return mask
 
     def holds(self, condition: ir.Condition, columns: Columns) -> Mask:
+        check_cancelled()  # a query may have thousands of them
         match condition:
             case ir.Compare(left, comparator, right):
                 return compare(

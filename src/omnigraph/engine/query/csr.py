@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
+from omnigraph.engine.progress import waiting_for
 from omnigraph.engine.query.arrays import Array, one_chunk
 from omnigraph.engine.query.rows import ID, Ordinals, Resident
 from omnigraph.engine.query.view import TableView
@@ -118,7 +119,7 @@ class Edges:
 
     def adjacency(self, direction: Direction, *, by_edge: bool) -> Adjacency:
         key = (direction, by_edge)
-        with self._lock:
+        with waiting_for(self._lock):
             if key not in self._made:
                 self._made[key] = self._build(direction, by_edge=by_edge)
             return self._made[key]

@@ -20,11 +20,12 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.plan import WalkMode
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query import walk
 from omnigraph.engine.query.arrays import Array, texts_of
 from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
-from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import TableView
@@ -60,10 +61,11 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
                 yield kept
             continue
         for part in walker.parts(there):
+            check_cancelled()
             for after in walker.step(part):
                 kept = execution.keep(operator.filters, after)
                 if kept.count:
-                    yield kept
+                    yield from pieces_of(kept, ROWS_MAX)
 
 
 def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Counted:
@@ -184,7 +186,7 @@ class _Walker:
         if not frame.count:
             return
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
-            yield from _pieces(frame, SEARCHES_MAX)
+            yield from pieces_of(frame, SEARCHES_MAX)
             return
         at = _ordinals_in(self.near.resident, frame.bound[self.operator.source])
         ends = np.cumsum(walk.degrees(self._adjacency(), at))
@@ -200,6 +202,7 @@ class _Walker:
 
     def step(self, frame: Frame) -> Iterator[Frame]:
         """The rows that come of some; if they are too many at once, of half of them at a time."""
+        check_cancelled()
         try:
             found = self.walk(frame)
         except QueryMemoryExceeded:
@@ -299,11 +302,6 @@ class _Walker:
             return after.bind({**more, operator.target: found.target})
         met = _are_same(after.bound[operator.target], found.target)
         return after.bind(more).keep(met)
-
-
-def _pieces(frame: Frame, rows_max: int) -> Iterator[Frame]:
-    for start in range(0, frame.count, rows_max):
-        yield frame.slice(start, start + rows_max)
 
 
 def _ordinals_in(rows: Rows, bound: Bound) -> Ordinals:

@@ -1,6 +1,6 @@
 """A morsel of rows: variables, and what each of them is bound to in every row."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,6 +67,11 @@ class Frame:
 
 
 ONE_ROW: Final = Frame(1, {})
+
+
+def pieces_of(frame: Frame, rows_max: int) -> Iterator[Frame]:
+    for start in range(0, frame.count, rows_max):
+        yield frame.slice(start, start + rows_max)
 
 
 def concat(frames: Sequence[Frame]) -> Frame:

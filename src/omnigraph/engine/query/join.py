@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.compiler import plan
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat
+from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat, pieces_of
 from omnigraph.engine.query.rows import NOBODY, Ordinals
 
 Places = npt.NDArray[np.int64]
@@ -44,10 +45,11 @@ def cross_join(left: Frames, right: Frames, execution: Execution) -> Frames:
     for frame in left:
         rows_max = max(1, ROWS_MAX // other.count)
         for start in range(0, frame.count, rows_max):
+            check_cancelled()
             part = frame.slice(start, start + rows_max)
-            mine = part.pick(np.repeat(np.arange(part.count), other.count))
-            theirs = other.pick(np.tile(np.arange(other.count), part.count))
-            yield mine.bind(theirs.bound)
+            for theirs in pieces_of(other, ROWS_MAX):
+                mine = part.pick(np.repeat(np.arange(part.count), theirs.count))
+                yield mine.bind(theirs.pick(np.tile(np.arange(theirs.count), part.count)).bound)
     for each in held:
         execution.memory.release(each.nbytes)
 
@@ -57,6 +59,7 @@ def anti_join(operator: plan.AntiJoin, frames: Frames, run_inner: RunInner) -> F
         given = _give(frame, operator.on)
         found = np.zeros(given.count, np.bool_)
         for inner in run_inner(given.frame):
+            check_cancelled()
             found[inner.bound[NUMBER].at] = True
             if found.all():
                 break
@@ -89,6 +92,7 @@ def _with_matches(
     counts = np.bincount(numbers, minlength=given.count)
     firsts = np.cumsum(counts) - counts
     for start in range(0, frame.count, ROWS_MAX):
+        check_cancelled()
         part = frame.slice(start, start + ROWS_MAX)
         of_row = given.of_row[start : start + ROWS_MAX]
         rows, places = _pair(of_row, counts, firsts)

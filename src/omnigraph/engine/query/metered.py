@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.memory import Memory
 from omnigraph.storage.tables import ROW_ADDRESS, Anatomy, Handle, Io, ScanRequest, Tables
 
@@ -39,16 +40,19 @@ who is told goes by who runs.
 
 
 def read(tables: Tables, handle: Handle, request: ScanRequest) -> pa.Table:
+    check_cancelled()
     before = handle.io
-    table = tables.read(handle, request)
+    table = tables.read(handle, request, check_cancelled)
     _tell(table.nbytes, handle.io - before)
     return table
 
 
 def scan(tables: Tables, handle: Handle, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    check_cancelled()
     before = handle.io
     with tables.scan(handle, request) as batches:
         for batch in batches:
+            check_cancelled()
             after = handle.io
             _tell(batch.nbytes, after - before)
             before = after
@@ -85,6 +89,7 @@ class Metered:
             yield batch
 
     def count(self, where: str) -> int:
+        check_cancelled()
         before = self.handle.io
         found = self.tables.count(self.handle, where)
         _tell(0, self.handle.io - before)

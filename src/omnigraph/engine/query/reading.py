@@ -89,13 +89,14 @@ class Reader:
     def answer(
         self, question: Question, catalog: Catalog, seen: Seen, profile: Profile | None = None
     ) -> QueryResult:
-        """Raises QueryMemoryExceeded, TableUnknown, and whatever the store raises."""
+        """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
         view = self._view(catalog, seen)
-        memory = Memory(self.settings.query_memory_bytes_max)
+        memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
         execution = Execution(view, question.values, memory, self.searching)
         watching = ON_READ.set(None if profile is None else profile.read)
         try:
-            table = Runner(execution, profile).table(question.plan.root)
+            with memory.reading():
+                table = Runner(execution, profile).table(question.plan.root)
         finally:
             ON_READ.reset(watching)
             self.shelf.trim()

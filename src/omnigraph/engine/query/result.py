@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
@@ -25,6 +26,13 @@ _SAFE_MAX: Final = 2**53 - 1
 
 _INSTANT: Final = pa.timestamp("ms", tz="UTC")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS: Final = 86_400_000
+_DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
+_CALENDAR: Final = {
+    Scalar.DATE: _DAYS,
+    Scalar.DATETIME: (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1),
+}
+"""The first and the last day and instant of Python's calendar, as tables count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +85,11 @@ class QueryResult:
         return [dict(zip(self.columns, cells, strict=True)) for cells in self._cells(_native)]
 
     def pandas(self) -> "pd.DataFrame":
-        """A data frame; columns with nulls keep their types."""
-        import pandas as pd  # noqa: PLC0415 - heavy, and not everybody wants it
+        """A data frame; columns with nulls keep their types.
 
-        return self.arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        A column with days or instants outside of the years 1 to 9999 has the values of `rows`.
+        """
+        return data_frame(self.arrow())
 
     def json(self, integers: Binding = Binding.NATIVE, *, indent: int | None = None) -> str:
         """The document of the result, as text."""
@@ -121,6 +130,56 @@ class QueryResult:
         values = _values(one_chunk(self._table[at]), kind)
         # Most columns are texts, and every form of a text is the text.
         return values if kind.is_string else [convert(value, kind) for value in values]
+
+
+def data_frame(table: pa.Table) -> "pd.DataFrame":
+    import pandas as pd  # noqa: PLC0415 - heavy, and not everybody wants it
+
+    beyond = [at for at, column in enumerate(table.columns) if _is_beyond(column)]
+    kept = table
+    for at in beyond:
+        kept = kept.set_column(at, kept.column_names[at], pa.nulls(len(table)))
+    frame = kept.to_pandas(types_mapper=pd.ArrowDtype)
+    for at in beyond:
+        frame.isetitem(at, pd.Series(native_cells(table[at]), dtype=object))
+    return frame
+
+
+def native_cells(column: Any) -> list[object]:
+    """Python's own values; what its calendar does not reach is text, as in JSON."""
+    kind = _moment_of(column.type)
+    if kind is None:
+        return list(column.to_pylist())
+    counts = pc.cast(column, _counted(column.type)).to_pylist()
+    return [_native(each, kind) for each in counts]
+
+
+def _moment_of(of: pa.DataType) -> ValueType | None:
+    is_list = pa.types.is_list(of)
+    item = of.value_type if isinstance(of, pa.ListType) else of
+    if pa.types.is_date32(item):
+        return ValueType(Scalar.DATE, is_list=is_list)
+    if pa.types.is_date64(item) or pa.types.is_timestamp(item):
+        return ValueType(Scalar.DATETIME, is_list=is_list)
+    return None
+
+
+def _counted(of: pa.DataType) -> pa.DataType:
+    if isinstance(of, pa.ListType):
+        return pa.list_(_counted(of.value_type))
+    return pa.int32() if pa.types.is_date32(of) else pa.int64()
+
+
+def _is_beyond(column: Any) -> bool:
+    kind = _moment_of(column.type)
+    if kind is None:
+        return False
+    assert isinstance(kind.base, Scalar)
+    counts: Any = pc.cast(column, _counted(column.type))
+    bounds: Any = pc.min_max(pc.list_flatten(counts) if kind.is_list else counts)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    first, last = _CALENDAR[kind.base]
+    return low is not None and (low < first or high > last)
 
 
 def _values(column: Array, kind: ValueType) -> "list[Any]":

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.engine.progress import waiting_for
 from omnigraph.engine.query.arrays import (
     Array,
     gather,
@@ -102,7 +103,7 @@ class Resident:
         """Read what is missing of these columns, in one scan."""
         if self.has(names):
             return
-        with self._lock:
+        with waiting_for(self._lock):
             missing = [name for name in dict.fromkeys(names) if name not in self._columns]
             if missing:
                 table = self._read(missing)
@@ -125,7 +126,7 @@ class Resident:
         """A column as numbers of its distinct values."""
         if name not in self._coded:
             column = self.column(name)
-            with self._lock:
+            with waiting_for(self._lock):
                 self._coded[name] = column.dictionary_encode()
         return self._coded[name]
 
@@ -158,7 +159,7 @@ class Resident:
     def _ordered(self) -> tuple[Ordinals, Array]:
         if self._order is None or self._sorted_ids is None:
             ids = self.column(ID)
-            with self._lock:
+            with waiting_for(self._lock):
                 order = numbers_of(pc.sort_indices(ids)).astype(np.int32)
                 self._sorted_ids = pick(ids, order)
                 self._order = order

@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 import pyarrow as pa
 
 from omnigraph.compiler import plan
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.aggregate import aggregate
 from omnigraph.engine.query.counting import counted_expand
 from omnigraph.engine.query.execution import Execution, Frames
@@ -62,7 +63,7 @@ class Runner:
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is what `Given` stands for."""
-        frames = self._rows(operator, outside)
+        frames = _checked(self._rows(operator, outside))
         return frames if self._watch is None else self._watch.frames(operator, frames)
 
     def _rows(self, operator: plan.Operator, outside: Frame) -> Frames:
@@ -141,6 +142,14 @@ class Runner:
     def _window(self, operator: plan.Limit) -> tuple[int, int | None]:
         start = self._execution.count_of(operator.offset) or 0
         return start, self._execution.count_of(operator.count)
+
+
+def _checked(frames: Iterator[Frame]) -> Frames:
+    """Raises QueryCancelled, QueryTimeout before each frame, and so between any two of them."""
+    check_cancelled()
+    for frame in frames:
+        yield frame
+        check_cancelled()
 
 
 def _filled(frames: Iterator[Frame]) -> Frames:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import ir, plan
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.arrays import Array, texts_of
 from omnigraph.engine.query.execution import Execution, Frames, Span, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
@@ -80,6 +81,7 @@ def _frame(variable: str, bound: Bound) -> Frame:
 def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
     table.resident.load(columns_of(operator.variable, operator.filters))
     for start in range(0, table.row_count, ROWS_MAX):
+        check_cancelled()
         span = Span(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
         mask = execution.judge.all_hold(operator.filters, span)
         if mask is None:

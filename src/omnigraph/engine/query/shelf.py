@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Protocol, TypeVar, cast
 
+from omnigraph.engine.progress import waiting_for
 from omnigraph.storage.tables import Handle
 
 HANDLES_MAX: Final = 1024
@@ -69,7 +70,7 @@ class Shelf:
             return cast("Item", found)
         with self._lock:
             making = self._making.setdefault(key, Lock())
-        with making:
+        with waiting_for(making):
             found = self.find(key)
             if found is None:
                 found = self._keep(key, make)

@@ -1,6 +1,6 @@
 """Orders: of rows, and of groups. Nulls are smallest, and no two rows are left in a tie."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, assert_never
 
 import numpy as np
@@ -10,7 +10,16 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.query.arrays import Array, Mask, array_of, is_null, one_chunk, pick_rows
+from omnigraph.engine.progress import check_cancelled
+from omnigraph.engine.query.arrays import (
+    Array,
+    Mask,
+    array_of,
+    is_null,
+    numbers_of,
+    one_chunk,
+    pick_rows,
+)
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import ROWS_MAX, Frame, concat
 from omnigraph.engine.query.rows import ID
@@ -20,6 +29,11 @@ Key = tuple[Array, bool]
 """A column, and whether it descends."""
 
 Way = Literal["ascending", "descending"]
+
+SORTED_TOGETHER: Final = 1 << 20
+"""More rows are divided before they are sorted."""
+
+SAMPLED: Final = 1024
 
 FEW: Final = 1024
 """So few rows are sorted whole."""
@@ -138,7 +152,68 @@ def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
         columns.append(_sortable(column))
         orders.append((str(len(orders)), way))
     table = pa.Table.from_arrays(columns, [str(at) for at in range(len(columns))])
-    return np.asarray(pc.sort_indices(table, sort_keys=orders)).astype(np.int64)
+    return np.concatenate([np.empty(0, np.int64), *_sorted_parts(table, orders)])
+
+
+def _sorted_parts(
+    table: pa.Table, orders: Sequence[tuple[str, Way]], at: "npt.NDArray[np.int64] | None" = None
+) -> "Iterator[npt.NDArray[np.int64]]":
+    """The places of some rows in order, a part at a time: a sort cannot be interrupted.
+
+    Parts are divided by values of the first key, which a sample suggests; rows that share one value
+    are divided by the keys that are left.
+    """
+    check_cancelled()
+    count = len(table) if at is None else len(at)
+    rows = table if at is None else pick_rows(table, at)
+    parts = _divide(rows, orders) if count > SORTED_TOGETHER else None
+    if parts is None:
+        order = np.asarray(pc.sort_indices(rows, sort_keys=list(orders))).astype(np.int64)
+        yield order if at is None else at[order]
+        return
+    for part, is_alike in parts:
+        left = orders[1:] if is_alike else orders
+        mine = part if at is None else at[part]
+        if left:
+            yield from _sorted_parts(table, left, mine)
+        else:
+            yield mine
+
+
+def _divide(
+    rows: pa.Table, orders: Sequence[tuple[str, Way]]
+) -> "list[tuple[npt.NDArray[np.int64], bool]] | None":
+    """Places of rows by their first key, in its order; and whether all of a part have one value.
+
+    None if no value divides them.
+    """
+    name, way = orders[0]
+    column: Any = rows[name]
+    sampled = np.arange(0, len(rows), max(1, len(rows) // SAMPLED))
+    valid = pc.drop_null(column.take(pa.array(sampled)))
+    pivots = pc.unique(valid.take(pc.sort_indices(valid)))
+    if not len(pivots):
+        return [(np.arange(len(rows)), True)]
+    step = max(1, len(pivots) * SORTED_TOGETHER // (2 * len(rows)))
+    bounds = [pivots[place] for place in range(0, len(pivots), step)]
+    missing = numbers_of(column.is_null(nan_is_null=True).combine_chunks())
+    has_nan = np.count_nonzero(missing) > column.null_count
+    bucket = np.zeros(len(rows), np.int32)
+    for bound in bounds:
+        check_cancelled()
+        bucket += numbers_of(pc.greater(column, bound).fill_null(False).combine_chunks())
+        bucket += numbers_of(pc.greater_equal(column, bound).fill_null(False).combine_chunks())
+    # Of bounds a < b: 0 is below a, 1 is a itself, 2 lies between, 3 is b, 4 is above it.
+    bucket[missing] = -1
+    numbers = np.unique(bucket)
+    if way == "descending":
+        numbers = numbers[::-1]
+    nulls_last = [*numbers[numbers >= 0], *numbers[numbers < 0]]
+    parts = [
+        (np.flatnonzero(bucket == each), not has_nan if each < 0 else bool(each % 2))
+        for each in nulls_last
+    ]
+    return parts if len(parts) > 1 or parts[0][1] else None
 
 
 def _sortable(column: Array) -> Array:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from omnigraph.engine.query.metered import Metered
 from omnigraph.engine.query.postings import NONE, Collection, Postings, Totals, build_postings
+from omnigraph.jsontext import read_json
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     Anatomy,
@@ -234,7 +235,7 @@ def spell_totals(totals: Mapping[str, Totals]) -> str:
 def read_totals(config: Mapping[str, str], column: str) -> dict[str, Totals]:
     """By identity of the fragment. What cannot be read is as good as absent."""
     try:
-        noted = json.loads(config.get(totals_key(column), "{}"))
+        noted = read_json(config.get(totals_key(column), "{}"))
         return {key: Totals(int(texts), int(terms)) for key, (texts, terms) in noted.items()}
     except (ValueError, TypeError, AttributeError):
         return {}

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine import filters
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.arrays import pick_rows
 from omnigraph.engine.query.metered import Metered
 from omnigraph.storage.tables import Nearest, ScanRequest
@@ -58,6 +59,9 @@ EXACT_MATCHES_MAX: Final = 2_000
 an index stops looking when it has enough rows, and these need not be the closest."""
 
 MATCHES_PER_WANTED: Final = 50
+
+ROWS_SUMMED: Final = 1_000
+"""So many vectors are summed between two looks at whether the read was cancelled."""
 
 Found: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.float64]]"
 
@@ -159,8 +163,18 @@ class Vectors:
             near = np.flatnonzero(~(roughly > last * (1 + ROUNDING)))
             present, apart = pick_rows(present, near), apart[near]
         # Summed exactly: vectors that differ in the order of their numbers are equally far.
-        distances = np.array([math.fsum(each) for each in (apart * apart).tolist()])
+        distances = np.concatenate([np.empty(0), *map(_sum_exactly, _cut(apart))])
         return present["id"].combine_chunks().cast(pa.string()), distances
+
+
+def _cut(apart: "npt.NDArray[np.float64]") -> Iterator["npt.NDArray[np.float64]"]:
+    for start in range(0, len(apart), ROWS_SUMMED):
+        yield apart[start : start + ROWS_SUMMED]
+
+
+def _sum_exactly(apart: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    check_cancelled()
+    return np.array([math.fsum(each) for each in (apart * apart).tolist()])
 
 
 def _nothing() -> Found:

@@ -4,12 +4,13 @@ Every function answers with two arrays of one length: from which row of the inpu
 where it arrived.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.engine.progress import check_cancelled
 from omnigraph.engine.query.arrays import Mask
 from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.rows import Ordinals
@@ -18,6 +19,9 @@ Places = npt.NDArray[np.int64]
 Check = Callable[[int], None]
 Keys = npt.NDArray[np.int64]
 """A row in the upper bits, a node in the lower."""
+
+STEPS_MAX: Final = 1 << 21
+"""How many edges are followed before a read is asked whether it was cancelled."""
 
 BYTES_PER_STEP: Final = 64
 """What following one edge takes while a hop is under way: a handful of numbers."""
@@ -97,22 +101,49 @@ def search(
     has_loops = False
     for hop in range(1, hops_high + 1):
         check(BYTES_PER_STEP * int(degrees(adjacency, nodes).sum()) + 2 * visited.nbytes)
-        within, reached = step(adjacency, nodes)
-        origins = rows[within]
-        keys = _keys(origins, reached)
-        loops = keys[reached == nodes[within]]
-        fresh = _minus(np.unique(keys), visited)
+        parts = [_hop(adjacency, rows[each], nodes[each]) for each in _cut(adjacency, nodes)]
+        loops = np.concatenate([met for _, met in parts]) if parts else visited[:0]
+        fresh = _union([_minus(keys, visited) for keys, _ in parts])
         if hop >= hops_low:
             has_loops |= bool(len(loops))
             found += [fresh, loops]
         if not len(fresh):
             break
-        visited = np.sort(np.concatenate([visited, fresh]), kind="stable")
+        visited = _union([visited, fresh])
         rows, nodes = fresh >> 32, fresh.astype(np.int32)
     whole = np.concatenate(found) if found else np.empty(0, np.int64)
     if has_loops or len(found) > 2:
         whole = np.unique(whole)
     return whole >> 32, whole.astype(np.int32)
+
+
+def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
+    """Parts of the nodes that have not too many neighbours together."""
+    ends = np.cumsum(degrees(adjacency, nodes))
+    start = 0
+    while start < len(nodes):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, before + STEPS_MAX, side="right"))
+        yield slice(start, max(stop, start + 1))
+        start = max(stop, start + 1)
+
+
+def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> tuple[Keys, Keys]:
+    """Who is met, each once for a row, in order; and the loops among the edges that lead there."""
+    check_cancelled()
+    within, reached = step(adjacency, nodes)
+    keys = _keys(rows[within], reached)
+    return np.unique(keys), keys[reached == nodes[within]]
+
+
+def _union(parts: Sequence[Keys]) -> Keys:
+    """Of sorted keys: the sort finds what is sorted already, so this is a merge."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = np.sort(np.concatenate([*parts, np.empty(0, np.int64)]), kind="stable")
+    fresh = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
+    return keys if fresh.all() else keys[fresh]
 
 
 def _keys(rows: "npt.NDArray[np.int64]", nodes: Ordinals) -> Keys:

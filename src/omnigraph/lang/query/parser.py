@@ -4,8 +4,10 @@ The grammar decides what a text says; here it becomes values, and what a grammar
 checked: that names are not repeated, that numbers fit, that nothing is nested without end.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from itertools import islice
 from typing import ClassVar
 
 from lark import Lark, Token, Tree
@@ -28,6 +30,14 @@ from omnigraph.lang.syntax import (
 NESTING_MAX = 100
 """Trees are walked by recursion, here and in everything that follows; Python's stack is finite."""
 
+CLAUSES_MAX = 500
+"""Of one query, blocks included. Choosing an order takes time that grows with their square."""
+
+TOKENS_MAX = 50_000
+"""Of one text: so many are parsed in less than a second, and nothing can interrupt that."""
+
+_TOKEN = re.compile(r'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\]|\\(?s:.))*(?:"|\Z)|\w+|[^\s\w]')
+
 # Not the contextual lexer: with it a word would be a keyword or a name depending on which states
 # the parser generator has merged. Every word has one terminal, and the rules say where it is a
 # name.
@@ -41,6 +51,7 @@ Item = Token | Tree[Token]
 def parse(source: Source) -> ast.File:
     """The tree of a `.gq` text. Raises `QueryInvalid` with every reason, not just the first."""
     reading = Reading(source, DIALECT)
+    _check_size(source, reading)
     try:
         queries = tuple(_Reader(reading).queries(parse_pieces(grammar(), reading)))
     except Unreadable:
@@ -52,6 +63,18 @@ def parse(source: Source) -> ast.File:
     if reading.findings:
         raise QueryInvalid(reading.sorted_findings())
     return ast.File(queries)
+
+
+def _check_size(source: Source, reading: Reading) -> None:
+    """Raises QueryInvalid, before time is spent on a text that is too long."""
+    if len(source.text) <= TOKENS_MAX:
+        return
+    last = next(islice(_TOKEN.finditer(source.text), TOKENS_MAX, None), None)
+    if last is not None:
+        message = f"the text has more than {TOKENS_MAX:,} words and signs"
+        hint = "pass values as parameters, many rows as a load, or cut the text in parts"
+        reading.report(Rule.SIZE, message, Span(last.start(), last.start() + 1), hint=hint)
+        raise QueryInvalid(reading.sorted_findings())
 
 
 @cache
@@ -78,6 +101,7 @@ class _Reader:
                 self._reading.report(Rule.NESTING, message, Span(start, start + 1))
                 continue
             query = self._query(tree)
+            self._check_clauses(query)
             line = self._reading.source.line_at(query.name.span.start)
             if query.name.text in seen:
                 message = (
@@ -88,6 +112,19 @@ class _Reader:
                 self._reading.report(Rule.QUERY_REPEATED, message, query.name.span, hint=hint)
             seen.setdefault(query.name.text, line)
             yield query
+
+    def _check_clauses(self, query: ast.Query) -> None:
+        remaining = list(query.body.match) if isinstance(query.body, ast.Read) else []
+        count = 0
+        while remaining:
+            clause = remaining.pop()
+            count += 1
+            if isinstance(clause, ast.Negation | ast.OptionalMatch):
+                remaining += clause.clauses
+        if count > CLAUSES_MAX:
+            message = f"query {quoted(query.name.text)} has {count:,} clauses; the most is "
+            hint = "cut the query in parts, or compare with a list: `in [...]`"
+            self._reading.report(Rule.SIZE, f"{message}{CLAUSES_MAX:,}", query.name.span, hint=hint)
 
     def _query(self, tree: Tree[Token]) -> ast.Query:
         parts = tree.children

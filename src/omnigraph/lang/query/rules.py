@@ -23,3 +23,4 @@ class Rule(StrEnum):
     NUMBER = "P6", "A number fits neither a 64-bit integer nor a finite 64-bit float."
     NESTING = "P7", "Blocks, conditions, calls or lists are nested too deeply."
     UNCLOSED = "P8", "A string or a comment is never closed."
+    SIZE = "P9", "A text has too many words and signs, or a query too many clauses."

@@ -18,6 +18,7 @@ from omnigraph.server.conditions import find_span, is_known
 from omnigraph.server.describe import BLOB_ASKED, BLOB_READ
 from omnigraph.server.problems import problem
 from omnigraph.server.routes.querying import WhichMoment
+from omnigraph.wire.formats import TYPE
 from omnigraph.wire.media import SNAPSHOT_ID
 
 BYTES: Final = "application/octet-stream"
@@ -35,7 +36,9 @@ def _open_blob(
     asked: Ask,
     *,
     entity: Annotated[Literal["node", "edge"], Query(description="What has the blob.")],
-    type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
+    type_: Annotated[
+        str, Query(alias="type", description="Its node or edge type.", json_schema_extra=TYPE)
+    ],
     identity: Annotated[str, Query(alias="id", description="Its id.")],
     property_: Annotated[str, Query(alias="property", description="The property.")],
     moment: WhichMoment,
@@ -119,7 +122,7 @@ def _serve(asked: Asked, blob: OpenBlob, tag: str) -> Response:
     span = find_span(given, tag, blob.length)
     chunks = blob.chunks(span.start, span.end - span.start)
     status = 206 if span.is_part else 200
-    response = Stream(chunks, status, media_type=BYTES)
+    response = Stream(chunks, status, media_type=BYTES, stall_s=asked.stall_s)
     if span.is_part:
         response.headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{blob.length}"
     return _sized(response, span.end - span.start)

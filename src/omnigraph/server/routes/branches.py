@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
 from omnigraph.engine.once import hash_of
-from omnigraph.errors import BranchNotFound, OmnigraphError
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import merge_document
@@ -16,8 +16,20 @@ from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, GraphRoute
 from omnigraph.server.describe import ACCEPTED, READING, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import begin_job
+from omnigraph.wire.formats import DELETABLE
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
 from omnigraph.wire.requests import BranchCreateRequest, MergeRequest
+
+
+class _Rest(PathConvertor):
+    """All that is left of an address, ends of lines included: no branch is called so, but that is
+    for an answer to say.
+    """
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("rest", _Rest())
 
 router = APIRouter(route_class=GraphRoute)
 
@@ -99,35 +111,25 @@ def _merge(
         resolutions=body.resolutions,
         base=body.base,
         dry_run=body.dry_run,
+        delete_branch=body.delete_branch,
         idempotency_key=key,
     )
     asked.count(result.commit)
-    document = merge_document(result)
-    if body.delete_branch and not body.dry_run:
-        document |= _delete_merged(asked, source)
-    return document
-
-
-def _delete_merged(asked: Asked, source: BranchName) -> JsonObject:
-    """The merge is done either way; that the branch stayed is told, not raised."""
-    try:
-        asked.graph.branches.delete(source, actor=asked.actor)
-    except BranchNotFound:
-        return {"branch_deleted": True}
-    except OmnigraphError as error:
-        return {"branch_deleted": False, "branch_delete_error": str(error)}
-    return {"branch_deleted": True}
+    return merge_document(result)
 
 
 @router.delete(
-    "/branches/{branch:path}",
+    "/branches/{branch:rest}",
     operation_id="cluster_deleteBranch",
     response_model=BranchDeleteReply,
     responses=WRITING,
     dependencies=[KEYED],
 )
 def delete_branch(
-    asked: Ask, branch: Annotated[str, Path(description="Slashes may be spelled %2F.")]
+    asked: Ask,
+    branch: Annotated[
+        str, Path(description="Slashes may be spelled %2F.", json_schema_extra=DELETABLE)
+    ],
 ) -> Response:
     """Delete a branch. Refuses main, and a branch that others came from or still read."""
     name = parse_branch(branch)

@@ -1,11 +1,12 @@
 """What concerns the server and no graph in particular."""
 
+from contextlib import suppress
+
 from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse, Response
 
-from omnigraph.errors import Forbidden
+from omnigraph.errors import Forbidden, Unauthorized
 from omnigraph.policy.actions import Action
-from omnigraph.policy.cedar import Question
 from omnigraph.server import metrics
 from omnigraph.server.answers import answer
 from omnigraph.server.asking import Hosted, ServerRoute
@@ -23,9 +24,14 @@ def health() -> Response:
 
 
 @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
-def show_metrics() -> Response:
-    """Numbers for Prometheus. They name graphs and routes, and nothing that is in them."""
-    return Response(metrics.render(), media_type=metrics.CONTENT_TYPE)
+def show_metrics(host: Hosted, request: Request) -> Response:
+    """Numbers for Prometheus. Those who may list graphs find each of them named."""
+    serving = host.current
+    names_graphs = serving.settings.metrics_name_graphs
+    with suppress(Unauthorized):  # then they are nobody
+        actor = serving.authenticate(request.headers.get("authorization"))
+        names_graphs |= serving.allows_listing(actor)
+    return Response(metrics.render(names_graphs=names_graphs), media_type=metrics.CONTENT_TYPE)
 
 
 @router.post(
@@ -55,8 +61,7 @@ def list_graphs(host: Hosted, request: Request) -> Response:
     """The graphs that are served, and those kept back. Needs a policy for the server."""
     serving = host.current
     actor = serving.authenticate(request.headers.get("authorization"))
-    question = Question(actor, Action.GRAPH_LIST)
-    if not serving.has_server_policy or not serving.guard.allows(question):
+    if not serving.allows_listing(actor):
         raise Forbidden(actor, action=Action.GRAPH_LIST, branch=None)
     return answer(
         {

@@ -24,6 +24,7 @@ from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import begin_job
 from omnigraph.server.sparks import find_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
+from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
 from omnigraph.wire.requests import LoadRequest, Mode
 
@@ -34,9 +35,16 @@ streams = APIRouter(
     route_class=StreamRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
 )
 
-_Branch = Annotated[str | None, Query(description="Which branch; main if none.")]
+_Branch = Annotated[
+    str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+]
 _From = Annotated[
-    str | None, Query(alias="from", description="Make the branch from this one, if need be.")
+    str | None,
+    Query(
+        alias="from",
+        description="Make the branch from this one, if need be.",
+        json_schema_extra=MAYBE_BRANCH,
+    ),
 ]
 _Mode = Annotated[Mode, Query(description="What becomes of rows that are there.")]
 
@@ -92,6 +100,7 @@ async def load_stream(
                             }
                         },
                         "required": ["files"],
+                        "additionalProperties": False,
                     }
                 }
             },
@@ -109,7 +118,8 @@ async def load_files(
     ] = None,
     edge: Annotated[str | None, Query(description="The edges that rows of a table are.")] = None,
     mapping: Annotated[
-        list[str] | None, Query(alias="map", description="PROPERTY=COLUMN, for a table.")
+        list[Annotated[str, Query(json_schema_extra=PAIR)]] | None,
+        Query(alias="map", description="PROPERTY=COLUMN, for a table."),
     ] = None,
     max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
 ) -> Response:

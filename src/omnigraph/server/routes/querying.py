@@ -15,9 +15,11 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.server.answers import Stream, deprecate
-from omnigraph.server.asking import Ask, Asked, GraphRoute
+from omnigraph.server.asking import Ask, Asked, ReadRoute
 from omnigraph.server.describe import ASKING, Responses
-from omnigraph.wire.media import ARROW, HEADER, NDJSON
+from omnigraph.server.negotiating import choose_form
+from omnigraph.wire.formats import MAYBE_BRANCH, TIME, TYPE, VERSION_MAX
+from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
 from omnigraph.wire.replies import ReadReply
 from omnigraph.wire.requests import QueryRequest
 
@@ -38,7 +40,7 @@ READS: Final[Responses] = {
     },
 }
 
-router = APIRouter(route_class=GraphRoute, responses=READS)
+router = APIRouter(route_class=ReadRoute, responses=READS)
 
 
 @router.post("/query", operation_id="cluster_query", response_model=ReadReply)
@@ -54,16 +56,17 @@ def read(asked: Ask, body: QueryRequest) -> Response:
 
 
 def run_query(asked: Asked, body: QueryRequest) -> QueryResult:
-    branch = check_readable(asked, body.branch, body.snapshot)
-    return asked.graph.query(
-        body.query,
-        name=body.name,
-        params=body.params,
-        branch=branch,
-        commit=body.snapshot,
-        version=body.version,
-        at=body.at,
-    )
+    with asked.reading(body.timeout):
+        branch = check_readable(asked, body.branch, body.snapshot)
+        return asked.graph.query(
+            body.query,
+            name=body.name,
+            params=body.params,
+            branch=branch,
+            commit=body.snapshot,
+            version=body.version,
+            at=body.at,
+        )
 
 
 class Moment(TypedDict):
@@ -78,11 +81,18 @@ class Moment(TypedDict):
 def _find_moment(
     asked: Ask,
     *,
-    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
+    branch: Annotated[
+        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+    ] = None,
     snapshot: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
-    version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
     at: Annotated[
-        str | None, Query(description="As it was, e.g. 2026-06-01T00:00:00Z.", max_length=100)
+        str | None,
+        Query(
+            description="As it was, e.g. 2026-06-01T00:00:00Z.",
+            max_length=100,
+            json_schema_extra=TIME,
+        ),
     ] = None,
 ) -> Moment:
     name = check_readable(asked, branch, snapshot)
@@ -97,12 +107,16 @@ WhichMoment = Annotated[Moment, Depends(_find_moment)]
 def look_up(
     asked: Ask,
     *,
-    type_: Annotated[str, Query(alias="type", description="Its node or edge type.")],
+    type_: Annotated[
+        str, Query(alias="type", description="Its node or edge type.", json_schema_extra=TYPE)
+    ],
     identity: Annotated[str, Query(alias="id", description="Its id.")],
     moment: WhichMoment,
 ) -> Response:
     """One node or edge by its id, as a result of one row or none."""
-    return render(asked, asked.graph.look_up(type_, identity, **moment))
+    with asked.reading():
+        found = asked.graph.look_up(type_, identity, **moment)
+    return render(asked, found)
 
 
 def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> str | None:
@@ -118,16 +132,13 @@ def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> st
 
 
 def render(asked: Asked, result: QueryResult) -> Response:
-    accepted = asked.request.headers.get("accept", "")
-    if ARROW in accepted:
-        pieces, kind = _arrow(result), ARROW
-    elif NDJSON in accepted:
-        pieces, kind = _lines(result), f"{NDJSON}; charset=utf-8"
-    else:
-        pieces, kind = _document(result), "application/json"
+    kind = choose_form(asked.request.headers.getlist("accept"), tuple(_FORMS))
+    pieces = _FORMS[kind](result)
+    if kind == NDJSON:
+        kind = f"{NDJSON}; charset=utf-8"
     if len(result) <= PIECE_ROWS:  # every piece of a stream costs a change of threads
         return Response(b"".join(pieces), media_type=kind)
-    return Stream(pieces, media_type=kind)
+    return Stream(pieces, media_type=kind, stall_s=asked.stall_s)
 
 
 def _header(result: QueryResult) -> JsonObject:
@@ -184,6 +195,9 @@ class _Sink(io.RawIOBase):
         self._written.clear()
         return taken
 
+
+_FORMS: Final = {JSON: _document, ARROW: _arrow, NDJSON: _lines}
+"""What a read can be answered with; of forms that are preferred equally, the first."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

@@ -13,6 +13,7 @@ from omnigraph.server.answers import answer
 from omnigraph.server.asking import Ask, GraphRoute
 from omnigraph.server.describe import READING
 from omnigraph.server.health import health_document
+from omnigraph.wire.formats import MAYBE_BRANCH, VERSION_MAX
 from omnigraph.wire.replies import (
     CommitReply,
     CommitsReply,
@@ -23,7 +24,9 @@ from omnigraph.wire.replies import (
 
 router = APIRouter(route_class=GraphRoute, responses=READING)
 
-Branch = Annotated[str | None, Query(description="Which branch; main if none.")]
+Branch = Annotated[
+    str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+]
 
 
 @router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
@@ -38,7 +41,7 @@ def snapshot(
     asked: Ask,
     branch: Branch = None,
     commit: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
-    version: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
+    version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
 ) -> Response:
     """The version and row count of every table, on a branch, at a commit or at a version."""
     if commit is None:

@@ -14,7 +14,7 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Question
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.server.answers import answer
-from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, GraphRoute, parse_json
+from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, ReadRoute, parse_json
 from omnigraph.server.describe import READING, WRITING
 from omnigraph.server.routes.querying import render, run_query
 from omnigraph.server.routes.writing import IfCommit, check_unconditional, run_mutation
@@ -22,7 +22,7 @@ from omnigraph.server.stored import StoredQuery
 from omnigraph.wire.replies import MutationReply, ReadReply, StoredQueriesReply
 from omnigraph.wire.requests import InvokeRequest, MutateRequest, QueryRequest
 
-router = APIRouter(route_class=GraphRoute)
+router = APIRouter(route_class=ReadRoute)
 
 _BODY = {
     "requestBody": {
@@ -105,6 +105,7 @@ def _invoke(asked: Asked, name: str, body: InvokeRequest, if_commit: str | None)
         snapshot=body.snapshot,
         version=body.version,
         at=body.at,
+        timeout=body.timeout,
     )
     return render(asked, run_query(asked, read))
 

@@ -1,12 +1,13 @@
 """Exports, and what changed: answers of any length, and pages."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
+from omnigraph.engine.progress import cancellable
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
@@ -17,13 +18,15 @@ from omnigraph.sdk.reviewing import (
     feed_document,
 )
 from omnigraph.server.answers import Stream, answer
-from omnigraph.server.asking import Ask, GraphRoute
+from omnigraph.server.asking import Ask, ReadRoute
 from omnigraph.server.describe import ASKING, GONE, READING, Responses
-from omnigraph.wire.media import NDJSON
+from omnigraph.server.negotiating import choose_form
+from omnigraph.wire.formats import MAYBE_BRANCH, SIDE, START
+from omnigraph.wire.media import JSON, NDJSON
 from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply
 from omnigraph.wire.requests import BaselineRequest, ExportRequest
 
-router = APIRouter(route_class=GraphRoute)
+router = APIRouter(route_class=ReadRoute)
 
 _LINES: Responses = {
     **ASKING,
@@ -32,6 +35,8 @@ _LINES: Responses = {
         "content": {NDJSON: {"schema": {"type": "string"}}},
     },
 }
+
+_NDJSON: Final = f"{NDJSON}; charset=utf-8"
 
 _COUNTED: dict[str, Any] = {
     "description": "How much differs; or every change, one JSON object a line.",
@@ -64,7 +69,8 @@ def export(asked: Ask, body: ExportRequest) -> Response:
         commit=body.snapshot,
         version=body.version,
     )
-    return Stream(lines, media_type=f"{NDJSON}; charset=utf-8")
+    with cancellable(asked.token):
+        return Stream(lines, media_type=_NDJSON, stall_s=asked.stall_s)
 
 
 @router.post(
@@ -80,7 +86,8 @@ def baseline(asked: Ask, body: BaselineRequest) -> Response:
     if body.table_keys:
         raise RequestInvalid("a baseline is restricted by type_names")
     found = asked.graph.baseline(branch=branch, kinds=body.kinds or (), types=body.type_names or ())
-    return Stream(found.lines(), media_type=f"{NDJSON}; charset=utf-8")
+    with cancellable(asked.token):
+        return Stream(found.lines(), media_type=_NDJSON, stall_s=asked.stall_s)
 
 
 @router.get(
@@ -92,11 +99,22 @@ def baseline(asked: Ask, body: BaselineRequest) -> Response:
 def changes(
     asked: Ask,
     *,
-    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
-    cursor: Annotated[str | None, Query(description="From the page before.")] = None,
-    page_token: Annotated[str | None, Query(description="From the page before.")] = None,
+    branch: Annotated[
+        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+    ] = None,
+    cursor: Annotated[
+        str | None, Query(description="From the page before, instead of a start.")
+    ] = None,
+    page_token: Annotated[
+        str | None, Query(description="The old name of a cursor; not both.")
+    ] = None,
     start: Annotated[
-        str | None, Query(description="now, beginning, or after:COMMIT.", max_length=100)
+        str | None,
+        Query(
+            description="now, beginning, or after:COMMIT; unless there is a cursor.",
+            max_length=100,
+            json_schema_extra=START,
+        ),
     ] = None,
     commits: Annotated[int, Query(ge=1, le=512)] = COMMITS_DEFAULT,
     limit: Limit = CHANGES_DEFAULT,
@@ -109,16 +127,17 @@ def changes(
     asked.check(Action.READ, name)
     if cursor is not None and page_token is not None:
         raise RequestInvalid("name a cursor or a page token, not both")
-    page = asked.graph.changes(
-        cursor or page_token,
-        start=start,
-        branch=name,
-        kinds=kind or (),
-        types=type_ or (),
-        ops=op or (),
-        commits_max=commits,
-        limit=limit,
-    )
+    with cancellable(asked.token):
+        page = asked.graph.changes(
+            cursor or page_token,
+            start=start,
+            branch=name,
+            kinds=kind or (),
+            types=type_ or (),
+            ops=op or (),
+            commits_max=commits,
+            limit=limit,
+        )
     return answer(feed_document(page))
 
 
@@ -140,14 +159,15 @@ def commit_changes(
 ) -> Response:
     """What one commit changed since its first parent, so many changes at a time."""
     asked.check(Action.READ, asked.graph.commit(commit_id).branch)
-    page = asked.graph.commit_changes(
-        commit_id,
-        page_token=page_token,
-        limit=limit,
-        kinds=kind or (),
-        types=type_ or (),
-        ops=op or (),
-    )
+    with cancellable(asked.token):
+        page = asked.graph.commit_changes(
+            commit_id,
+            page_token=page_token,
+            limit=limit,
+            kinds=kind or (),
+            types=type_ or (),
+            ops=op or (),
+        )
     return answer(commit_changes_document(page))
 
 
@@ -160,8 +180,8 @@ def commit_changes(
 def diff(
     asked: Ask,
     *,
-    from_: Annotated[str, Query(alias="from", description=_SIDE)],
-    to: Annotated[str, Query(description=_SIDE)],
+    from_: Annotated[str, Query(alias="from", description=_SIDE, json_schema_extra=SIDE)],
+    to: Annotated[str, Query(description=_SIDE, json_schema_extra=SIDE)],
     kind: Kinds = None,
     type_: Types = None,
     op: Ops = None,
@@ -173,9 +193,10 @@ def diff(
         asked.check(Action.READ, each.branch)
     # What was checked is what is compared, whoever writes meanwhile.
     before, after = (f"{each.branch}@{each.manifest_version}" for each in sides)
-    found = asked.graph.diff(before, after, kinds=kind or (), types=type_ or (), ops=op or ())
-    if NDJSON not in asked.request.headers.get("accept", ""):
-        return answer(diff_document(found))
-    documents = map(change_document, found.changes(skip=skip))
-    lines = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in documents)
-    return Stream(lines, media_type=f"{NDJSON}; charset=utf-8")
+    with cancellable(asked.token):
+        found = asked.graph.diff(before, after, kinds=kind or (), types=type_ or (), ops=op or ())
+        if choose_form(asked.request.headers.getlist("accept"), (JSON, NDJSON)) == JSON:
+            return answer(diff_document(found))
+        documents = map(change_document, found.changes(skip=skip))
+        lines = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in documents)
+        return Stream(lines, media_type=_NDJSON, stall_s=asked.stall_s)

@@ -19,6 +19,7 @@ from omnigraph.server.asking import KEYED, PREFERRED, Ask, GraphRoute
 from omnigraph.server.describe import ACCEPTED, ASKING, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import begin_job
+from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
 from omnigraph.wire.requests import SchemaApplyRequest, SchemaPlanRequest
 
@@ -71,7 +72,9 @@ def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
 )
 def optimize(
     asked: Ask,
-    branch: Annotated[str | None, Query(description="Which branch; main if none.")] = None,
+    branch: Annotated[
+        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+    ] = None,
 ) -> Response:
     """Put small fragments together and bring the indexes up to date."""
     name = parse_branch(branch or MAIN)

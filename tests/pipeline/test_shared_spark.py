@@ -12,7 +12,11 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.server.sparks import SHARED, find_spark
+from omnigraph.errors import SparkUnusable
+from omnigraph.pipeline.settings import SparkSettings
+from omnigraph.server import sparks
+from omnigraph.server.sparks import SHARED, find_spark, run_on_spark
+from omnigraph.testing.processes import wait_until
 
 COMMAND = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
 
@@ -57,6 +61,8 @@ def test_workers_share_one_spark_and_take_it_along(tmp_path: Path) -> None:
             assert list(clients.map(lambda at: load(url, f"p{at}"), range(8))) == [1] * 8
         (java,) = find_javas(tmp_path)
         os.kill(java, signal.SIGKILL)
+        # Until the kernel has ended it, it accepts connections, and a job on one of them fails.
+        wait_until(lambda: java not in find_javas(tmp_path))
         with ThreadPoolExecutor(4) as clients:
             assert list(clients.map(lambda at: load(url, f"q{at}"), range(4))) == [1] * 4
         assert len(set(find_javas(tmp_path)) - {java}) == 1, "those who lost it have another"
@@ -73,3 +79,22 @@ def test_a_spark_that_somebody_named_is_used_instead(tmp_path: Path) -> None:
     named = {SHARED: str(tmp_path / "spark"), "OMNIGRAPH_SPARK_MASTER": "local[1]"}
     assert find_spark(named) is None
     assert not (tmp_path / "spark").exists()
+
+
+def test_a_job_runs_again_only_where_another_spark_took_the_place_of_a_dead_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[SparkSettings | None] = []
+
+    def job(spark: SparkSettings | None) -> None:
+        tried.append(spark)
+        raise SparkUnusable("nobody answers")
+
+    dead, new = SparkSettings(remote="sc://localhost:1"), SparkSettings(remote="sc://localhost:2")
+    for known, runs in (([dead, new], [dead, new]), ([dead, dead], [dead])):
+        tried.clear()
+        servers = iter(known)
+        monkeypatch.setattr(sparks, "find_spark", lambda found=servers: next(found))
+        with pytest.raises(SparkUnusable):
+            run_on_spark(job)
+        assert tried == runs

@@ -8,11 +8,14 @@ Spark, that one is used, and nothing is started here.
 import fcntl
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.settings import MASTER, REMOTE, SparkSettings
+
+Result = TypeVar("Result")
 
 SHARED: Final = "OMNIGRAPH_SERVER_SPARK_FOLDER"
 """Set by the crew for its workers."""
@@ -31,6 +34,22 @@ def find_spark(environment: Mapping[str, str] = os.environ) -> SparkSettings | N
         fcntl.flock(lock, fcntl.LOCK_EX)
         server = start_server(_free_port(), folder=place)
     return SparkSettings(remote=server.address)
+
+
+def run_on_spark(job: Callable[[SparkSettings | None], Result]) -> Result:
+    """Run a job on the shared server; on a new one, if the server died before the job began.
+
+    A server that was killed still listens for a moment, so `find_spark` can return its address.
+    `SparkUnusable` means that the job staged nothing, so it may run again.
+    """
+    spark = find_spark()
+    try:
+        return job(spark)
+    except SparkUnusable:
+        replacement = find_spark()
+        if replacement == spark:
+            raise
+        return job(replacement)
 
 
 def stop_spark(folder: Path) -> None:

@@ -10,10 +10,12 @@ from starlette.responses import Response
 
 from omnigraph.commit.records import JsonObject
 from omnigraph.engine.bulk import ERRORS_MAX
+from omnigraph.engine.load import LoadResult
 from omnigraph.engine.once import hash_files, hash_of
 from omnigraph.engine.stages import watching
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
+from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
 from omnigraph.server import metrics
@@ -22,7 +24,7 @@ from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, LoadRoute, Str
 from omnigraph.server.describe import ACCEPTED, WRITING
 from omnigraph.server.jobs import JobOrder
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.sparks import find_spark
+from omnigraph.server.sparks import run_on_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
@@ -189,8 +191,8 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
 
 
 def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
-    with metrics.LOADS.time(), spool.named():
-        result = asked.graph.load(
+    def load(spark: SparkSettings | None) -> LoadResult:
+        return asked.graph.load(
             spool.files,
             mode=wanted.mode,
             type=wanted.type,
@@ -201,7 +203,10 @@ def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> J
             from_branch=wanted.from_,
             actor=asked.actor,
             idempotency_key=key,
-            spark=find_spark(),
+            spark=spark,
         )
+
+    with metrics.LOADS.time(), spool.named():
+        result = run_on_spark(load)
     asked.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

@@ -22,10 +22,10 @@ from load_input import Size
 from load_runs import Order, apart, apart_twice, tables_of
 from measure import Figure, report, timed
 
-from omnigraph.engine.bulk import LoadMode
-from omnigraph.engine.inputs import Input
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.opening import create
-from omnigraph.pipeline.connect import find_server, start_server, stop_server
+from omnigraph.pipeline.spark.connect import find_server, start_server, stop_server
 
 INGEST_MAX, WHOLE_MAX, GROWTH_MAX, MERGE_MAX, PARQUET_MAX = 1.0, 4.0, 4.5, 2.0, 3.0
 MEMORY_MB_MAX, CORES_MIN, COLD_S_MAX, WARM_S_MAX, CONNECT_S_MAX = 100, 1.6, 12.0, 1.5, 5.0

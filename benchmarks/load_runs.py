@@ -17,19 +17,19 @@ import load_input
 from load_input import Size
 from measure import timed
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode, Verdict
+from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.inputs import Input
-from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, Verdict
+from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.load.run import LoadOrder
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import LoadRejected
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.load import MEMORY_BYTES, SparkBulk
-from omnigraph.pipeline.session import SparkSettings
+from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.durability import Durability
-from omnigraph.testing.processes import launch, race, values_of
+from support.processes import launch, race, values_of
 
 TIMEOUT_S = 3600.0
 

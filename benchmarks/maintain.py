@@ -20,15 +20,15 @@ import pyarrow as pa
 from lance.optimize import Compaction
 from measure import Figure, report, timed
 
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.rewriting import Hire, Rewriter, nobody
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.engine.schema.rewriting import Hire, Rewriter, nobody
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability
@@ -140,7 +140,7 @@ def measure_optimize(
 
 def measure_spark(folder: Path, size: int) -> list[Figure]:
     from omnigraph.pipeline.rewrite import open_rewriter  # noqa: PLC0415 - brings Spark along
-    from omnigraph.pipeline.session import find_session, read_settings  # noqa: PLC0415
+    from omnigraph.pipeline.spark.session import find_session, read_settings  # noqa: PLC0415
 
     first = folder / "spark"
     graph = create(str(first), schema(0, "I64"), settings=SETTINGS)

@@ -22,13 +22,13 @@ import pyarrow as pa
 from measure import Figure, report
 
 import omnigraph
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.records import UPKEEP
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.effects import REAL
-from omnigraph.engine.upkeep import write_indexes
+from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability

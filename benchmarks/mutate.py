@@ -29,15 +29,15 @@ from lance.fragment import write_fragments
 from measure import Figure, percentile, report, timed
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph, open_in
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.upkeep import write_indexes
+from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -45,7 +45,7 @@ from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged
 from omnigraph.testing.faults import watch_stores
-from omnigraph.testing.processes import launch, race, values_of
+from support.processes import launch, race, values_of
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }

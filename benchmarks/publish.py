@@ -23,17 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from measure import Figure, report
 
-from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.publish import publish
-from omnigraph.commit.updates import successor
+from omnigraph.commit.manifest.base import Bases, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.updates import successor
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
-from omnigraph.testing.processes import launch, race, values_of
-from omnigraph.testing.publishing import (
+from support.processes import launch, race, values_of
+from support.publishing import (
     Place,
     advance,
     grow_history,

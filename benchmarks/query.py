@@ -30,14 +30,14 @@ from query_documents import ASKED, KINDS, Documents, Searches, fill_rivals, make
 from query_documents import SCHEMA as DOCUMENTS
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Access, Settings
-from omnigraph.engine.upkeep import write_indexes
+from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability

@@ -20,17 +20,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from measure import Figure, best_of, percentile, report, timed
 
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.snapshot import open_pin
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
-from omnigraph.engine.indexes import IndexOrder, ensure_indices
+from omnigraph.engine.maintain.indexes import IndexOrder, ensure_indices
 from omnigraph.engine.opening import create
-from omnigraph.engine.query.search import EVERY_ROW, Candidates, Means, Searched, rank
-from omnigraph.engine.query.texts import KeptTexts
+from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Means, Searched, rank
+from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability

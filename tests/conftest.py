@@ -5,6 +5,9 @@ because a session takes seconds to start and a gigabyte to keep. What is slow co
 last, it would keep one process busy for minutes after the other has nothing left to do.
 """
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
@@ -13,6 +16,12 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 # How long an example takes says who else uses the machine. What things cost is counted, in `cost`.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+# Processes that tests start import `support` as the tests do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

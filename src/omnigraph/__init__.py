@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from omnigraph.engine.inputs import Input
+    from omnigraph.engine.load.inputs import Input
     from omnigraph.errors import OmnigraphError
     from omnigraph.sdk.local import LocalGraph, init, open
     from omnigraph.sdk.remote import RemoteGraph, connect
@@ -30,7 +30,7 @@ _HOMES = {
     "Durability": "omnigraph.storage.durability",
     "LocalGraph": "omnigraph.sdk.local",
     "OmnigraphError": "omnigraph.errors",
-    "Input": "omnigraph.engine.inputs",
+    "Input": "omnigraph.engine.load.inputs",
     "RemoteGraph": "omnigraph.sdk.remote",
     "connect": "omnigraph.sdk.remote",
     "init": "omnigraph.sdk.local",

@@ -524,7 +524,7 @@ class TypeUnknown(InputError):
 
 
 class Breach(Protocol):
-    """One way in which rows break the schema. `engine.violations.Violation` implements it."""
+    """One way in which rows break the schema. `engine.write.violations.Violation` implements it."""
 
     @property
     def kind(self) -> str: ...
@@ -555,7 +555,7 @@ class ConstraintViolation(InputError):
 
 
 class RecordFault(Protocol):
-    """What is wrong with one record of a load. `engine.bulk.Fault` implements it."""
+    """What is wrong with one record of a load. `engine.load.bulk.Fault` implements it."""
 
     @property
     def kind(self) -> str: ...

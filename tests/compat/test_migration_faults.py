@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.publish import publish
-from omnigraph.commit.records import Commit
-from omnigraph.commit.stamp import CURRENT, read_stamp
+from omnigraph.commit.manifest.base import Bases, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.stamp import CURRENT, read_stamp
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_in
@@ -35,9 +35,9 @@ from omnigraph.testing.failpoints import (
     points_of,
 )
 from omnigraph.testing.faults import Crash, CrashAt, Watch, When, sweep, watch_stores
-from omnigraph.testing.folders import put_back, read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.old_graphs import (
+from support.folders import put_back, read_folder
+from support.old_graphs import (
     FEATURE,
     PEOPLE,
     PERSON,
@@ -52,8 +52,8 @@ from omnigraph.testing.old_graphs import (
     set_stamp,
     write_old_graph,
 )
-from omnigraph.testing.processes import Died, launch, race
-from omnigraph.testing.publishing import lineage_only
+from support.processes import Died, launch, race
+from support.publishing import lineage_only
 
 WHENEVER = pytest.mark.parametrize("when", list(When))
 EVERY_FORMAT = pytest.mark.parametrize("recipe", [V1, V2, V3], ids=["v1", "v2", "v3"])

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.publish import publish
-from omnigraph.commit.stamp import CURRENT, read_stamp
+from omnigraph.commit.manifest.base import Bases, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.stamp import CURRENT, read_stamp
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.old_graphs import (
+from support.old_graphs import (
     FEATURE,
     V1,
     V1_BRANCHED,
@@ -20,8 +20,8 @@ from omnigraph.testing.old_graphs import (
     Recipe,
     write_old_graph,
 )
-from omnigraph.testing.processes import launch, race, values_of
-from omnigraph.testing.publishing import Place, lineage_only
+from support.processes import launch, race, values_of
+from support.publishing import Place, lineage_only
 
 RUNNERS = 4
 

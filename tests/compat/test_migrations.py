@@ -5,11 +5,11 @@ from pathlib import Path
 import lance
 import pytest
 
-from omnigraph.commit.base import Bases, manifest_ref, read_base
-from omnigraph.commit.migrate import migrate
-from omnigraph.commit.publish import publish
-from omnigraph.commit.records import Commit
-from omnigraph.commit.stamp import CURRENT, read_stamp
+from omnigraph.commit.compat.migrate import migrate
+from omnigraph.commit.manifest.base import Bases, manifest_ref, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.stamp import CURRENT, read_stamp
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_graph, open_in
@@ -24,9 +24,9 @@ from omnigraph.testing.faults import (
     Recorder,
     watch_stores,
 )
-from omnigraph.testing.folders import read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.old_graphs import (
+from support.folders import read_folder
+from support.old_graphs import (
     FEATURE,
     PEOPLE,
     PERSON,
@@ -41,7 +41,7 @@ from omnigraph.testing.old_graphs import (
     Recipe,
     write_old_graph,
 )
-from omnigraph.testing.publishing import lineage_only
+from support.publishing import lineage_only
 
 OLD = {
     "v1": V1,

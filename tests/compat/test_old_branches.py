@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases, manifest_ref, read_base
-from omnigraph.commit.migrate import migrate
-from omnigraph.commit.publish import publish
-from omnigraph.commit.records import Commit
-from omnigraph.commit.stamp import CURRENT, read_stamp
+from omnigraph.commit.compat.migrate import migrate
+from omnigraph.commit.manifest.base import Bases, manifest_ref, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.stamp import CURRENT, read_stamp
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph
@@ -20,9 +20,9 @@ from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import LEASES, LEGACY_COMMITS, MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import ScanRequest, TableRef
-from omnigraph.testing.folders import read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.old_graphs import (
+from support.folders import read_folder
+from support.old_graphs import (
     FEATURE,
     FIRST,
     GENESIS,
@@ -41,7 +41,7 @@ from omnigraph.testing.old_graphs import (
     Recipe,
     write_old_graph,
 )
-from omnigraph.testing.publishing import lineage_only
+from support.publishing import lineage_only
 
 EVERY_FORMAT = pytest.mark.parametrize("recipe", [V1, V2, V3, V4], ids=["v1", "v2", "v3", "v4"])
 

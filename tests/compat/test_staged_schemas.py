@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.cleanup import CleanupOrder
-from omnigraph.engine.contract import compile_contract
+from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.graph import Mode
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.opening import open_graph
-from omnigraph.engine.staged_schema import STAGED
+from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.errors import SchemaFilesInvalid
 from omnigraph.ids import SCHEMA_LOCK
-from omnigraph.testing.breaking import stores_at
-from omnigraph.testing.old_graphs import SCHEMA, V4, write_old_graph
+from support.breaking import stores_at
+from support.old_graphs import SCHEMA, V4, write_old_graph
 
 LIVE = ("_schema.pg", "_schema.ir.json", "__schema_state.json")
 SMALLER = SCHEMA.replace("    since: Date?\n", "")

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.migrate import STEPS
-from omnigraph.commit.publish import publish
-from omnigraph.commit.stamp import CURRENT, FLOOR, KEY, read_stamp
+from omnigraph.commit.compat.migrate import STEPS
+from omnigraph.commit.manifest.base import Bases, read_base
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.stamp import CURRENT, FLOOR, KEY, read_stamp
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.errors import FormatTooNew, FormatTooOld
 from omnigraph.ids import MAIN
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.folders import read_folder
-from omnigraph.testing.old_graphs import (
+from support.folders import read_folder
+from support.old_graphs import (
     FEATURE,
     GENESIS,
     PERSON,
@@ -28,7 +28,7 @@ from omnigraph.testing.old_graphs import (
     set_stamp,
     write_old_graph,
 )
-from omnigraph.testing.publishing import lineage_only
+from support.publishing import lineage_only
 
 BOTH_MODES = pytest.mark.parametrize("mode", list(Mode))
 

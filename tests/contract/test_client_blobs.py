@@ -22,8 +22,8 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.sdk.client import GraphClient
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = """
 node Letter { ref: String @key  note: String?  scan: Blob? }

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.changes import EntityChange
+from omnigraph.engine.history.diff import EntityChange
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import (
     BranchExists,
@@ -40,8 +40,8 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.sdk.client import GraphClient
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  seen: DateTime?  tags: [String]? }

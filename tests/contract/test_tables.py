@@ -693,15 +693,15 @@ def test_a_commit_whose_reply_was_lost_is_found_and_reported_landed(
     handle = create(tables, "a")
     staged = tables.stage_append(handle, people("b"), mark())
 
-    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+    from omnigraph.storage.lance import commit  # noqa: PLC0415 - the seam under test
 
-    real = lance_commit._send
+    real = commit._send
 
     def send_and_stumble(*arguments: object) -> object:
         real(*arguments)  # type: ignore[arg-type]
         raise OSError("connection reset by peer")
 
-    monkeypatch.setattr(lance_commit, "_send", send_and_stumble)
+    monkeypatch.setattr(commit, "_send", send_and_stumble)
     assert landed(tables.commit_exact(staged)).version == handle.version + 1
 
 
@@ -712,14 +712,14 @@ def test_a_commit_that_is_answered_with_the_version_of_another_is_not_taken_for_
     handle = create(tables, "a")
     ours, theirs = (tables.stage_append(handle, people(each), mark()) for each in "bc")
 
-    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+    from omnigraph.storage.lance import commit  # noqa: PLC0415 - the seam under test
 
-    real = lance_commit._send
+    real = commit._send
 
     def send_theirs(store: object, *_: object) -> object:
         return real(store, theirs, theirs.payload)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lance_commit, "_send", send_theirs)
+    monkeypatch.setattr(commit, "_send", send_theirs)
     with pytest.raises(ReplyLost, match=f"{theirs.mark.uuid}, not {ours.mark.uuid}"):
         tables.commit_exact(ours)
 
@@ -731,12 +731,12 @@ def test_a_commit_that_failed_on_its_way_there_is_a_lost_reply_and_no_refusal(
     tables = local.tables
     staged = tables.stage_append(create(tables, "a"), people("b"), mark())
 
-    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+    from omnigraph.storage.lance import commit  # noqa: PLC0415 - the seam under test
 
     def stumble(*_: object) -> object:
         raise OSError("connection reset by peer")
 
-    monkeypatch.setattr(lance_commit, "_send", stumble)
+    monkeypatch.setattr(commit, "_send", stumble)
     with pytest.raises(ReplyLost, match="connection reset"):
         tables.commit_exact(staged)
 
@@ -796,9 +796,9 @@ def test_a_commit_that_a_restore_buried_is_put_back(
     old = create(tables, "a")
     head = append(tables, old, "b")
 
-    from omnigraph.storage import lance_commit  # noqa: PLC0415 - the seam under test
+    from omnigraph.storage.lance import commit  # noqa: PLC0415 - the seam under test
 
-    real = lance_commit.commit_exact
+    real = commit.commit_exact
     intruders = count()
 
     def slip_in_first(store: object, staged: Staged) -> Outcome:
@@ -806,7 +806,7 @@ def test_a_commit_that_a_restore_buried_is_put_back(
             landed(real(store, tables.stage_append(head, people("theirs"), mark())))  # type: ignore[arg-type]
         return real(store, staged)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(lance_commit, "commit_exact", slip_in_first)
+    monkeypatch.setattr(commit, "commit_exact", slip_in_first)
     outcome = tables.restore(head, to=old.version, mark=mark())
     monkeypatch.undo()
     assert isinstance(outcome, Elsewhere)

@@ -9,7 +9,8 @@ import pytest
 from omnigraph.effects import REAL
 from omnigraph.storage import layout
 from omnigraph.storage.durability import RealDisk, flush_files
-from omnigraph.storage.lance_store import LanceStore, new_session
+from omnigraph.storage.lance.store import LanceStore, new_session
+from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.layout import Root, parse_root
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.tables import (
@@ -23,7 +24,6 @@ from omnigraph.storage.tables import (
     Staged,
     TableRef,
 )
-from omnigraph.storage.tables_lance import LanceTables
 
 PERSON = TableRef("nodes/40d76f1f51639ec0")
 PRIMARY_KEY: dict[bytes | str, bytes | str] = {"lance-schema:unenforced-primary-key": "true"}

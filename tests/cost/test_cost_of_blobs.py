@@ -11,11 +11,11 @@ import omnigraph
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.engine.query.blob import CHUNK_BYTES, BlobName
-from omnigraph.server.settings import Flags
+from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.durability import Durability
 from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.publishing import Place
-from omnigraph.testing.serving import running
+from support.publishing import Place
+from support.serving import running
 
 LARGE = os.urandom(40 * 2**20)
 ROWS = 3_000

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.engine.bulk import LoadMode, Placement, Target
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.inputs import Input
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.load.bulk import LoadMode, Placement, Target
+from omnigraph.engine.load.inputs import Input
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.ingest import Ingest
-from omnigraph.pipeline.planning import Survey, cut
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.stage.fragments import Storage
+from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.stage.planning import Survey, cut
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
-from omnigraph.testing.writing import SCHEMA, new_graph, stores_at
+from support.writing import SCHEMA, new_graph, stores_at
 
 CATALOG = compile_contract(SCHEMA, name="schema").catalog
 FEW, MANY = 100, 20_000

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.schema_files import read_schema_files
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
-from omnigraph.engine import seats
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.contract import check_contract
+from omnigraph.engine.active_schema import check_contract
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.merge.run import MergeOrder
-from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.tables import row_refs
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.mutate import Order
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
@@ -56,14 +56,14 @@ def test_new_rows_are_appended_as_a_stream_and_nothing_is_indexed(
     graph, recorder = watched
     put(graph, TOPIC, 20, 60)
     fetched: list[int] = []
-    fetch = seats.fetch
+    fetch = row_refs.fetch
 
     def counting(*arguments: object, **keywords: object) -> object:
         rows = fetch(*arguments, **keywords)  # type: ignore[arg-type]
         fetched.append(rows.num_rows)
         return rows
 
-    monkeypatch.setattr(seats, "fetch", counting)
+    monkeypatch.setattr(row_refs, "fetch", counting)
     recorder.calls.clear()
     merged = graph.merge(MergeOrder(TOPIC))
     assert merged.outcome == "fast_forward"
@@ -80,7 +80,7 @@ def test_changed_rows_are_replaced_some_at_a_time(
     graph, recorder = watched
     rows = [{"name": f"d{number}", "text": "new"} for number in range(20)]
     graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=Order(TOPIC))
-    monkeypatch.setattr(seats, "ROWS_MAX", 8)
+    monkeypatch.setattr(row_refs, "ROWS_MAX", 8)
     recorder.calls.clear()
     merged = graph.merge(MergeOrder(TOPIC))
     assert merged.counts[merged.tables[0]].updated == 20
@@ -107,8 +107,8 @@ MAKE = """
 import sys
 import numpy as np, pyarrow as pa
 import omnigraph
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.storage.durability import Durability
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.schema_files import read_schema_files
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.contract import check_contract
+from omnigraph.engine.active_schema import check_contract
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores

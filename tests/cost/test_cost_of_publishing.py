@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import Published, publish
-from omnigraph.commit.refs import create_branch
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.branches import create_branch
+from omnigraph.commit.manifest.publish import Published, publish
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.storage.lance_store import LanceHandle
-from omnigraph.storage.lance_swap import SEALED_MANY, SEALED_ROWS
+from omnigraph.storage.lance.store import LanceHandle
+from omnigraph.storage.lance.swap import SEALED_MANY, SEALED_ROWS
 from omnigraph.storage.stores import Stores
 from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.publishing import Place, advance, chain, grow_history, lineage_only
+from support.publishing import Place, advance, chain, grow_history, lineage_only
 
 A = TableKey("node:T0")
 SWAP = "tables.residual.swap_rows"

@@ -8,22 +8,22 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler import compile as compiling
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
-from omnigraph.engine.query import search
-from omnigraph.engine.query.search import Means
-from omnigraph.engine.query.searching import Searching
 from omnigraph.engine.query.target import Target
-from omnigraph.engine.query.texts import KeptTexts
 from omnigraph.engine.query.view import SMALL_ROWS
+from omnigraph.engine.search import ranking
+from omnigraph.engine.search.providers import Searching
+from omnigraph.engine.search.ranking import Means
+from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import Access, Settings
-from omnigraph.engine.upkeep import write_indexes
+from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.lang.source import Source
 from omnigraph.sdk.local import LocalGraph
@@ -88,7 +88,7 @@ def test_a_repeated_search_reads_no_text_again(root: Path, scan_rows_max: int) -
     graph, watched = opened(root)
     LocalGraph(graph).ensure_indices()
     means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
-    searching = Searching(partial(search.match, means=means), partial(search.rank, means=means))
+    searching = Searching(partial(ranking.match, means=means), partial(ranking.rank, means=means))
     graph._reader = replace(graph._reader, searching=searching)
     body = 'match { $p: Person } return { $p.name } order { bm25($p.name, "p1 p2") } limit 2'
     assert ask(graph, body) == ["p1", "p2"]

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import publish
-from omnigraph.commit.snapshot import snapshot_at_commit
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.publish import publish
+from omnigraph.commit.manifest.snapshot import snapshot_at_commit
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.publishing import Place, advance, grow_history, lineage_only
+from support.publishing import Place, advance, grow_history, lineage_only
 
 A = TableKey("node:T0")
 SIDE = BranchName("side")

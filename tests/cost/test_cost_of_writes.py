@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.leases import DEFAULT_TIMING
-from omnigraph.commit.locks import Place
-from omnigraph.commit.schema_files import read_schema_files
-from omnigraph.engine.contract import check_contract
+from omnigraph.commit.leases.holder import DEFAULT_TIMING
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.schema_files import read_schema_files
+from omnigraph.engine.active_schema import check_contract
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_graph, open_in
 from omnigraph.engine.settings import Settings
@@ -17,10 +17,12 @@ from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN, BranchName, OperationId
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
+from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_tables
-from omnigraph.storage.tables_lance import LanceTables
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import COMMIT, DELETE, LIST, PUBLISH, PUT, SWAP, At
+from omnigraph.testing.faults import Recorder, watch_stores
+from support.breaking import (
     CASCADE,
     INSERT,
     PAIR,
@@ -32,9 +34,7 @@ from omnigraph.testing.breaking import (
     populate,
     stores_at,
 )
-from omnigraph.testing.failpoints import COMMIT, DELETE, LIST, PUBLISH, PUT, SWAP, At
-from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.scenes import die
+from support.scenes import die
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.audit import read_audit
-from omnigraph.commit.base import Bases
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.resolve import ACTOR
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.recovery.audit import read_audit
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.writing import (
+from support.writing import (
     COMPANY,
     PERSON,
     mortal_bench,

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from omnigraph.effects import REAL
-from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import PATIENCE_S, PUBLISH, At, Pause, Trigger
+from omnigraph.testing.faults import When
+from support.breaking import (
     CASCADE,
     EVERY,
     INSERT,
@@ -29,9 +31,7 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import PATIENCE_S, PUBLISH, At, Pause, Trigger
-from omnigraph.testing.faults import When
-from omnigraph.testing.scenes import set_write
+from support.scenes import set_write
 
 writes = pytest.mark.parametrize(
     "ask",

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.cli.app import run as run_command
-from omnigraph.commit.base import Bases
-from omnigraph.commit.drift import DriftClass, look_at
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars, remove_sidecar
-from omnigraph.engine.doctor import REPAIR, RESOLVE, examine
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.recovery.drift import DriftClass, look_at
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, remove_sidecar
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.maintain.doctor import REPAIR, RESOLVE, examine
+from omnigraph.engine.maintain.repair import RepairAction, RepairOrder, RepairResult
 from omnigraph.engine.opening import open_in
-from omnigraph.engine.repair import RepairAction, RepairOrder, RepairResult
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.layout import version_file
@@ -31,8 +31,8 @@ from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Mark, Tab
 from omnigraph.testing.failpoints import COMMIT, SWAP, At, Trigger, crash, kill
 from omnigraph.testing.faults import Crash, CrashOn, When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.processes import Died, Process, Raised, launch
-from omnigraph.testing.writing import (
+from support.processes import Died, Process, Raised, launch
+from support.writing import (
     COMPANY,
     PERSON,
     bench_of,

@@ -12,14 +12,14 @@ from time import sleep
 
 import pytest
 
-from omnigraph.commit import audit
-from omnigraph.commit.audit import Recovery, RecoveryKind, read_audit
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import WriterKind
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.engine.mutate import Order
-from omnigraph.engine.once import once
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import WriterKind
+from omnigraph.commit.recovery import audit
+from omnigraph.commit.recovery.audit import Recovery, RecoveryKind, read_audit
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.engine.write.idempotency import once
+from omnigraph.engine.write.mutate import Order
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
@@ -28,25 +28,6 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, CommitId, OperationId
 from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Mark, TableRef
-from omnigraph.testing.breaking import (
-    COMPANY,
-    EVERY,
-    KNOWS,
-    PAIR,
-    SIDE,
-    WORKS,
-    Ask,
-    check_lasting,
-    check_whole,
-    find_debris,
-    find_orphans,
-    open_living,
-    open_mortal,
-    read_content,
-    slip_in,
-    stores_at,
-    with_rival,
-)
 from omnigraph.testing.failpoints import (
     FAILPOINTS,
     PATIENCE_S,
@@ -65,8 +46,27 @@ from omnigraph.testing.failpoints import (
     points_of,
 )
 from omnigraph.testing.faults import Crash, Recorder
-from omnigraph.testing.processes import Died, launch
-from omnigraph.testing.scenes import Stage, act, act_for, die, play_to_death, set_stage
+from support.breaking import (
+    COMPANY,
+    EVERY,
+    KNOWS,
+    PAIR,
+    SIDE,
+    WORKS,
+    Ask,
+    check_lasting,
+    check_whole,
+    find_debris,
+    find_orphans,
+    open_living,
+    open_mortal,
+    read_content,
+    slip_in,
+    stores_at,
+    with_rival,
+)
+from support.processes import Died, launch
+from support.scenes import Stage, act, act_for, die, play_to_death, set_stage
 
 CATALOGUE = frozenset(
     {

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.commit.leases.staging import find_notes
 from omnigraph.commit.retention import Policy
-from omnigraph.commit.staging import find_notes
-from omnigraph.engine.cleanup import CleanupOrder, cleanup
-from omnigraph.engine.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
-from omnigraph.engine.optimize import OptimizeOrder, optimize
+from omnigraph.engine.maintain.cleanup import CleanupOrder, cleanup
+from omnigraph.engine.maintain.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
+from omnigraph.engine.maintain.optimize import OptimizeOrder, optimize
 from omnigraph.ids import MAIN
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import PATIENCE_S, At, Pause, Scene, Trigger
+from omnigraph.testing.faults import When
+from support.breaking import (
     PERSON,
     UPDATE,
     Ask,
@@ -27,9 +29,7 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import PATIENCE_S, At, Pause, Scene, Trigger
-from omnigraph.testing.faults import When
-from omnigraph.testing.scenes import Stage, set_stage
+from support.scenes import Stage, set_stage
 
 ORDER = IndexOrder(actor="ann", totals_rows_min=0)
 """With totals, so that a table takes two commits."""

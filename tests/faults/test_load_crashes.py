@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.workbench import Workbench
-from omnigraph.engine.bulk import LoadMode
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.load import LoadOrder, load
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.run import LoadOrder, load
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import STAGING
-from omnigraph.testing.alone import Alone
 from omnigraph.testing.faults import Crash, CrashAt, FailAt, When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.writing import (
+from support.alone import Alone
+from support.writing import (
     COMPANY,
     PERSON,
     SCHEMA,

@@ -9,11 +9,11 @@ from statistics import median
 import pytest
 
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.cleanup import CleanupOrder
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import TableKey
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability

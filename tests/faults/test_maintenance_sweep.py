@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.cleanup import CleanupOrder
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.repair import RepairOrder
+from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.repair import RepairOrder
 from omnigraph.storage.tables import Mark, Settings, TableRef
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import FAILPOINTS, Trigger, crash, fail
+from omnigraph.testing.faults import Crash, CrashAt, When, sweep
+from support.breaking import (
     PERSON,
     SIDE,
     Ask,
@@ -23,10 +25,8 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import FAILPOINTS, Trigger, crash, fail
-from omnigraph.testing.faults import Crash, CrashAt, When, sweep
-from omnigraph.testing.folders import put_back, read_folder
-from omnigraph.testing.scenes import die
+from support.folders import put_back, read_folder
+from support.scenes import die
 
 CLEAN = CleanupOrder(Policy(keep=2), is_confirmed=True, debris_age_ms=-60_000)
 

@@ -13,23 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.resolve import ACTOR
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.resolve import ACTOR
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import OutcomeUnknown, StorageFailure
-from omnigraph.testing.breaking import (
-    PERSON,
-    check_lasting,
-    check_whole,
-    find_orphans,
-    open_living,
-    open_mortal,
-    read_content,
-    slip_in,
-    stores_at,
-    with_rival,
-)
-from omnigraph.testing.crews import Neighbours
 from omnigraph.testing.failpoints import (
     COMMIT,
     FAILPOINTS,
@@ -41,9 +28,22 @@ from omnigraph.testing.failpoints import (
     points_of,
 )
 from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
-from omnigraph.testing.merging import MergeStage, merge_to_death, set_merge
-from omnigraph.testing.processes import Died, launch, race, values_of
-from omnigraph.testing.scenes import die
+from support.breaking import (
+    PERSON,
+    check_lasting,
+    check_whole,
+    find_orphans,
+    open_living,
+    open_mortal,
+    read_content,
+    slip_in,
+    stores_at,
+    with_rival,
+)
+from support.crews import Neighbours
+from support.merging import MergeStage, merge_to_death, set_merge
+from support.processes import Died, launch, race, values_of
+from support.scenes import die
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "4"))
 """Of the scenes that resemble others every so many-th write is died at; the soak says 1."""

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.recovery import heal
+from omnigraph.commit.recovery.heal import heal
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.testing.breaking import (
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, FailAt, When, sweep
+from support.breaking import (
     CASCADE,
     COMPANY,
     INSERT,
@@ -37,8 +38,7 @@ from omnigraph.testing.breaking import (
     stores_at,
     with_rival,
 )
-from omnigraph.testing.faults import STRIDE, Crash, CrashAt, FailAt, When, sweep
-from omnigraph.testing.scenes import Stage, set_write
+from support.scenes import Stage, set_write
 
 WRITES = {
     "keyed insert": INSERT,

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.engine.mutate import MutationResult, Order
-from omnigraph.engine.once import Once
+from omnigraph.engine.write.idempotency import Once
+from omnigraph.engine.write.mutate import MutationResult, Order
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.testing.breaking import (
+from omnigraph.testing.faults import CrashAt, When, sweep
+from support.breaking import (
     LINK,
     PAIR,
     PROGRAM,
@@ -17,8 +18,7 @@ from omnigraph.testing.breaking import (
     check_whole,
     open_mortal,
 )
-from omnigraph.testing.faults import CrashAt, When, sweep
-from omnigraph.testing.scenes import set_write
+from support.scenes import set_write
 
 KEY = Once("key-1", "hash-of-it")
 NOTHING = Ask("age", {"name": "nobody", "age": 1})

@@ -10,15 +10,15 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run as run_command
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.audit import RecoveryKind, read_audit
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.records import Commit
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.resolve import ACTOR, recovery_commit_id
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.recovery.audit import RecoveryKind, read_audit
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.resolve import ACTOR, recovery_commit_id
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import (
@@ -52,9 +52,9 @@ from omnigraph.testing.faults import (
     When,
     watch_stores,
 )
-from omnigraph.testing.folders import read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.writing import (
+from support.folders import read_folder
+from support.writing import (
     BOTH,
     COMPANY,
     PERSON,

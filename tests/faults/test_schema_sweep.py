@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.merge.run import MergeOrder
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaOrder
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
+from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
+from support.breaking import (
     COMPANY,
     INSERT,
     PERSON,
@@ -33,10 +35,8 @@ from omnigraph.testing.breaking import (
     read_content,
     stores_at,
 )
-from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
-from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
-from omnigraph.testing.folders import put_back, read_folder
-from omnigraph.testing.processes import Died, launch
+from support.folders import put_back, read_folder
+from support.processes import Died, launch
 
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "6"))
 

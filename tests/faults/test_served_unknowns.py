@@ -10,9 +10,9 @@ from httpx import Client
 import omnigraph
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.breaking import LINK, PROGRAM, open_living, populate
-from omnigraph.testing.serving import Running, running
+from omnigraph.server.runtime.settings import Flags
+from support.breaking import LINK, PROGRAM, open_living, populate
+from support.serving import Running, running
 
 BODY = {"query": PROGRAM.text, "name": LINK.query, "params": dict(LINK.params)}
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.processes import Process, Returned, launch
-from omnigraph.testing.storm import TIMING, judge, prepare, work
+from support.processes import Process, Returned, launch
+from support.storm import TIMING, judge, prepare, work
 
 WORKERS = 4
 

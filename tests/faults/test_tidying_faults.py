@@ -13,24 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.records import UPKEEP
-from omnigraph.commit.recovery import heal
-from omnigraph.engine.indexes import IndexOrder, ensure_indices
-from omnigraph.engine.upkeep import needs_upkeep, write_indexes
+from omnigraph.commit.manifest.records import UPKEEP
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.engine.maintain.indexes import IndexOrder, ensure_indices
+from omnigraph.engine.write.upkeep import needs_upkeep, write_indexes
 from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN
-from omnigraph.testing.breaking import (
-    PERSON,
-    UPDATE,
-    Ask,
-    BreakableGraph,
-    check_lasting,
-    check_whole,
-    open_living,
-    open_mortal,
-    read_content,
-    stores_at,
-)
 from omnigraph.testing.failpoints import (
     COMMIT,
     COMPACT,
@@ -42,7 +30,19 @@ from omnigraph.testing.failpoints import (
     Trigger,
 )
 from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, sweep
-from omnigraph.testing.scenes import Stage, set_stage
+from support.breaking import (
+    PERSON,
+    UPDATE,
+    Ask,
+    BreakableGraph,
+    check_lasting,
+    check_whole,
+    open_living,
+    open_mortal,
+    read_content,
+    stores_at,
+)
+from support.scenes import Stage, set_stage
 
 IS_SOAK = STRIDE == 1
 """Dying before a write leaves what dying after the one before it leaves, or should; and optimize

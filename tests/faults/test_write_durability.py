@@ -11,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import manifest_ref
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.schema_files import read_schema_files
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.engine.contract import check_contract
+from omnigraph.commit.manifest.base import manifest_ref
+from omnigraph.commit.manifest.schema_files import read_schema_files
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.engine.active_schema import check_contract
 from omnigraph.errors import StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.durability import Disk, RelaxedDisk
 from omnigraph.storage.layout import MANIFEST, RECOVERY
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import Stores, open_tables
-from omnigraph.testing.breaking import (
+from omnigraph.testing.failpoints import COMMIT, PUBLISH, SWAP, At
+from omnigraph.testing.faults import FailOn, When, watch_stores
+from support.breaking import (
     COMPANY,
     KNOWS,
     LINK,
@@ -36,10 +38,8 @@ from omnigraph.testing.breaking import (
     populate,
     stores_at,
 )
-from omnigraph.testing.failpoints import COMMIT, PUBLISH, SWAP, At
-from omnigraph.testing.faults import FailOn, When, watch_stores
-from omnigraph.testing.scenes import die
-from omnigraph.testing.syscalls import Call, Deed, Medium, can_trace, list_and_flush, trace
+from support.scenes import die
+from support.syscalls import Call, Deed, Medium, can_trace, list_and_flush, trace
 
 
 class Log:

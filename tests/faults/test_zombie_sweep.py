@@ -18,25 +18,25 @@ from typing import Final
 
 import pytest
 
-from omnigraph.commit.fences import find_fences
-from omnigraph.commit.leases import Timing
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.commit.workbench import Workbench
-from omnigraph.engine.doctor import CLEANUP, RESOLVE
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.fences import find_fences
+from omnigraph.commit.leases.holder import Timing
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.graph import Mode
+from omnigraph.engine.maintain.doctor import CLEANUP, RESOLVE
+from omnigraph.engine.maintain.repair import RepairOrder
 from omnigraph.engine.opening import open_in
-from omnigraph.engine.repair import RepairOrder
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.stores import Stores
 from omnigraph.testing.failpoints import COMMIT, At, Trigger, crash
 from omnigraph.testing.faults import Crash, When, watch_stores
-from omnigraph.testing.folders import put_back, read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.processes import Process, launch
-from omnigraph.testing.writing import (
+from support.folders import put_back, read_folder
+from support.processes import Process, launch
+from support.writing import (
     COMPANY,
     PERSON,
     bench_of,

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.leases import Taking, Timing
-from omnigraph.commit.locks import Place
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.resolve import ACTOR
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.commit.leases.holder import Taking, Timing
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.engine.schema.apply import SchemaOrder
 from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
-from omnigraph.testing import breaking
 from omnigraph.testing.failpoints import COMMIT, At, Trigger
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.processes import Process, Raised, Returned, launch
-from omnigraph.testing.writing import (
+from support import breaking
+from support.processes import Process, Raised, Returned, launch
+from support.writing import (
     BOTH,
     COMPANY,
     PERSON,

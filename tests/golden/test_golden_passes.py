@@ -19,8 +19,8 @@ from omnigraph.compiler.resolve import resolve_query
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-from omnigraph.testing.golden import check_golden, format_tree
-from omnigraph.testing.steps import format_read
+from support.golden import check_golden, format_tree
+from support.steps import format_read
 
 ROOT = Path(__file__).parent / "passes"
 NAMES = [each.__name__ for each in PASSES]

@@ -11,7 +11,7 @@ from omnigraph.compiler.resolve import check_file, find_mixed
 from omnigraph.compiler.rules import Rule
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-from omnigraph.testing.golden import check_golden, format_tree
+from support.golden import check_golden, format_tree
 
 CASES = Path(__file__).parent / "query"
 PROGRAMS = sorted(CASES.glob("*.gq"))

@@ -9,7 +9,7 @@ from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import print_file
 from omnigraph.lang.query.rules import Rule
 from omnigraph.lang.source import Source
-from omnigraph.testing.golden import check_golden, format_tree
+from support.golden import check_golden, format_tree
 
 CASES = sorted((Path(__file__).parent / "query_syntax").glob("*.gq"))
 

@@ -12,7 +12,7 @@ from omnigraph.errors import SchemaInvalid
 from omnigraph.lang.schema.parser import parse
 from omnigraph.lang.schema.printer import print_schema
 from omnigraph.lang.source import Source
-from omnigraph.testing.golden import check_golden, format_tree
+from support.golden import check_golden, format_tree
 
 FOLDER = Path(__file__).parent / "schema"
 CASES = sorted(FOLDER.glob("*.pg"))

@@ -19,7 +19,7 @@ from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
 from omnigraph.storage import layout
-from omnigraph.storage.lance_store import new_session
+from omnigraph.storage.lance.store import new_session
 
 PRIMARY_KEY: dict[bytes | str, bytes | str] = {"lance-schema:unenforced-primary-key": "true"}
 COLUMNS: dict[str, pa.DataType] = {"id": pa.string(), "n": pa.int64()}

@@ -11,8 +11,8 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.catalog.arrow import BLOB_METADATA
-from omnigraph.engine.addresses import SCHEMES, find_flaw
-from omnigraph.engine.spell import ELSEWHERE
+from omnigraph.engine.tables.blob_addresses import SCHEMES, find_flaw
+from omnigraph.engine.tables.record_format import ELSEWHERE
 from omnigraph.storage.translate import BLOB_SUFFIX, CUT_SHORT, MISSING_FILE
 
 OLD = Path(__file__).parents[1] / "compat" / "fixtures" / "reference-0.8.0" / "plain.tar.gz"
@@ -71,7 +71,7 @@ def test_null_is_no_blob_and_an_empty_one_is(tmp_path: Path) -> None:
 
 
 def test_nulls_that_lance_7_wrote_are_taken_for_empty_blobs(tmp_path: Path) -> None:
-    """Once they are not, `storage/lance_old_blobs.py` can go."""
+    """Once they are not, `storage/lance/old_blobs.py` can go."""
     with tarfile.open(OLD) as archive:
         archive.extractall(tmp_path, filter="data")
     dataset = lance.dataset(tmp_path / "plain.omni" / "nodes" / "ce5637d8e4423baf")

@@ -10,9 +10,9 @@ import pyarrow as pa
 from lance import LanceDataset
 from lance.query import MatchQuery
 
-from omnigraph.engine.query.analysis import term_of, terms_of
-from omnigraph.engine.query.letters import WORD
-from omnigraph.engine.query.stemming import stem
+from omnigraph.engine.search.analysis import term_of, terms_of
+from omnigraph.engine.search.letters import WORD
+from omnigraph.engine.search.stemming import stem
 
 ROOTS = (
     *("gener", "commun", "arsen", "past", "univers", "later", "emerg", "organ", "inter", "hop"),

@@ -7,7 +7,7 @@ import pytest
 
 OURS = """
 import omnigraph.sdk.local
-import omnigraph.pipeline.ingest
+import omnigraph.pipeline.stage.ingest
 """
 
 CHECK = """

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.testing.mutants import MUTANTS, REPOSITORY, Mutant, Verdict, select, try_out
+from support.mutants import MUTANTS, REPOSITORY, Mutant, Verdict, select, try_out
 
 HARMLESS = Mutant(
     "nothing is broken",
-    "commit/lineage.py",
+    "commit/manifest/lineage.py",
     "tuple(sorted(common - surpassed))",
     "tuple(sorted(common.difference(surpassed)))",
-    ("tests/unit/commit/test_lineage.py::test_unrelated_histories_have_no_base",),
+    ("tests/unit/commit/manifest/test_lineage.py::test_unrelated_histories_have_no_base",),
 )
 
 

@@ -49,8 +49,8 @@ MOVING = {
 """Writes and publishes in one step."""
 
 ALLOWED = {
-    "storage/lance_stage.py": {"write_fragments", "delete_rows"},
-    "storage/lance_reshape.py": {
+    "storage/lance/stage.py": {"write_fragments", "delete_rows"},
+    "storage/lance/reshaping.py": {
         "merge_columns",
         # On a scratch copy that only tells which field numbers the columns get.
         "shallow_clone",
@@ -58,9 +58,9 @@ ALLOWED = {
         "alter_columns",
         "drop_columns",
     },
-    "storage/lance_index.py": {"create_index_uncommitted", "merge_existing_index_segments"},
-    "storage/lance_swap.py": {"merge_insert"},
-    "storage/tables_lance.py": {"cleanup_old_versions"},
+    "storage/lance/index.py": {"create_index_uncommitted", "merge_existing_index_segments"},
+    "storage/lance/swap.py": {"merge_insert"},
+    "storage/lance/tables.py": {"cleanup_old_versions"},
 }
 """Each call that appears is declared here. docs/dev/storage.md says why the moving ones must be."""
 
@@ -142,7 +142,7 @@ def test_datasets_are_committed_and_restored_in_one_module(name: str) -> None:
         return False
 
     found = [module for module in modules() if calls_it(module)]
-    assert found == (["storage/lance_commit.py"] if name == "commit" else [])
+    assert found == (["storage/lance/commit.py"] if name == "commit" else [])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from moto.server import ThreadedMotoServer
 from omnigraph.effects import REAL
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
-from omnigraph.testing.publishing import Place
+from support.publishing import Place
 
 BUCKET = "graphs"
 

@@ -14,8 +14,8 @@ from omnigraph.cli.app import run
 from omnigraph.cli.files import write_whole
 from omnigraph.errors import StorageFailure
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = (
     "node Letter { ref: String @key  scan: Blob? }\nedge Answers: Letter -> Letter { copy: Blob? }"

@@ -14,9 +14,9 @@ import omnigraph
 from omnigraph.engine.query.blob import CHUNK_BYTES
 from omnigraph.errors import TableCorrupt
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.server.tokens import INLINE
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from omnigraph.server.runtime.tokens import INLINE
+from support.serving import running
 
 SCHEMA = """
 node Letter { ref: String @key  note: String?  scan: Blob? }

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import Publication, Published, publish
-from omnigraph.commit.refs import fork_table
-from omnigraph.commit.snapshot import describe_table, open_pin
-from omnigraph.commit.updates import CommitIntent, SetVersion
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.branches import fork_table
+from omnigraph.commit.manifest.publish import Publication, Published, publish
+from omnigraph.commit.manifest.snapshot import describe_table, open_pin
+from omnigraph.commit.manifest.updates import CommitIntent, SetVersion
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
@@ -32,7 +32,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, Landed, Mark, TableRef
-from omnigraph.testing.publishing import new_intent, pin_at
+from support.publishing import new_intent, pin_at
 
 SCHEMA = "node Person { name: String @key }  node Company { name: String @key }"
 PERSON = TableKey("node:Person")

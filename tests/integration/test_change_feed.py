@@ -9,7 +9,7 @@ import pytest
 import omnigraph
 from omnigraph.cli.app import run
 from omnigraph.effects import REAL
-from omnigraph.engine.feed import FeedPage
+from omnigraph.engine.history.feed import FeedPage
 from omnigraph.errors import ChangeFeedGap, CommitNotFound, CursorInvalid, UsageError
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability

@@ -13,9 +13,9 @@ import pytest
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.server.connection import HEAD_BYTES_MAX
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.process.connection import HEAD_BYTES_MAX
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 PATIENCE_S = 1
 

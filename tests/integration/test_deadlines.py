@@ -15,18 +15,18 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.commit.workbench import Meter
+from omnigraph.commit.context import Meter
 from omnigraph.effects import REAL
+from omnigraph.engine.cancellation import CancelToken, cancellable
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.progress import CancelToken, cancellable
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.settings import Access, Settings
 from omnigraph.errors import QueryCancelled, QueryTimeout, UsageError
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
+from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.durability import Durability
-from omnigraph.testing.serving import Running, running
+from support.serving import Running, running
 
 SCHEMA = """
 node P { name: String @key  age: I64  town: String }

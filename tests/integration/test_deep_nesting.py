@@ -14,7 +14,7 @@ from omnigraph.errors import (
     SidecarCorrupt,
 )
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.jobs import JobOrder, Jobs
+from omnigraph.server.runtime.jobs import JobOrder, Jobs
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import (
     SCHEMA_STATE,

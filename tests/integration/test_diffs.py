@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.engine import changes as engine_changes
-from omnigraph.engine.changes import Counts, EntityChange, Image
+from omnigraph.engine.history import diff as engine_changes
+from omnigraph.engine.history.diff import Counts, EntityChange, Image
 from omnigraph.errors import (
     BranchNotFound,
     ChangesRefused,

@@ -8,12 +8,12 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.snapshot import open_pin
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.effects import REAL
-from omnigraph.engine.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
-from omnigraph.engine.query.texts import read_totals
+from omnigraph.engine.maintain.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
+from omnigraph.engine.search.texts import read_totals
 from omnigraph.errors import OpenedReadOnly, QueryInvalid, SchemaLocked, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.local import LocalGraph
@@ -21,7 +21,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, TableRef
-from omnigraph.testing.publishing import Place
+from support.publishing import Place
 
 SCHEMA = """
 node Doc {

@@ -11,17 +11,17 @@ import pytest
 from httpx import Client
 
 import omnigraph
-from omnigraph.commit.records import JsonObject
+from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.effects import REAL
-from omnigraph.engine.progress import stoppable, tell
+from omnigraph.engine.cancellation import stoppable, tell
 from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchNotFound, JobFailed, JobNotFound, KeyReused
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.jobs import RUNNING_MAX, SILENT_MS, Job, JobOrder, Jobs, JobState
-from omnigraph.server.settings import Flags
+from omnigraph.server.runtime.jobs import RUNNING_MAX, SILENT_MS, Job, JobOrder, Jobs, JobState
+from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.layout import PROMISES, job_key
-from omnigraph.testing.serving import running
+from support.serving import running
 
 ORDER = JobOrder("load", "main", "ada", "key")
 

@@ -8,10 +8,10 @@ import pytest
 from httpx import Client, Response
 
 import omnigraph
-from omnigraph.commit.records import JsonObject
+from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 ADD = "query add($n: String) { insert Person { name: $n } }"

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from omnigraph.errors import ConfigInvalid
-from omnigraph.server.run import listen
+from omnigraph.server.process.run import listen
 
 
 def test_answers_do_not_wait_for_the_callers_kernel_to_confirm_the_headers() -> None:

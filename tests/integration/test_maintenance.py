@@ -10,28 +10,28 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.cli.app import run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.leases import DEFAULT_TIMING
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.holder import DEFAULT_TIMING
+from omnigraph.commit.leases.staging import staging
+from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.retention import Policy, find_retained
-from omnigraph.commit.staging import staging
-from omnigraph.commit.workbench import Workbench
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.cleanup import CleanupOrder
-from omnigraph.engine.doctor import Finding, check_tables, examine
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.doctor import Finding, check_tables, examine
+from omnigraph.engine.maintain.repair import RepairAction, RepairOrder
 from omnigraph.engine.merge.run import MergeOrder
-from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.repair import RepairAction, RepairOrder
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaOrder
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.mutate import Order
 from omnigraph.errors import DriftFound, UsageError, VersionNotFound
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import Blobs, Mark, ScanRequest, TableRef
 from omnigraph.storage.tables import Settings as TableSettings
-from omnigraph.testing.breaking import open_living, stores_at
 from omnigraph.testing.failpoints import At, Pause, Trigger
+from support.breaking import open_living, stores_at
 
 SCHEMA = """
 node Person { name: String @key  age: I64? @index }

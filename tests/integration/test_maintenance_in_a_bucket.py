@@ -2,12 +2,12 @@
 
 import omnigraph
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.cleanup import CleanupOrder
 from omnigraph.engine.graph import Mode
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import TableKey
-from omnigraph.testing.publishing import Place
+from support.publishing import Place
 
 NEXT = """
 node A { name: String @key  level: I32 @default(3)  note: String? }

@@ -8,9 +8,9 @@ from threading import Barrier, Thread
 import pytest
 
 import omnigraph
-from omnigraph.commit.create import NewTable, clear_remains, create_graph
+from omnigraph.commit.manifest.create import NewTable, clear_remains, create_graph
 from omnigraph.effects import REAL
-from omnigraph.engine.contract import compile_contract
+from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_in, tables_of
 from omnigraph.errors import (
@@ -27,7 +27,6 @@ from omnigraph.errors import (
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.breaking import SCHEMA as BROKEN_SCHEMA
 from omnigraph.testing.failpoints import (
     FAILPOINTS,
     Failpoint,
@@ -47,7 +46,8 @@ from omnigraph.testing.faults import (
     sweep,
     watch_stores,
 )
-from omnigraph.testing.processes import Died, launch, race
+from support.breaking import SCHEMA as BROKEN_SCHEMA
+from support.processes import Died, launch, race
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index }

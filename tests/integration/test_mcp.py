@@ -19,8 +19,8 @@ from omnigraph.mcp.graph_tools import GraphToolbox
 from omnigraph.mcp.protocol import Session
 from omnigraph.mcp.stored import InFolder, OnServer
 from omnigraph.sdk.remote import RemoteGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person"

@@ -8,8 +8,8 @@ from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import read_tables
-from omnigraph.testing.processes import Raised, Returned, launch, race, values_of
+from support.mutations import read_tables
+from support.processes import Raised, Returned, launch, race, values_of
 
 SCHEMA = "node Person { name: String @key  age: I64? }  node Other { name: String @key }"
 

@@ -15,8 +15,8 @@ from omnigraph.cli.app import run
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.errors import MergeConflicts
 from omnigraph.sdk.client import GraphClient
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = """
 node Person { name: String @key  age: I64?  mail: String? @unique }

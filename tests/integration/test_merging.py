@@ -24,9 +24,9 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.sdk.merging import conflict_file
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.folders import read_folder
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import read_tables
+from support.folders import read_folder
+from support.mutations import read_tables
 
 SCHEMA = """
 node Person {

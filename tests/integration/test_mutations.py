@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.change import Change, TableWrite, WriterKind
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
-from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolation,
@@ -29,7 +29,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import Blobs, Handle, Mark, ScanRequest, Staged
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import read_tables
+from support.mutations import read_tables
 
 SCHEMA = """
 node Artwork {

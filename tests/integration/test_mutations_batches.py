@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.violations import ViolationKind
+from omnigraph.engine.write.violations import ViolationKind
 from omnigraph.errors import (
     ConstraintViolation,
     KeyConflict,
@@ -21,7 +21,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import Tables, read_tables
+from support.mutations import Tables, read_tables
 
 SCHEMA = """
 node Person {

@@ -8,18 +8,18 @@ from threading import Barrier
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt import Hold, hold, run
-from omnigraph.commit.base import Bases
-from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
-from omnigraph.commit.publish import Publication, publish
-from omnigraph.commit.updates import CommitIntent
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import Hold, hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.manifest.publish import Publication, publish
+from omnigraph.commit.manifest.updates import CommitIntent
 from omnigraph.effects import REAL
-from omnigraph.engine.batch import Existing, read_rows
-from omnigraph.engine.columns import build_table
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, Written, carry_out
-from omnigraph.engine.upkeep import FRAGMENTS_MAX, Upkeep
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.tables.columns import build_table
+from omnigraph.engine.write.batch import Existing, read_rows
+from omnigraph.engine.write.mutate import ON_MAIN, MutationResult, Order, Task, Written, carry_out
+from omnigraph.engine.write.upkeep import FRAGMENTS_MAX, Upkeep
 from omnigraph.errors import (
     ConstraintViolation,
     ExpectedVersionMismatch,
@@ -33,7 +33,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import read_tables
+from support.mutations import read_tables
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  mail: String? @unique }

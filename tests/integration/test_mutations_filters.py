@@ -7,13 +7,13 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.model import NodeType
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.change import Change, TableWrite, WriterKind
-from omnigraph.commit.snapshot import open_pin
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler.ir import Comparator, Constant, Predicate, Scalarish
-from omnigraph.engine.columns import column_type
-from omnigraph.engine.committed import Committed
-from omnigraph.engine.filters import one_of
+from omnigraph.engine.tables.columns import column_type
+from omnigraph.engine.tables.filters import one_of
+from omnigraph.engine.write.base_rows import Committed
 from omnigraph.ids import MAIN
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -26,7 +26,7 @@ from omnigraph.storage.tables import (
     ScanRequest,
     Staged,
 )
-from omnigraph.testing.values import compare
+from support.values import compare
 
 SCHEMA = """
 node Thing {

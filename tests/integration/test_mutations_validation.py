@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.violations import ViolationKind
+from omnigraph.engine.write.violations import ViolationKind
 from omnigraph.errors import ConstraintViolation
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability

@@ -15,8 +15,8 @@ import pytest
 
 import omnigraph
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 SCHEMA = """
 node Person { name: String @key age: I32? picture: Blob? }

@@ -6,9 +6,9 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.regex import compile_pattern
-from omnigraph.commit.create import create_graph
+from omnigraph.commit.manifest.create import create_graph
 from omnigraph.effects import REAL
-from omnigraph.engine.contract import compile_contract
+from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.opening import tables_of
 from omnigraph.errors import ConstraintViolation, SchemaInvalid
 from omnigraph.storage.durability import Durability

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import publish
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.publish import publish
 from omnigraph.ids import MAIN
-from omnigraph.storage.lance_swap import SEALED_ROWS
+from omnigraph.storage.lance.swap import SEALED_ROWS
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_tables
-from omnigraph.testing.publishing import Place, chain, lineage_only
+from support.publishing import Place, chain, lineage_only
 
 
 class RecordingDisk:

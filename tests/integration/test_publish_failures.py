@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.manifest import Manifest
-from omnigraph.commit.publish import BUDGET, Publication, publish
-from omnigraph.commit.records import Extension, Idempotency
-from omnigraph.commit.snapshot import snapshot_at_commit
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.model import Manifest
+from omnigraph.commit.manifest.publish import BUDGET, Publication, publish
+from omnigraph.commit.manifest.records import Extension, Idempotency
+from omnigraph.commit.manifest.snapshot import snapshot_at_commit
 from omnigraph.errors import (
     AlreadyDone,
     Contention,
@@ -20,12 +20,12 @@ from omnigraph.errors import (
     UpdateRefused,
 )
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
-from omnigraph.storage.lance_swap import SEALED_ROWS
+from omnigraph.storage.lance.swap import SEALED_ROWS
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Mark, Settings, Swap
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_manifests
-from omnigraph.testing.publishing import Place, chain, lineage_only, new_intent, pin_at
+from support.publishing import Place, chain, lineage_only, new_intent, pin_at
 
 A = TableKey("node:A")
 SWAP = "tables.residual.swap_rows"

@@ -5,18 +5,18 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.base import Bases, read_base
-from omnigraph.commit.manifest import SCHEMA
-from omnigraph.commit.publish import Publication, publish
-from omnigraph.commit.refs import create_branch
-from omnigraph.commit.snapshot import describe_table, open_pin
-from omnigraph.commit.updates import CommitIntent, SetVersion, encode_commits, successor
+from omnigraph.commit.manifest.base import Bases, read_base
+from omnigraph.commit.manifest.branches import create_branch
+from omnigraph.commit.manifest.model import SCHEMA
+from omnigraph.commit.manifest.publish import Publication, publish
+from omnigraph.commit.manifest.snapshot import describe_table, open_pin
+from omnigraph.commit.manifest.updates import CommitIntent, SetVersion, encode_commits, successor
 from omnigraph.effects import REAL
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, Landed, Mark
 from omnigraph.testing.invariants import check_graph, check_manifests, check_tables
-from omnigraph.testing.publishing import Place, lineage_only, new_intent, pin_at
+from support.publishing import Place, lineage_only, new_intent, pin_at
 
 A = TableKey("node:A")
 SIDE = BranchName("side")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.testing.processes import (
+from support.processes import (
     Died,
     Process,
     Raised,

@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import Publication, Published, publish
-from omnigraph.commit.snapshot import snapshot_at_commit
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.publish import Publication, Published, publish
+from omnigraph.commit.manifest.snapshot import snapshot_at_commit
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
 from omnigraph.storage.stores import Stores
 from omnigraph.testing.invariants import check_manifests
-from omnigraph.testing.processes import launch, race, values_of
-from omnigraph.testing.publishing import (
+from support.processes import launch, race, values_of
+from support.publishing import (
     Place,
     advance,
     lineage_only,

@@ -9,15 +9,15 @@ import pytest
 
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.query import search
-from omnigraph.engine.query.search import Means
-from omnigraph.engine.query.searching import Searching
-from omnigraph.engine.query.texts import KeptTexts
+from omnigraph.engine.search import ranking
+from omnigraph.engine.search.providers import Searching
+from omnigraph.engine.search.ranking import Means
+from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import Access, Settings
-from omnigraph.engine.upkeep import FRAGMENTS_MAX
+from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
-from omnigraph.testing.processes import launch, race, values_of
+from support.processes import launch, race, values_of
 
 SCHEMA = "node P { name: String @key  age: I64 }  edge Next: P -> P"
 WRITE = """query grow($old: String, $new: String, $n: I64) {
@@ -159,7 +159,7 @@ def search_until(root: Path, stop: Path, scan_rows_max: int) -> list[str]:
     """With an index where there is one, or reading every text."""
     graph = open_graph(str(root), mode=Mode.READ_ONLY, settings=RELAXED)
     means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
-    searching = Searching(partial(search.match, means=means), partial(search.rank, means=means))
+    searching = Searching(partial(ranking.match, means=means), partial(ranking.rank, means=means))
     graph._reader = replace(graph._reader, searching=searching)
     client = LocalGraph(graph)
     torn: list[str] = []

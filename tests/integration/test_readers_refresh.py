@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.commit.base import Base, Bases, read_base
-from omnigraph.commit.publish import Publication, publish
-from omnigraph.commit.refs import create_branch
-from omnigraph.commit.updates import CommitIntent, DropTable, RegisterTable, Update
+from omnigraph.commit.manifest.base import Base, Bases, read_base
+from omnigraph.commit.manifest.branches import create_branch
+from omnigraph.commit.manifest.publish import Publication, publish
+from omnigraph.commit.manifest.updates import CommitIntent, DropTable, RegisterTable, Update
 from omnigraph.effects import REAL
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings as OpenSettings
@@ -21,7 +21,7 @@ from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Mark, Settings
 from omnigraph.testing.faults import watch_stores
-from omnigraph.testing.publishing import Place, lineage_only, new_intent, pin_at
+from support.publishing import Place, lineage_only, new_intent, pin_at
 
 A, NEW = TableKey("node:A"), TableKey("node:New")
 SIDE = BranchName("side")

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.base import Bases
-from omnigraph.commit.publish import Publication
-from omnigraph.commit.snapshot import Snapshot, snapshot_of
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.publish import Publication
+from omnigraph.commit.manifest.snapshot import Snapshot, snapshot_of
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.testing.invariants import check_manifests
-from omnigraph.testing.processes import launch, race, values_of
-from omnigraph.testing.publishing import Place, new_intent, pin_at, publish_patiently
+from support.processes import launch, race, values_of
+from support.publishing import Place, new_intent, pin_at, publish_patiently
 
 A, B = TableKey("node:A"), TableKey("node:B")
 TOTAL = 1_000_000

@@ -7,14 +7,14 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.merge.run import MergeOrder
-from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.target import Target
-from omnigraph.engine.schema import Effect, SchemaOrder
+from omnigraph.engine.schema.apply import Effect, SchemaOrder
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.mutate import Order
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -30,9 +30,9 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
-from omnigraph.testing.breaking import open_living, stores_at
 from omnigraph.testing.failpoints import At, Pause, Trigger
 from omnigraph.testing.invariants import check_graph
+from support.breaking import open_living, stores_at
 
 SCHEMA = """
 node Person { name: String @key  age: I64? @index }

@@ -14,9 +14,9 @@ import pytest
 import omnigraph
 from omnigraph.cli.app import run
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.settings import Flags
-from omnigraph.server.tokens import INLINE
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from omnigraph.server.runtime.tokens import INLINE
+from support.serving import running
 
 SCHEMA = "node Person { name: String @key age: I32? }"
 ADD = "query add($n: String) { insert Person { name: $n } }"

@@ -18,15 +18,15 @@ from omnigraph.effects import REAL
 from omnigraph.lang.source import Source
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Question
-from omnigraph.server import serving
-from omnigraph.server.generations import Generations
-from omnigraph.server.serving import Host
-from omnigraph.server.settings import Flags
-from omnigraph.server.tokens import INLINE
-from omnigraph.testing.breaking import open_mortal
+from omnigraph.server.runtime import state
+from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.settings import Flags
+from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.tokens import INLINE
 from omnigraph.testing.faults import Crash, CrashOn
-from omnigraph.testing.serving import running
 from omnigraph.wire.media import ARROW, JSON, NDJSON
+from support.breaking import open_mortal
+from support.serving import running
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 
@@ -612,7 +612,7 @@ def test_what_is_announced_last_was_read_last(root: str, tmp_path: Path) -> None
 def test_a_worker_that_cannot_follow_tries_again(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "RETRY_MS", 0)
+    monkeypatch.setattr(state, "RETRY_MS", 0)
     file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
     flags = Flags(config=file, unauthenticated=True, require_all_graphs=True)
     file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}")

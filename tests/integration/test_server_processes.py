@@ -16,14 +16,14 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt import hold
-from omnigraph.commit.base import Bases
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
 from omnigraph.effects import REAL
 from omnigraph.errors import ServerFailure
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.server.run import WATCH_S
-from omnigraph.server.tokens import FILE, INLINE, SINGLE
+from omnigraph.server.process.run import WATCH_S
+from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
 from omnigraph.storage.stores import open_stores
 
 SCHEMA = "node Note { text: String }\nnode Person { name: String @key }"

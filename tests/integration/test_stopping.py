@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt import hold
-from omnigraph.commit.base import Bases
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Bases
 from omnigraph.effects import REAL
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.stores import open_stores
@@ -44,10 +44,10 @@ def look(frame, event, arg):
 class Finder:
     # Looking at every call makes imports slow. This one comes after all that take long.
     def find_spec(self, name, path, target=None):
-        if name == "omnigraph.server.connection":
+        if name == "omnigraph.server.process.connection":
             sys.setprofile(look)
 
-if (kind == "worker") == ("omnigraph.server.worker" in " ".join(sys.orig_argv)):
+if (kind == "worker") == ("omnigraph.server.process.worker" in " ".join(sys.orig_argv)):
     sys.meta_path.insert(0, Finder())
     if file.startswith("omnigraph/"):
         sys.setprofile(look)
@@ -167,34 +167,34 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 ALONE = [
     "omnigraph/cli/app.py run",
-    "server/serving.py __init__",
-    "server/run.py listen",
-    "server/run.py announce",
-    "server/run.py answer_from",
+    "server/runtime/state.py __init__",
+    "server/process/run.py listen",
+    "server/process/run.py announce",
+    "server/process/run.py answer_from",
     "C collect",
     "asyncio/runners.py run",
-    "server/run.py answer",
+    "server/process/run.py answer",
     "uvicorn/server.py serve",
     "uvicorn/server.py startup",
     "server/app.py _live",
     "uvicorn/server.py main_loop",
-    "server/run.py _watch",
+    "server/process/run.py _watch",
 ]
 
 CREW = [
-    "server/crew.py heed",
+    "server/process/supervisor.py heed",
     "tempfile.py mkdtemp",
-    "server/serving.py share",
-    "server/run.py announce",
-    "server/crew.py run",
+    "server/runtime/state.py share",
+    "server/process/run.py announce",
+    "server/process/supervisor.py run",
     "subprocess.py _execute_child",
-    "server/crew.py _rest",
+    "server/process/supervisor.py _rest",
 ]
 
 WORKER = [
     "omnigraph/__init__.py <module>",
-    "server/worker.py main",
-    "server/run.py answer_from",
+    "server/process/worker.py main",
+    "server/process/run.py answer_from",
     "C collect",
     "uvicorn/server.py serve",
     "uvicorn/server.py main_loop",

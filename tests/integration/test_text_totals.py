@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.effects import REAL
-from omnigraph.engine.query.metered import Metered
-from omnigraph.engine.query.texts import KeptTexts, Texts, read_totals, totals_key
-from omnigraph.engine.totals import Ledger
+from omnigraph.engine.search.texts import KeptTexts, Texts, read_totals, totals_key
+from omnigraph.engine.search.totals import Ledger
+from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import (

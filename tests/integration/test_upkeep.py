@@ -7,13 +7,13 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.build import compile_schema
-from omnigraph.commit.attempt import hold
-from omnigraph.commit.base import Bases
-from omnigraph.commit.locks import Place
-from omnigraph.commit.snapshot import open_pin
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.attempt.phases import hold
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.effects import REAL
-from omnigraph.engine.upkeep import FRAGMENTS_MAX, Upkeep
+from omnigraph.engine.write.upkeep import FRAGMENTS_MAX, Upkeep
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
@@ -91,7 +91,7 @@ def test_a_table_that_is_always_written_is_tidied_up_at_last(
     mine = Workbench(stores, Bases(stores))
     mine.bases.current(MAIN)
     upkeep = Upkeep(mine, compile_schema(Source("s", SCHEMA)))
-    monkeypatch.setattr("omnigraph.engine.upkeep.OVERDUE", 1)
+    monkeypatch.setattr("omnigraph.engine.write.upkeep.OVERDUE", 1)
     with ThreadPoolExecutor(1) as other:
         with mine.queues.hold([Place(PERSON, MAIN)]):
             tidied = other.submit(upkeep.after, MAIN, [PERSON])

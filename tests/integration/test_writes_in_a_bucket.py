@@ -3,16 +3,16 @@
 import pytest
 
 import omnigraph
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
 from omnigraph.errors import GraphExists, HeadMoved, KeyConflict
 from omnigraph.ids import TableKey
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.faults import Crash, CrashOn, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.publishing import Place
-from omnigraph.testing.writing import mortal_bench, write
+from support.publishing import Place
+from support.writing import mortal_bench, write
 
 ADD = "query add($n: String) { insert A { name: $n }  insert B { name: $n } }"
 KEYS = (TableKey("node:A"), TableKey("node:B"))

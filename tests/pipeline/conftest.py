@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.pipeline.session import find_session
-from omnigraph.testing.loading import LARGE, SETTINGS, SMALL, Loader, new_loader
+from omnigraph.pipeline.spark.session import find_session
+from support.loading import LARGE, SETTINGS, SMALL, Loader, new_loader
 
 
 @pytest.fixture(scope="session")

@@ -11,23 +11,23 @@ from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from omnigraph.engine.batch import Existing
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.rulings import Detect, RowRuling, Rulings, Side
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
-from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.mutate import Order
 from omnigraph.errors import ConstraintViolation, MergeConflicts, SparkUnusable
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.pipeline.branch_merge import Cut, open_workers
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import STAGING
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.loading import SETTINGS
-from omnigraph.testing.mutations import read_tables
-from omnigraph.testing.writing import stores_at
+from support.loading import SETTINGS
+from support.mutations import read_tables
+from support.writing import stores_at
 
 EXAMPLES: Final = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "3"))
 

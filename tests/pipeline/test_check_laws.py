@@ -11,13 +11,13 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from omnigraph.commit.base import Bases
-from omnigraph.engine.bulk import LoadMode, Verdict
-from omnigraph.engine.incoming import Incoming, judge
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.engine.load.bulk import LoadMode, Verdict
+from omnigraph.engine.load.incoming import Incoming, judge
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.load import SparkBulk
-from omnigraph.testing.loading import LARGE, SMALL, Loader, new_loader
-from omnigraph.testing.writing import stores_at
+from support.loading import LARGE, SMALL, Loader, new_loader
+from support.writing import stores_at
 
 SCHEMA = """
 node Ant {

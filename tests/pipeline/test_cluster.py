@@ -15,9 +15,9 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import SparkUnusable
-from omnigraph.pipeline import equipment
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.testing.processes import Returned, launch, wait_until
+from omnigraph.pipeline.spark import worker_check
+from support.processes import Returned, launch, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def bare(tmp_path: Path) -> Path:
 
 def load(folder: Path, settings: SparkSettings, patience_ms: int) -> str:
     """What a load said."""
-    equipment.EXECUTOR_MS_MAX = patience_ms
+    worker_check.EXECUTOR_MS_MAX = patience_ms
     try:
         graph = omnigraph.open(folder / "g")
         return f"{graph.load(str(folder / 'rows.jsonl'), mode='append', spark=settings).counts}"

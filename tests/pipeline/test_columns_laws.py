@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ulid import ULID
 
-from omnigraph.engine.contract import compile_contract
-from omnigraph.pipeline.columns import read_columns
-from omnigraph.pipeline.identities import encode_ulids
-from omnigraph.pipeline.parse import Parsed, parse_block, read_one_by_one
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.pipeline.sources.columns import read_columns
+from omnigraph.pipeline.sources.identities import encode_ulids
+from omnigraph.pipeline.sources.parse import Parsed, parse_block, read_one_by_one
 
 CATALOG = compile_contract(
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.commit.owner import find_process, is_dead
+from omnigraph.commit.leases.owner import find_process, is_dead
 
 COMMAND = [sys.executable, "-c", "from omnigraph.cli.app import main; main()"]
 RECORDS = (
@@ -74,7 +74,8 @@ def test_a_server_is_started_once_used_and_stopped_for_good(tmp_path: Path) -> N
         here = b"".join(graph.export_lines()).decode()
         assert run(tmp_path, "export", "g", *remote) == here
         program = (
-            "import omnigraph; from omnigraph.pipeline.session import find_session, SparkSettings;"
+            "import omnigraph; from omnigraph.pipeline.settings import SparkSettings;"
+            "from omnigraph.pipeline.spark.session import find_session;"
             f"spark = find_session(SparkSettings(remote='{up['address']}'));"
             "graph = omnigraph.open('g');"
             "rows = graph.dataframe('Knows', spark=spark).collect();"

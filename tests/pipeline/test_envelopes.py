@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.pipeline.envelopes import Lines
+from omnigraph.pipeline.sources.envelopes import Lines
 
 BEGINNINGS = (
     b'{"type":"A"',

@@ -14,16 +14,16 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.engine.export import Here, Selection, export_lines, export_parquet, select_pins
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.load.export import Here, Selection, export_lines, export_parquet, select_pins
 from omnigraph.errors import TableUnknown, TypeUnknown, UsageError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.export import SparkExporter
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import ROW_ADDRESS, ScanRequest
-from omnigraph.testing.loading import SETTINGS
+from support.loading import SETTINGS
 
 SCHEMA = """
 node Ant {
@@ -200,7 +200,7 @@ def test_large_graphs_are_exported_on_spark(
 ) -> None:
     expected = text_of(graph)
     monkeypatch.setenv("OMNIGRAPH_EXPORT_SPARK_ROWS", "9")
-    monkeypatch.setattr("omnigraph.engine.export.Here.lines", None)
+    monkeypatch.setattr("omnigraph.engine.load.export.Here.lines", None)
     assert text_of(graph) == expected
     monkeypatch.setenv("OMNIGRAPH_EXPORT_SPARK_ROWS", "many")
     with pytest.raises(UsageError, match="OMNIGRAPH_EXPORT_SPARK_ROWS"):

@@ -14,19 +14,19 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 import omnigraph
-from omnigraph.engine.bulk import LoadMode
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.inputs import Input
-from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.load.run import LoadOrder
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, LoadRejected
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.inputs import find_inputs, open_input
 from omnigraph.storage.objects_cloud import connect
-from omnigraph.testing.loading import LARGE, SCHEMA, SMALL
-from omnigraph.testing.mutations import read_tables
-from omnigraph.testing.writing import stores_at
+from support.loading import LARGE, SCHEMA, SMALL
+from support.mutations import read_tables
+from support.writing import stores_at
 
 BUCKET = "inputs"
 SECRET = "not-to-be-seen"

@@ -15,9 +15,9 @@ import omnigraph
 from omnigraph.effects import REAL
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
-from omnigraph.pipeline.connect import Server, start_server, stop_server
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.testing.processes import Died, Result, Returned, launch, wait_until
+from omnigraph.pipeline.spark.connect import Server, start_server, stop_server
+from support.processes import Died, Result, Returned, launch, wait_until
 
 pytestmark = pytest.mark.slow
 

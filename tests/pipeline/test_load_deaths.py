@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode
-from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.load.run import LoadOrder
 from omnigraph.engine.opening import open_graph
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.ingest import Ingest
-from omnigraph.pipeline.jobs import Work, run_tasks
 from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
-from omnigraph.testing.processes import Died, find_below, launch, wait_until
-from omnigraph.testing.tasks import Cramped, CrampedPart, PartDiesOnce
-from omnigraph.testing.writing import stores_at
+from support.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
+from support.processes import Died, find_below, launch, wait_until
+from support.tasks import Cramped, CrampedPart, PartDiesOnce
+from support.writing import stores_at
 
 PEOPLE = [person(f"p{number}", age=1) for number in range(4)]
 MERGED = [person(f"p{number}", age=2) for number in range(2, 6)]
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_while_it_merges_is_replaced(
     huge.put(LoadMode.APPEND, *PEOPLE)
     marker = huge.folder / "died"
     mortal = partial(PartDiesOnce, marker=str(marker))
-    monkeypatch.setattr("omnigraph.pipeline.merge.WritePart", mortal)
+    monkeypatch.setattr("omnigraph.pipeline.upsert.WritePart", mortal)
     huge.put(LoadMode.MERGE, *MERGED)
     assert marker.exists()
     check_merged(huge)
@@ -68,12 +68,12 @@ def test_a_full_disk_on_a_worker_is_told_and_nothing_is_loaded(
 
     before = huge.graph.snapshot()
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.pipeline.reading.run_tasks", run_cramped)
+        patch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_cramped)
         with pytest.raises(JobFailed, match="reading the input failed"):
             huge.put(LoadMode.APPEND, *MERGED[2:])
-        patch.setattr("omnigraph.pipeline.reading.run_tasks", run_tasks)
+        patch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_tasks)
         tight = partial(CrampedPart, size_bytes=NOTHING_FITS)
-        patch.setattr("omnigraph.pipeline.merge.WritePart", tight)
+        patch.setattr("omnigraph.pipeline.upsert.WritePart", tight)
         with pytest.raises(JobFailed, match="writing the rows failed"):
             huge.put(LoadMode.MERGE, *MERGED)
     assert huge.graph.snapshot() == before

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.sidecars import find_sidecars
-from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode, Placement, Target
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.load import LoadOrder, load
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, Placement, Target
+from omnigraph.engine.load.run import LoadOrder, load
 from omnigraph.engine.settings import DEFAULTS
 from omnigraph.ids import MAIN, BranchName, OperationId
 from omnigraph.storage.durability import Durability
@@ -24,8 +24,8 @@ from omnigraph.storage.layout import parse_root
 from omnigraph.storage.tables import TableRef
 from omnigraph.testing.faults import Crash, CrashAt, When, watch_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.loading import SMALL, Loader
-from omnigraph.testing.writing import (
+from support.loading import SMALL, Loader
+from support.writing import (
     COMPANY,
     PERSON,
     SCHEMA,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import Ingested, LoadJob, LoadMode
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph import Mode
-from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.load.run import LoadOrder
 from omnigraph.engine.opening import open_graph
+from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import (
     BranchNotFound,
     ExpectedVersionMismatch,
@@ -27,12 +27,12 @@ from omnigraph.errors import (
     OpenedReadOnly,
 )
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.pipeline.ingest import Ingest
-from omnigraph.pipeline.jobs import Work, run_tasks
 from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.storage.layout import STAGING
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.loading import (
+from support.loading import (
     LARGE,
     SMALL,
     Loader,
@@ -42,8 +42,8 @@ from omnigraph.testing.loading import (
     person,
     wrote,
 )
-from omnigraph.testing.tasks import DiesOnce, fill_the_disk
-from omnigraph.testing.writing import stores_at
+from support.tasks import DiesOnce, fill_the_disk
+from support.writing import stores_at
 
 APPEND, MERGE, OVERWRITE = LoadMode.APPEND, LoadMode.MERGE, LoadMode.OVERWRITE
 SIDE = BranchName("side")
@@ -415,7 +415,7 @@ def test_a_task_that_was_killed_is_tried_again_and_leaves_only_files_nobody_name
         mortal = DiesOnce(work, str(marker)) if isinstance(work, Ingest) else work
         return run_tasks(spark, mortal, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.reading.run_tasks", run_mortal)
+    monkeypatch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_mortal)
     large.put(APPEND, *[person(f"p{number}") for number in range(10)])
     assert marker.exists()
     assert len(large.tables()["Person"]) == 10
@@ -434,7 +434,7 @@ def test_a_job_that_dies_for_good_is_one_line_and_changes_nothing(
         del work
         return run_tasks(spark, fill_the_disk, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.reading.run_tasks", run_broken)
+    monkeypatch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_broken)
     before = large.graph.snapshot()
     with pytest.raises(JobFailed, match="reading the input failed: ValueError: the disk is full"):
         large.put(APPEND, person("ada"))

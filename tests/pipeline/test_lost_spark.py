@@ -13,7 +13,7 @@ import pytest
 import omnigraph
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
-from omnigraph.testing.processes import Returned, find_sparks, find_workers, launch, wait_until
+from support.processes import Returned, find_sparks, find_workers, launch, wait_until
 
 pytestmark = pytest.mark.slow
 

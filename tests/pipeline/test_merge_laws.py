@@ -10,16 +10,16 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import LoadMode
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import LoadRejected
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.pipeline.load import SparkIngested
 from omnigraph.storage.tables import ROW_ID, Pieces, ScanRequest, TableRef
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.loading import HUGE, SMALL, Loader, new_loader
-from omnigraph.testing.writing import stores_at
+from support.loading import HUGE, SMALL, Loader, new_loader
+from support.writing import stores_at
 
 SCHEMA: Final = """
 node Ant { name: String @key  size: F32?  tags: [String]?  vector: Vector(2)? }

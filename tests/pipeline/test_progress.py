@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.progress import CancelToken, watched
+from omnigraph.engine.cancellation import CancelToken, watched
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.testing.tasks import Dawdling, fill_the_disk
+from omnigraph.pipeline.spark.jobs import run_tasks
+from support.tasks import Dawdling, fill_the_disk
 
 
 class Heard:

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.engine.bulk import LoadMode
-from omnigraph.engine.inputs import Format
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.inputs import Format
 from omnigraph.errors import FileUnreadable, JobFailed, LoadRejected, RecipeInvalid
-from omnigraph.pipeline.recipe import Recipe, read_recipe
+from omnigraph.pipeline.recipes.recipe import Recipe, read_recipe
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.testing.loading import SCHEMA
-from omnigraph.testing.mutations import Tables, read_tables
-from omnigraph.testing.writing import stores_at
+from support.loading import SCHEMA
+from support.mutations import Tables, read_tables
+from support.writing import stores_at
 
 
 def read(folder: Path, text: str) -> Recipe:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.rows import Blob
-from omnigraph.pipeline.records import Record, Rejected, read_record
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.tables.cells import Blob
+from omnigraph.pipeline.sources.records import Record, Rejected, read_record
 
 CATALOG = compile_contract(
     """

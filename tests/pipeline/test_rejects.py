@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from omnigraph.engine.bulk import Fault, LoadMode
-from omnigraph.engine.load import LoadOrder
+from omnigraph.engine.load.bulk import Fault, LoadMode
+from omnigraph.engine.load.run import LoadOrder
 from omnigraph.errors import LoadRejected
-from omnigraph.testing.loading import Loader, person
+from support.loading import Loader, person
 
 MANY = 40
 

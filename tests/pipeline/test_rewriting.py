@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.cleanup import CleanupOrder
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.rewriting import At, Hire, Rewriter, nobody
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.engine.schema.rewriting import At, Hire, Rewriter, nobody
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import BackfillInvalid, JobFailed, SparkUnusable, UsageError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline import rewrite
@@ -24,7 +24,7 @@ from omnigraph.pipeline.rewrite import SparkRewriter, open_rewriter
 from omnigraph.pipeline.settings import REWRITE_ROWS
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import Fill
-from omnigraph.testing.loading import SETTINGS as SPARK
+from support.loading import SETTINGS as SPARK
 
 SCHEMA = """
 node Doc { slug: String @key  body: String? @index  rank: I64? }

@@ -14,8 +14,8 @@ from omnigraph.errors import FileUnreadable, LoadRejected
 from omnigraph.mcp.graph_tools import GraphToolbox
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.sdk.remote import RemoteGraph
-from omnigraph.server.settings import Flags
-from omnigraph.testing.serving import running
+from omnigraph.server.runtime.settings import Flags
+from support.serving import running
 
 pytestmark = pytest.mark.usefixtures("spark")
 

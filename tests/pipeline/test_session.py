@@ -6,14 +6,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import JavaMissing, SparkUnusable, UsageError
-from omnigraph.pipeline.archive import BUILDING, archive_options, archive_path, find_java
-from omnigraph.pipeline.session import (
+from omnigraph.pipeline.settings import EXPORT_ROWS, MERGE_ROWS, REWRITE_ROWS, Threshold
+from omnigraph.pipeline.spark.class_archive import (
+    BUILDING,
+    archive_options,
+    archive_path,
+    find_java,
+)
+from omnigraph.pipeline.spark.session import (
     SparkSettings,
     check_reachable,
     find_session,
     read_settings,
 )
-from omnigraph.pipeline.settings import EXPORT_ROWS, MERGE_ROWS, REWRITE_ROWS, Threshold
 
 
 def test_an_active_session_is_used_as_it_is(spark: SparkSession) -> None:

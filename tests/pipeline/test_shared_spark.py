@@ -14,9 +14,9 @@ import pytest
 import omnigraph
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.server import sparks
-from omnigraph.server.sparks import SHARED, find_spark, run_on_spark
-from omnigraph.testing.processes import wait_until
+from omnigraph.server.runtime import shared_spark
+from omnigraph.server.runtime.shared_spark import SHARED, find_spark, run_on_spark
+from support.processes import wait_until
 
 COMMAND = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
 
@@ -94,7 +94,7 @@ def test_a_job_runs_again_only_where_another_spark_took_the_place_of_a_dead_one(
     for known, runs in (([dead, new], [dead, new]), ([dead, dead], [dead])):
         tried.clear()
         servers = iter(known)
-        monkeypatch.setattr(sparks, "find_spark", lambda found=servers: next(found))
+        monkeypatch.setattr(shared_spark, "find_spark", lambda found=servers: next(found))
         with pytest.raises(SparkUnusable):
             run_on_spark(job)
         assert tried == runs

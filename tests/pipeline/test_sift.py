@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.commit.base import Bases
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import type_of
-from omnigraph.engine.columns import build_column, column_type
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.opening import create
-from omnigraph.engine.rows import Cell
+from omnigraph.engine.tables.cells import Cell
+from omnigraph.engine.tables.columns import build_column, column_type
+from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.pipeline.buckets import BucketFile, Filed, Order, Pairs, Texts, filed, find_buckets
-from omnigraph.pipeline.keys import texts_of
-from omnigraph.pipeline.sift import (
+from omnigraph.pipeline.checks.prefilter import (
     Apart,
     Counted,
     CountedPairs,
@@ -30,12 +28,22 @@ from omnigraph.pipeline.sift import (
     Stored,
     Within,
 )
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.stage.buckets import (
+    BucketFile,
+    Filed,
+    Order,
+    Pairs,
+    Texts,
+    filed,
+    find_buckets,
+)
+from omnigraph.pipeline.stage.fragments import Storage
+from omnigraph.pipeline.stage.keys import texts_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import LOOKED_UP_MAX, TableRef
 from omnigraph.testing.faults import Recorder, watch_stores
-from omnigraph.testing.writing import PERSON, bench_of, new_graph, stores_at, write
+from support.writing import PERSON, bench_of, new_graph, stores_at, write
 
 TEXTS = st.lists(
     st.one_of(

@@ -15,15 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.commit.base import Bases
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import LoadMode, Verdict
-from omnigraph.engine.incoming import Incoming, judge
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.engine.load.bulk import LoadMode, Verdict
+from omnigraph.engine.load.incoming import Incoming, judge
+from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN
-from omnigraph.pipeline import committed, load, reading, sift
+from omnigraph.pipeline import load
+from omnigraph.pipeline.checks import committed_keys, prefilter
 from omnigraph.pipeline.load import SparkBulk
-from omnigraph.testing.loading import LARGE, Loader, new_loader
-from omnigraph.testing.writing import stores_at
+from omnigraph.pipeline.stage import reading
+from support.loading import LARGE, Loader, new_loader
+from support.writing import stores_at
 
 SCHEMA = """
 node Ant { name: String @key  size: F32? @unique  born: Date?  rank: I32?  @unique(born, rank) }
@@ -79,10 +81,10 @@ def colony(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
     for name, rows in BEFORE.items():
         loader.graph.write_rows(name, rows, existing=Existing.REFUSE)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (reading, committed, sift):
+        for module in (reading, committed_keys, prefilter):
             patch.setattr(module, "run_tasks", run_here)
         patch.setattr(load, "find_session", lambda *_, **__: NoSpark())
-        patch.setattr("omnigraph.pipeline.checks._Checks._find_wrong", refuse_to_join)
+        patch.setattr("omnigraph.pipeline.checks.run._Checks._find_wrong", refuse_to_join)
         yield loader
 
 
@@ -253,6 +255,6 @@ def test_what_is_too_much_for_a_task_is_left_to_spark(
         records += records_of("Eats", [{"id": "x", "from": "a", "to": "x"}])
     said, _ = ask(colony, LARGE, mode, records)
     assert said is not None
-    monkeypatch.setattr(sift, "ROWS_PER_BUCKET_MAX", 0)
+    monkeypatch.setattr(prefilter, "ROWS_PER_BUCKET_MAX", 0)
     said, _ = ask(colony, LARGE, mode, records)
     assert said is None

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.engine.inputs import Input
+from omnigraph.engine.load.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.pipeline.load import choose_split
-from omnigraph.pipeline.planning import RecordFile, Survey
-from omnigraph.pipeline.sources import (
+from omnigraph.pipeline.sources.splits import (
     SPLIT_BYTES,
     LineNumbers,
     Split,
@@ -25,6 +24,7 @@ from omnigraph.pipeline.sources import (
     ordinal_of,
     read_blocks,
 )
+from omnigraph.pipeline.stage.planning import RecordFile, Survey
 from omnigraph.storage.inputs import InputFile, find_inputs
 
 LINES = st.lists(st.binary(max_size=12).map(lambda each: each.replace(b"\n", b"")), max_size=12)

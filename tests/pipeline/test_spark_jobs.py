@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.errors import FileUnreadable, JobFailed
-from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.testing.tasks import Marking, fill_the_disk, read_nothing
+from omnigraph.pipeline.spark.jobs import run_tasks
+from support.tasks import Marking, fill_the_disk, read_nothing
 
 
 def test_every_task_is_run_once_and_answers_come_in_order(

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.contract import compile_contract
-from omnigraph.engine.inputs import Input
-from omnigraph.pipeline.delimited import (
+from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.load.inputs import Input
+from omnigraph.pipeline.sources.delimited import (
     find_ends,
     parse_cells,
     read_cells,
@@ -25,10 +25,10 @@ from omnigraph.pipeline.delimited import (
     settle_quotes,
     split_cells,
 )
-from omnigraph.pipeline.feeds import Feed, can_hold, fit_feed
-from omnigraph.pipeline.parse import Parsed
-from omnigraph.pipeline.sources import Cells, LineNumbers, Split, cut_bytes, ordinal_of
-from omnigraph.pipeline.tabular import _read_one_by_one, read_table, read_together
+from omnigraph.pipeline.sources.mappings import Feed, can_hold, fit_feed
+from omnigraph.pipeline.sources.parse import Parsed
+from omnigraph.pipeline.sources.splits import Cells, LineNumbers, Split, cut_bytes, ordinal_of
+from omnigraph.pipeline.sources.tabular import _read_one_by_one, read_table, read_together
 
 CATALOG = compile_contract(
     """

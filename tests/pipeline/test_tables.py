@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.engine.bulk import LoadMode
-from omnigraph.engine.inputs import Format, Input
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.inputs import Format, Input
 from omnigraph.errors import FileUnreadable, LoadRejected, TypeUnknown, UsageError
-from omnigraph.testing.loading import LARGE, SMALL, Loader, knows, new_loader, person
-from omnigraph.testing.loading import SCHEMA as PEOPLE
-from omnigraph.testing.mutations import Tables
+from support.loading import LARGE, SMALL, Loader, knows, new_loader, person
+from support.loading import SCHEMA as PEOPLE
+from support.mutations import Tables
 
 APPEND, MERGE = LoadMode.APPEND, LoadMode.MERGE
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
-from omnigraph.engine.columns import build_table
-from omnigraph.engine.rows import Cell
-from omnigraph.engine.runs import merge_runs, read_run, write_run
-from omnigraph.engine.spell import Speller
+from omnigraph.engine.load.sorted_runs import merge_runs, read_run, write_run
+from omnigraph.engine.tables.cells import Cell
+from omnigraph.engine.tables.columns import build_table
+from omnigraph.engine.tables.record_format import Speller
 from omnigraph.errors import NotExportable
-from omnigraph.pipeline.records import Record, read_record
+from omnigraph.pipeline.sources.records import Record, read_record
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
@@ -128,7 +128,7 @@ def test_a_number_that_is_none_is_refused_and_named(value: float, *, is_vector: 
 def test_runs_are_merged_in_the_order_of_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: list[list[str]], together: int
 ) -> None:
-    monkeypatch.setattr("omnigraph.engine.runs.RUNS_MAX", together)
+    monkeypatch.setattr("omnigraph.engine.load.sorted_runs.RUNS_MAX", together)
     paths = [write_run(((each, f"<{each}>") for each in sorted(run)), tmp_path) for run in ids]
     merged = list(merge_runs(paths, tmp_path))
     assert merged == sorted(

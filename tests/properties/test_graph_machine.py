@@ -24,10 +24,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omnigraph.commit.recovery import heal
+from omnigraph.commit.recovery.heal import heal
 from omnigraph.errors import BranchInUse, ConstraintViolation
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.testing.breaking import (
+from omnigraph.testing.faults import Crash, CrashAt, When
+from omnigraph.testing.invariants import check_graph
+from support.breaking import (
     COMPANY,
     KNOWS,
     PERSON,
@@ -41,8 +43,6 @@ from omnigraph.testing.breaking import (
     populate,
     stores_at,
 )
-from omnigraph.testing.faults import Crash, CrashAt, When
-from omnigraph.testing.invariants import check_graph
 
 PEOPLE = ("ann", "bob", "carl", "dora")
 names = st.sampled_from(PEOPLE)
@@ -261,7 +261,7 @@ class GraphMachine(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def _untidy_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few writes are enough for upkeep to have something to do."""
-    monkeypatch.setattr("omnigraph.engine.upkeep.FRAGMENTS_MAX", 3)
+    monkeypatch.setattr("omnigraph.engine.write.upkeep.FRAGMENTS_MAX", 3)
 
 
 def profile(*, examples: int, steps: int) -> settings:

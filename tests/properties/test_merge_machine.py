@@ -27,17 +27,17 @@ from hypothesis.stateful import (
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine import seats
-from omnigraph.engine.merge import check, plan
+from omnigraph.engine.merge import check, plan_table
+from omnigraph.engine.tables import row_refs
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.settings import MERGE_ROWS
 from omnigraph.sdk import merging
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
-from omnigraph.testing.crews import Neighbours
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import read_tables
+from support.crews import Neighbours
+from support.mutations import read_tables
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_MERGE_EXAMPLES", "4"))
 
@@ -366,9 +366,9 @@ def test_branches_merged_in_all_directions_agree_with_the_model(
     if size == "shared out":
         share_out(monkeypatch)
     if size == "tiny":
-        monkeypatch.setattr(plan, "CONTESTED_AT_A_TIME", 2)
-        monkeypatch.setattr(seats, "KEYS_SPELLED_MAX", 1)
-        monkeypatch.setattr(seats, "ROWS_MAX", 1)
+        monkeypatch.setattr(plan_table, "CONTESTED_AT_A_TIME", 2)
+        monkeypatch.setattr(row_refs, "KEYS_SPELLED_MAX", 1)
+        monkeypatch.setattr(row_refs, "ROWS_MAX", 1)
         monkeypatch.setattr(check, "RIVALS_SPELLED_MAX", 0)
         monkeypatch.setattr(check, "ROWS_AT_A_TIME", 1)
     run_state_machine_as_test(

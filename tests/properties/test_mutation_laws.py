@@ -15,16 +15,16 @@ from omnigraph.compiler.ir import Mutation, Value
 from omnigraph.compiler.parameters import bind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.mutate import Order
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.mutate import Order
 from omnigraph.errors import ConstraintViolation
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.invariants import check_graph
-from omnigraph.testing.mutations import (
+from support.mutations import (
     Outcome,
     Rejected,
     Tables,

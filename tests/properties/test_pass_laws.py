@@ -23,12 +23,12 @@ from omnigraph.compiler.scope import selected_by_rank
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-from omnigraph.testing.graphs import INSTANT_MS, ONE_TYPE, TWO_TYPES, catalogs, dense_graph, graphs
-from omnigraph.testing.interpreter import Graph, run
-from omnigraph.testing.plan_interpreter import run_plan
-from omnigraph.testing.queries import filtered_scans, parameter_values, reads, walks
-from omnigraph.testing.steps import format_read
-from omnigraph.testing.texts import as_text
+from support.graphs import INSTANT_MS, ONE_TYPE, TWO_TYPES, catalogs, dense_graph, graphs
+from support.interpreter import Graph, run
+from support.plan_interpreter import run_plan
+from support.queries import filtered_scans, parameter_values, reads, walks
+from support.steps import format_read
+from support.texts import as_text
 
 PATIENT = settings(
     deadline=None,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from omnigraph.catalog.model import Check, NodeType, Property
 from omnigraph.catalog.regex import compile_pattern
 from omnigraph.catalog.types import Scalar, ValueType
-from omnigraph.engine.validate import find_value_violations
-from omnigraph.pipeline.values import Doubt, check_rules
+from omnigraph.engine.write.validate import find_value_violations
+from omnigraph.pipeline.sources.values import Doubt, check_rules
 
 LETTERS = "abcé𝄞-.[ \n"
 

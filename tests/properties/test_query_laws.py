@@ -17,14 +17,14 @@ from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import optimise
 from omnigraph.compiler.plan import ReadPlan
-from omnigraph.engine.query.arrays import one_chunk
 from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.memory import Memory
 from omnigraph.engine.query.reading import types_of
 from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.settings import Access
-from omnigraph.testing.graphs import (
+from omnigraph.engine.tables.arrays import one_chunk
+from omnigraph.engine.tables.memory import Memory
+from support.graphs import (
     EDGE_PROPERTIES,
     INSTANT_MS,
     KEY,
@@ -33,10 +33,10 @@ from omnigraph.testing.graphs import (
     dense_graph,
     graphs,
 )
-from omnigraph.testing.interpreter import run
-from omnigraph.testing.queries import parameter_values, reads
-from omnigraph.testing.steps import format_read
-from omnigraph.testing.worlds import Shape, World, write_world
+from support.interpreter import run
+from support.queries import parameter_values, reads
+from support.steps import format_read
+from support.worlds import Shape, World, write_world
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_QUERY_EXAMPLES", "40"))
 SEEDS = range(2)

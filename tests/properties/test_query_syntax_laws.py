@@ -9,7 +9,7 @@ from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import print_file, print_query
 from omnigraph.lang.query.rules import Rule
 from omnigraph.lang.source import Source
-from omnigraph.testing.programs import KEYWORDS, files, programs, queries
+from support.programs import KEYWORDS, files, programs, queries
 
 
 def _parse(text: str) -> ast.File:

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupOrder
 from omnigraph.engine.opening import create
-from omnigraph.engine.schema import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaOrder
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import TableKey
 from omnigraph.storage.durability import Durability
-from omnigraph.testing.breaking import BreakableGraph, open_mortal, stores_at
 from omnigraph.testing.faults import Crash, CrashAt, When
+from support.breaking import BreakableGraph, open_mortal, stores_at
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_SCHEMA_EXAMPLES", "4"))
 STEPS = int(os.environ.get("OMNIGRAPH_SCHEMA_STEPS", "14"))

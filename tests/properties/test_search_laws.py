@@ -14,9 +14,9 @@ from omnigraph.catalog.model import NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
-from omnigraph.engine.query.analysis import cut_few, cut_many, edit_distances, terms_of
-from omnigraph.engine.query.search import Candidates, Means, Searched, match, rank
-from omnigraph.engine.query.texts import KeptTexts
+from omnigraph.engine.search.analysis import cut_few, cut_many, edit_distances, terms_of
+from omnigraph.engine.search.ranking import Candidates, Means, Searched, match, rank
+from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import (
@@ -35,7 +35,7 @@ from omnigraph.storage.tables import (
     Staged,
     TableRef,
 )
-from omnigraph.testing import search as naive
+from support import search as naive
 
 IS_SOAK = os.environ.get("OMNIGRAPH_SOAK") is not None
 EXAMPLES = 60 if IS_SOAK else 7

@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.commit.base import Base, Bases, read_base
-from omnigraph.commit.publish import Publication, publish
+from omnigraph.commit.manifest.base import Base, Bases, read_base
+from omnigraph.commit.manifest.publish import Publication, publish
 from omnigraph.effects import REAL
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
@@ -18,7 +18,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import Landed, Mark, Swap, TableRef
-from omnigraph.testing.publishing import Place, advance, new_intent
+from support.publishing import Place, advance, new_intent
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_SWAP_EXAMPLES", "12"))
 MANIFEST = TableRef(layout.MANIFEST)

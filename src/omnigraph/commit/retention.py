@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.commit.base import Base, Bases, manifest_ref, read_past
-from omnigraph.commit.manifest import TABLE_VERSION, Manifest
-from omnigraph.commit.records import Commit
-from omnigraph.commit.refs import find_branches
-from omnigraph.commit.sidecar import Sidecar
-from omnigraph.commit.sidecars import find_sidecars, read_sidecar
-from omnigraph.commit.staging import find_notes
+from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.manifest.base import Base, Bases, manifest_ref, read_past
+from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.manifest.model import TABLE_VERSION, Manifest
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.recovery.sidecar import Sidecar
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar
 from omnigraph.errors import NotFoundError
 from omnigraph.ids import MAIN, BranchName, TableKey, Version, graph_branch, lance_branch
 from omnigraph.storage.layout import MANIFEST

@@ -20,7 +20,7 @@ from omnigraph.errors import EmbedderMissing, EmbeddingFailed, EmbeddingModelMis
 if TYPE_CHECKING:
     import httpx
 
-    from omnigraph.embed.line import Line
+    from omnigraph.embed.provider_client import Line
 
 KEPT_MAX: Final = 256
 COMPLAINT_LENGTH_MAX: Final = 200
@@ -121,21 +121,21 @@ class Embedder:
 
     def _try(self, request: Request, patience_ms: int, attempt: int) -> list[float] | str:
         """The numbers, or why it is worth another attempt."""
-        from omnigraph.embed import line  # noqa: PLC0415 - most never ask, and it takes a while
+        from omnigraph.embed import provider_client  # noqa: PLC0415 - most never ask, and it takes a while
 
         with self._lock:
             if self._line is None:
-                self._line = line.Line(self._transport)
+                self._line = provider_client.Line(self._transport)
         match self._line.ask(request, timeout_ms=patience_ms):
-            case line.Answered(document):
+            case provider_client.Answered(document):
                 values = read_vector(self.settings.provider, document)
                 if values is None:
                     raise self._failure("its answer holds no vector", attempt)
                 return values
-            case line.Failed(reason, document):
+            case provider_client.Failed(reason, document):
                 complaint = read_complaint(document)
                 return self._hidden(reason if complaint is None else f"{reason}: {complaint}")
-            case line.Refused(status, document):
+            case provider_client.Refused(status, document):
                 complaint = read_complaint(document) or "it does not say why"
                 raise self._failure(self._hidden(f"HTTP {status}: {complaint}"), attempt)
 

@@ -9,17 +9,15 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit import refs
-from omnigraph.commit.attempt import hold_branches
-from omnigraph.commit.audit import Recovery
-from omnigraph.commit.base import Base, Bases, find_incarnation, manifest_ref
-from omnigraph.commit.drift import heal_fenced, undo_over
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit, Extension
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.refs import Deleted
-from omnigraph.commit.schema_lock import check_unlocked, clear_stale
-from omnigraph.commit.snapshot import (
+from omnigraph.commit.attempt.phases import hold_branches
+from omnigraph.commit.attempt.schema_lock import check_unlocked, clear_stale
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest import branches
+from omnigraph.commit.manifest.base import Base, Bases, find_incarnation, manifest_ref
+from omnigraph.commit.manifest.branches import Deleted
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import Commit, Extension
+from omnigraph.commit.manifest.snapshot import (
     Snapshot,
     find_commit,
     open_pin,
@@ -27,50 +25,59 @@ from omnigraph.commit.snapshot import (
     snapshot_at_version,
     snapshot_of,
 )
-from omnigraph.commit.workbench import Workbench
+from omnigraph.commit.recovery.audit import Recovery
+from omnigraph.commit.recovery.drift import heal_fenced, undo_over
+from omnigraph.commit.recovery.heal import heal
 from omnigraph.compiler.parameters import Binding
-from omnigraph.engine.batch import Existing, delete_ids, find_type, read_rows
-from omnigraph.engine.bulk import Bulk
-from omnigraph.engine.changes import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
-from omnigraph.engine.cleanup import CleanupOrder, CleanupResult, cleanup
-from omnigraph.engine.contract import Contract, Contracts
-from omnigraph.engine.doctor import Finding, examine
-from omnigraph.engine.feed import CommitPage, Feed, FeedPage, Poll, read_commit
+from omnigraph.engine.active_schema import Contract, Contracts
+from omnigraph.engine.cancellation import tell, time_limit
 from omnigraph.engine.gate import Action, Gate, let_pass
-from omnigraph.engine.indexes import IndexOrder, IndicesResult, ensure_indices
-from omnigraph.engine.inspection import (
+from omnigraph.engine.history.diff import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
+from omnigraph.engine.history.feed import CommitPage, Feed, FeedPage, Poll, read_commit
+from omnigraph.engine.load.bulk import Bulk
+from omnigraph.engine.load.run import LoadOrder, LoadResult, load
+from omnigraph.engine.maintain.cleanup import CleanupOrder, CleanupResult, cleanup
+from omnigraph.engine.maintain.doctor import Finding, examine
+from omnigraph.engine.maintain.indexes import IndexOrder, IndicesResult, ensure_indices
+from omnigraph.engine.maintain.inspection import (
     PastRecovery,
     PendingWrite,
     find_pending,
     find_recoveries,
 )
-from omnigraph.engine.load import LoadOrder, LoadResult, load
+from omnigraph.engine.maintain.optimize import OptimizeOrder, OptimizeResult, optimize
+from omnigraph.engine.maintain.repair import RepairOrder, RepairResult, repair
+from omnigraph.engine.maintain.wanted_indexes import find_substrings
 from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
 from omnigraph.engine.merge.workers import Bulk as MergeBulk
-from omnigraph.engine.mutate import ON_MAIN, MutationResult, Order, Task, carry_out, read_program
-from omnigraph.engine.once import Once, keep_promise
-from omnigraph.engine.optimize import OptimizeOrder, OptimizeResult, optimize
-from omnigraph.engine.progress import tell, time_limit
 from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
-from omnigraph.engine.query.embedding import Embedding
 from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
 from omnigraph.engine.query.result import Asked, QueryResult
-from omnigraph.engine.query.searching import searching_with
-from omnigraph.engine.query.shelf import Shelf
+from omnigraph.engine.query.table_cache import Shelf
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
-from omnigraph.engine.repair import RepairOrder, RepairResult, repair
-from omnigraph.engine.rewriting import Hire, nobody
-from omnigraph.engine.schema import (
+from omnigraph.engine.schema.apply import (
     SchemaOrder,
     SchemaPlan,
     SchemaResult,
     apply_schema,
     plan_schema,
 )
+from omnigraph.engine.schema.rewriting import Hire, nobody
+from omnigraph.engine.search.embedding import Embedding
+from omnigraph.engine.search.providers import searching_with
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
-from omnigraph.engine.upkeep import Upkeep
-from omnigraph.engine.wanted_indexes import find_substrings
+from omnigraph.engine.write.batch import Existing, delete_ids, find_type, read_rows
+from omnigraph.engine.write.idempotency import Once, keep_promise
+from omnigraph.engine.write.mutate import (
+    ON_MAIN,
+    MutationResult,
+    Order,
+    Task,
+    carry_out,
+    read_program,
+)
+from omnigraph.engine.write.upkeep import Upkeep
 from omnigraph.errors import (
     BranchExists,
     BranchNotFound,
@@ -637,7 +644,7 @@ class Graph:
 
     def branches(self) -> tuple[BranchName, ...]:
         """Main first, then the others by name."""
-        return refs.find_branches(self._stores)
+        return branches.find_branches(self._stores)
 
     def create_branch(
         self,
@@ -666,7 +673,7 @@ class Graph:
                 # One that came and went since the start was read would not be noticed otherwise.
                 self._check_in_force(schema_hash, commit_id or source)
 
-            refs.create_branch(self._stores, branch, start, recheck=recheck)
+            branches.create_branch(self._stores, branch, start, recheck=recheck)
 
         with hold_branches(self._bench):
             keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
@@ -704,7 +711,7 @@ class Graph:
         def delete() -> None:
             nonlocal deleted
             check_unlocked(self._bench)
-            deleted = refs.delete_branch(self._stores, self._bases, branch)
+            deleted = branches.delete_branch(self._stores, self._bases, branch)
 
         with hold_branches(self._bench):
             keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)

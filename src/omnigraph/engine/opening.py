@@ -4,22 +4,22 @@ from enum import Enum
 
 from omnigraph.catalog.arrow import edge_schema, node_schema
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.base import Base, Bases
-from omnigraph.commit.create import (
+from omnigraph.commit.compat.migrate import migrate
+from omnigraph.commit.manifest.base import Base, Bases
+from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.manifest.create import (
     NewTable,
     clear_remains,
     create_graph,
     find_remains,
     has_manifest,
 )
-from omnigraph.commit.migrate import migrate
-from omnigraph.commit.refs import find_branches
-from omnigraph.commit.schema_files import SchemaFiles, write_rest
-from omnigraph.engine.contract import Contract, compile_contract, read_contract
+from omnigraph.commit.manifest.schema_files import SchemaFiles, write_rest
+from omnigraph.engine.active_schema import Contract, compile_contract, read_contract
 from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.schema.staged_leftovers import settle_staged
 from omnigraph.engine.settings import DEFAULTS, Settings
-from omnigraph.engine.staged_schema import settle_staged
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
 from omnigraph.storage.layout import SCHEMA_STATE, table_path

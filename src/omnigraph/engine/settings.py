@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from omnigraph.commit.leases import DEFAULT_TIMING, Timing
-from omnigraph.commit.workbench import UNMETERED, Meter
+from omnigraph.commit.context import UNMETERED, Meter
+from omnigraph.commit.leases.holder import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability

@@ -10,8 +10,8 @@ its workers lack; `sources` cuts input into splits; `records` reads lines and sa
 wrong with them; `columns` reads many lines at once, and only those that are beyond doubt; `ingest`
 is what a worker does with a split, and `answers` what all of them said; `keysets` are the keys that
 come in and those that are there, `checks` the questions that span rows, asked of them; `merge` has
-rows written that wait aside; `load` puts them together and fulfils `engine.bulk`. `branch_merge`
-fulfils `engine.merge.workers`.
+rows written that wait aside; `load` puts them together and fulfils `engine.load.bulk`.
+`branch_merge` fulfils `engine.merge.workers`.
 
 The other way round, `export` writes what a snapshot shows to files, and `datasource` reads it as a
 DataFrame: `shapes` says which columns that has.

@@ -23,20 +23,20 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.effects import REAL
-from omnigraph.engine.bulk import LoadMode, type_of
-from omnigraph.engine.difference import Share
-from omnigraph.engine.merge.contest import Draft, Sides, TablePlan
-from omnigraph.engine.merge.plan import draft_share
+from omnigraph.engine.history.table_diff import Share
+from omnigraph.engine.load.bulk import LoadMode, type_of
+from omnigraph.engine.merge.plan_table import draft_share
 from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
-from omnigraph.engine.seats import Seats, fetch, no_seats, portions, stream
+from omnigraph.engine.tables.row_refs import Seats, fetch, no_seats, portions, stream
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.jobs import Work, run_tasks
-from omnigraph.pipeline.merge import Destination, PieceWriter
-from omnigraph.pipeline.scratch import check_shared, open_scratch, storage_of
-from omnigraph.pipeline.session import SparkSettings, find_session
-from omnigraph.pipeline.stage import UNNAMED, Storage, pieces_document, read_pieces
+from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.session import SparkSettings, find_session
+from omnigraph.pipeline.stage.fragments import UNNAMED, Storage, pieces_document, read_pieces
+from omnigraph.pipeline.stage.scratch import check_shared, open_scratch, storage_of
+from omnigraph.pipeline.upsert import Destination, PieceWriter
 from omnigraph.storage.tables import Addresses, Handle, Pieces, RowChanges, TableRef, Tables
 
 

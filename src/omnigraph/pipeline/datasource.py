@@ -20,19 +20,19 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.effects import REAL
-from omnigraph.engine.export import cut_pieces
 from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.load.export import cut_pieces
+from omnigraph.engine.load.sorted_runs import Piece, slices_of
 from omnigraph.engine.opening import open_graph
-from omnigraph.engine.runs import Piece, slices_of
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.spell import ELSEWHERE, is_blob
+from omnigraph.engine.tables.record_format import ELSEWHERE, is_blob
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.ids import MAIN, CommitId, TableKey, TypeKind, Version, parse_branch, table_key
-from omnigraph.pipeline.session import find_session, read_settings
-from omnigraph.pipeline.shapes import as_spark, pick_names, spark_schema, stored_name
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.datasource_schema import as_spark, pick_names, spark_schema, stored_name
+from omnigraph.pipeline.spark.session import find_session, read_settings
+from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.storage.tables import ROW_ADDRESS, Handle, ScanRequest, Tables
 
 __all__ = ["DataFrame", "OmnigraphSource", "SparkSession", "open_dataframe", "register"]

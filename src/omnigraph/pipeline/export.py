@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.effects import REAL
-from omnigraph.engine.export import by_table
-from omnigraph.engine.parts import Part, write_part
-from omnigraph.engine.runs import RUN_BYTES, Line, Piece, merge_runs, read_sorted, write_run
+from omnigraph.engine.load.export import by_table
+from omnigraph.engine.load.parquet_parts import Part, write_part
+from omnigraph.engine.load.sorted_runs import (
+    RUN_BYTES,
+    Line,
+    Piece,
+    merge_runs,
+    read_sorted,
+    write_run,
+)
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import NotExportable
-from omnigraph.pipeline.jobs import run_tasks
-from omnigraph.pipeline.scratch import check_shared
-from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
-from omnigraph.pipeline.stage import Storage
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
+from omnigraph.pipeline.stage.fragments import Storage
+from omnigraph.pipeline.stage.scratch import check_shared
 from omnigraph.storage.layout import Root
 
 
@@ -52,7 +59,7 @@ class WriteParts:
 
 @dataclass(frozen=True, slots=True)
 class SparkExporter:
-    """`engine.export.Exporter` on Spark."""
+    """`engine.load.export.Exporter` on Spark."""
 
     settings: SparkSettings
     storage: Storage

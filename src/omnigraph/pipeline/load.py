@@ -10,33 +10,33 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.engine.bulk import (
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.engine.load.bulk import (
     Ingested,
     LoadJob,
     LoadMode,
     Verdict,
     type_of,
 )
-from omnigraph.engine.committed import uniques_of
-from omnigraph.engine.inputs import as_input
+from omnigraph.engine.load.inputs import as_input
 from omnigraph.engine.stages import count_rows
+from omnigraph.engine.write.base_rows import uniques_of
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.answers import Answers
-from omnigraph.pipeline.buckets import BUCKETS_MAX
-from omnigraph.pipeline.checks import find_verdict
-from omnigraph.pipeline.committed import CommittedKeys
-from omnigraph.pipeline.ingest import Ingest
-from omnigraph.pipeline.jobs import telling
-from omnigraph.pipeline.keys import KeyFiles
-from omnigraph.pipeline.keysets import KeySets, Question
-from omnigraph.pipeline.merge import Destination, write_merged, write_new
-from omnigraph.pipeline.planning import Item, Plan, Survey, check_tables, cut
-from omnigraph.pipeline.reading import QuotesOnSpark, read_input, session_of
-from omnigraph.pipeline.scratch import leave_marker, open_scratch, storage_of
-from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
-from omnigraph.pipeline.sources import SPLIT_BYTES, SPLIT_BYTES_MAX
+from omnigraph.pipeline.checks.committed_keys import CommittedKeys
+from omnigraph.pipeline.checks.key_sets import KeySets, Question
+from omnigraph.pipeline.checks.run import find_verdict
+from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
+from omnigraph.pipeline.spark.jobs import telling
+from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
+from omnigraph.pipeline.stage.answers import Answers
+from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
+from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.stage.keys import KeyFiles
+from omnigraph.pipeline.stage.planning import Item, Plan, Survey, check_tables, cut
+from omnigraph.pipeline.stage.reading import QuotesOnSpark, read_input, session_of
+from omnigraph.pipeline.stage.scratch import leave_marker, open_scratch, storage_of
+from omnigraph.pipeline.upsert import Destination, write_merged, write_new
 from omnigraph.storage.tables import Pieces, TableRef
 
 SMALL_BYTES: Final = 2**20
@@ -68,7 +68,7 @@ MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
 
 @dataclass(frozen=True, slots=True)
 class SparkBulk:
-    """`engine.bulk.Bulk` on Spark."""
+    """`engine.load.bulk.Bulk` on Spark."""
 
     settings: SparkSettings
     split_bytes: int | None = None
@@ -154,7 +154,7 @@ def open_bulk(
 
 
 class SparkIngested(Answers):
-    """`engine.bulk.Ingested` on Spark."""
+    """`engine.load.bulk.Ingested` on Spark."""
 
     def __init__(
         self,

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.engine.rewriting import At
+from omnigraph.engine.schema.rewriting import At
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import BackfillInvalid
-from omnigraph.pipeline.jobs import Work, run_tasks
-from omnigraph.pipeline.scratch import runs_here
-from omnigraph.pipeline.session import SparkSettings, find_session, read_settings
-from omnigraph.pipeline.stage import UNNAMED, Storage
+from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
+from omnigraph.pipeline.stage.fragments import UNNAMED, Storage
+from omnigraph.pipeline.stage.scratch import runs_here
 from omnigraph.storage.layout import MANIFEST, Root
 from omnigraph.storage.tables import Fill, Handle, Receipt, ScanRequest, Tables
 
@@ -78,7 +78,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class SparkRewriter:
-    """`engine.rewriting.Rewriter` on Spark."""
+    """`engine.schema.rewriting.Rewriter` on Spark."""
 
     settings: SparkSettings
     storage: Storage

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.records import Commit, JsonObject
-from omnigraph.commit.refs import Deleted
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
-from omnigraph.engine.changes import Counts, EntityChange
-from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
-from omnigraph.engine.load import LoadResult
+from omnigraph.commit.manifest.branches import Deleted
+from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.engine.history.diff import Counts, EntityChange
+from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.run import LoadResult
+from omnigraph.engine.maintain.optimize import OptimizeResult
 from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.mutate import MutationResult
-from omnigraph.engine.optimize import OptimizeResult
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.result import Asked
-from omnigraph.engine.schema import SchemaPlan, SchemaResult
+from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 
 if TYPE_CHECKING:

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.bulk import LoadMode
-from omnigraph.engine.load import LoadResult
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.merge.run import MergeResult, TableCounts
-from omnigraph.engine.mutate import MutationResult
-from omnigraph.engine.schema import SchemaResult, decode_schema_plan
+from omnigraph.engine.schema.apply import SchemaResult, decode_schema_plan
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import SchemaCorrupt, ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.wire.causes import read_clash

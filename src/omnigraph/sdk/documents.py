@@ -7,22 +7,22 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.records import Commit, JsonObject, JsonValue
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.commit.stamp import CURRENT
-from omnigraph.engine.cleanup import CleanupResult
-from omnigraph.engine.doctor import Finding
-from omnigraph.engine.export import ExportResult
-from omnigraph.engine.indexes import IndexReport, IndexState, IndicesResult
-from omnigraph.engine.inspection import PastRecovery, PendingWrite
-from omnigraph.engine.load import LoadResult
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.stamp import CURRENT
+from omnigraph.engine.load.export import ExportResult
+from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
+from omnigraph.engine.load.run import LoadResult
+from omnigraph.engine.maintain.cleanup import CleanupResult
+from omnigraph.engine.maintain.doctor import Finding
+from omnigraph.engine.maintain.indexes import IndexReport, IndexState, IndicesResult
+from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
+from omnigraph.engine.maintain.optimize import OptimizedTable, OptimizeResult
+from omnigraph.engine.maintain.repair import RepairResult
 from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.mutate import MutationResult
-from omnigraph.engine.optimize import OptimizedTable, OptimizeResult
-from omnigraph.engine.recipes import PlannedInput, RecipePlan
-from omnigraph.engine.repair import RepairResult
-from omnigraph.engine.schema import SchemaPlan, SchemaResult
+from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key
 from omnigraph.jsontext import read_json

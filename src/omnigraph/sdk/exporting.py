@@ -7,10 +7,11 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.effects import REAL
-from omnigraph.engine.export import (
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.load.export import (
     Exporter,
     ExportFormat,
     ExportResult,
@@ -20,7 +21,6 @@ from omnigraph.engine.export import (
     export_parquet,
     select_pins,
 )
-from omnigraph.engine.graph import Graph
 from omnigraph.errors import FileUnreadable, UsageError
 from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from omnigraph.effects import REAL, Effects
-from omnigraph.engine.progress import check_timeout
+from omnigraph.engine.cancellation import check_timeout
 from omnigraph.errors import (
     OmnigraphError,
     QueryTimeout,

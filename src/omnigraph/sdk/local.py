@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.refs import Deleted
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.branches import Deleted
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.compiler.parameters import Binding
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
-from omnigraph.engine.batch import Existing
-from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
-from omnigraph.engine.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.inputs import Input, find_inputs_in
-from omnigraph.engine.load import LoadOrder, LoadResult
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection
+from omnigraph.engine.load.inputs import Input, find_inputs_in
+from omnigraph.engine.load.recipe_plan import RecipePlan
+from omnigraph.engine.load.run import LoadOrder, LoadResult
 from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.mutate import MutationResult, Order
-from omnigraph.engine.once import Once, once, once_of_files
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
-from omnigraph.engine.recipes import RecipePlan
 from omnigraph.engine.settings import DEFAULTS, Access, Settings
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.idempotency import Once, once, once_of_files
+from omnigraph.engine.write.mutate import MutationResult, Order
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source

@@ -2,11 +2,17 @@
 
 from collections.abc import Collection
 
-from omnigraph.commit.records import Commit
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.changes import GraphDiff
-from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage, Poll
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.engine.graph import CommitFilter, Graph
+from omnigraph.engine.history.diff import GraphDiff
+from omnigraph.engine.history.feed import (
+    CHANGES_DEFAULT,
+    COMMITS_DEFAULT,
+    CommitPage,
+    FeedPage,
+    Poll,
+)
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, parse_branch
 from omnigraph.sdk import reviewing

@@ -5,17 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from omnigraph.commit.audit import Recovery
+from omnigraph.commit.recovery.audit import Recovery
 from omnigraph.commit.retention import Policy
-from omnigraph.engine.cleanup import CleanupOrder, CleanupResult
-from omnigraph.engine.doctor import Finding
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.indexes import IndicesResult
-from omnigraph.engine.inspection import PastRecovery, PendingWrite
-from omnigraph.engine.once import once
-from omnigraph.engine.optimize import OptimizeResult
-from omnigraph.engine.repair import RepairOrder, RepairResult
-from omnigraph.engine.schema import SchemaOrder, SchemaPlan, SchemaResult
+from omnigraph.engine.maintain.cleanup import CleanupOrder, CleanupResult
+from omnigraph.engine.maintain.doctor import Finding
+from omnigraph.engine.maintain.indexes import IndicesResult
+from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
+from omnigraph.engine.maintain.optimize import OptimizeResult
+from omnigraph.engine.maintain.repair import RepairOrder, RepairResult
+from omnigraph.engine.schema.apply import SchemaOrder, SchemaPlan, SchemaResult
+from omnigraph.engine.write.idempotency import once
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source

@@ -9,7 +9,7 @@ from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, e
 from omnigraph.engine.merge.rulings import Rulings, broken_of, read_detect, read_strategies, rows_of
 from omnigraph.engine.merge.run import MergeOrder, MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
-from omnigraph.engine.once import once
+from omnigraph.engine.write.idempotency import once
 from omnigraph.errors import BranchNotFound, OmnigraphError, ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
 from omnigraph.pipeline.settings import MERGE_ROWS, read_settings

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.engine.query.target import Target
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, Version, parse_branch

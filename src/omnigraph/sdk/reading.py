@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from omnigraph.catalog.temporal import format_datetime
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import Asked, data_frame, native_cells
 from omnigraph.errors import ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.load import LoadOrder, LoadResult
-from omnigraph.engine.recipes import RecipePlan
+from omnigraph.engine.load.recipe_plan import RecipePlan
+from omnigraph.engine.load.run import LoadOrder, LoadResult
 from omnigraph.ids import parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk.rejecting import rejecting
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.follow import Prepared
-    from omnigraph.pipeline.recipe import Recipe
+    from omnigraph.pipeline.recipes.follow import Prepared
+    from omnigraph.pipeline.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
 def _prepare(
     graph: Graph, path: str | Path, spark: SparkSettings | None
 ) -> "tuple[Recipe, Prepared]":
-    from omnigraph.pipeline.follow import prepare  # noqa: PLC0415 - brings Spark along
-    from omnigraph.pipeline.recipe import read_recipe  # noqa: PLC0415
-    from omnigraph.pipeline.session import find_session, read_settings  # noqa: PLC0415
+    from omnigraph.pipeline.recipes.follow import prepare  # noqa: PLC0415 - brings Spark along
+    from omnigraph.pipeline.recipes.recipe import read_recipe  # noqa: PLC0415
+    from omnigraph.pipeline.spark.session import find_session, read_settings  # noqa: PLC0415
 
     recipe = read_recipe(path)
     options = graph.settings.storage_options

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from omnigraph.engine.bulk import Rejects
+from omnigraph.engine.load.bulk import Rejects
 from omnigraph.errors import FileUnreadable, LoadRejected, RecordFault
 from omnigraph.sdk.documents import fault_document
 

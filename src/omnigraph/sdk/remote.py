@@ -12,17 +12,17 @@ from typing import Any, Self
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.records import Commit
-from omnigraph.commit.refs import Deleted
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.batch import check_ids
-from omnigraph.engine.bulk import ERRORS_MAX, LoadMode
-from omnigraph.engine.load import LoadResult
+from omnigraph.commit.manifest.branches import Deleted
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.run import LoadResult
+from omnigraph.engine.maintain.optimize import OptimizeResult, decode_table
 from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.mutate import MutationResult
-from omnigraph.engine.optimize import OptimizeResult, decode_table
 from omnigraph.engine.query.blob import BlobName, OpenBlob
-from omnigraph.engine.schema import SchemaPlan, SchemaResult, decode_schema_plan
+from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult, decode_schema_plan
+from omnigraph.engine.write.batch import check_ids
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source

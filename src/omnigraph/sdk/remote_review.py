@@ -8,10 +8,16 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from omnigraph.commit.records import Commit, JsonObject
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.changes import ChangeOp, Counts, EntityChange, Image
-from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, Block, CommitPage, FeedPage
+from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.engine.history.diff import ChangeOp, Counts, EntityChange, Image
+from omnigraph.engine.history.feed import (
+    CHANGES_DEFAULT,
+    COMMITS_DEFAULT,
+    Block,
+    CommitPage,
+    FeedPage,
+)
 from omnigraph.errors import ServerAnswerInvalid, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.jsontext import read_json

@@ -5,17 +5,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from omnigraph.catalog.canonical import type_id
-from omnigraph.commit.records import Commit, JsonObject
-from omnigraph.commit.snapshot import Snapshot
-from omnigraph.engine.changes import (
+from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.history.diff import (
     ChangeFilter,
     ChangeOp,
     EntityChange,
     Image,
 )
-from omnigraph.engine.export import Selection
-from omnigraph.engine.feed import Block, CommitPage, FeedPage, Poll
-from omnigraph.engine.graph import Graph
+from omnigraph.engine.history.feed import Block, CommitPage, FeedPage, Poll
+from omnigraph.engine.load.export import Selection
 from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.ids import BranchName, CommitId, Version, parse_branch, split_table_key
 from omnigraph.sdk.client import Differences

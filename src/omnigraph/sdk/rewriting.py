@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.rewriting import Rewriter
+from omnigraph.engine.schema.rewriting import Rewriter
 from omnigraph.pipeline.settings import REWRITE_ROWS, SparkSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Hiring:
-    """`engine.rewriting.Hire`: workers of Spark for large tables, nobody for the others."""
+    """`engine.schema.rewriting.Hire`: workers of Spark for large tables, nobody for the others."""
 
     graph: Graph
     rows_min: int

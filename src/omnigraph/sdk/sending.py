@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from omnigraph.engine.inputs import STDIN
+from omnigraph.engine.load.inputs import STDIN
 from omnigraph.errors import UsageError
 from omnigraph.storage.inputs import S3, find_inputs, reading
 

@@ -13,10 +13,8 @@ from starlette.responses import PlainTextResponse, Response
 
 import omnigraph
 from omnigraph.errors import OmnigraphError
-from omnigraph.server.describe import find_methods
-from omnigraph.server.guard import State
-from omnigraph.server.observing import OPENAPI, Observer
-from omnigraph.server.problems import problem
+from omnigraph.server.responses.error_mapping import problem
+from omnigraph.server.responses.openapi import find_methods
 from omnigraph.server.routes import (
     blobs,
     branches,
@@ -30,7 +28,9 @@ from omnigraph.server.routes import (
     upkeep,
     writing,
 )
-from omnigraph.server.serving import Host
+from omnigraph.server.runtime.guard import State
+from omnigraph.server.runtime.state import Host
+from omnigraph.server.telemetry.observing import OPENAPI, Observer
 
 THREADS_MAX = 256
 """How many requests of a worker may be under way in threads at once."""

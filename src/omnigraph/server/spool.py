@@ -19,7 +19,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from omnigraph.engine.bulk import Fault
+from omnigraph.engine.load.bulk import Fault
 from omnigraph.errors import OmnigraphError
 
 _SUFFIXES: Final = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from omnigraph.effects import Effects
 from omnigraph.storage.durability import Disk, Durability, disk_for
-from omnigraph.storage.lance_store import LanceStore, new_session
+from omnigraph.storage.lance.store import LanceStore, new_session
+from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.objects_cloud import open_bucket, open_memory
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap, Tables
-from omnigraph.storage.tables_lance import LanceTables
 
 
 @dataclass(frozen=True, slots=True)

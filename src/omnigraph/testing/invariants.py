@@ -1,9 +1,9 @@
 """What must be true of a graph after anything: races, crashes, recoveries.
 
-The rules are the doctor's (`engine.doctor`); they are strict where nothing was ever cleaned up.
+The rules are those of `engine.maintain.doctor`, without the exceptions that a cleanup allows.
 """
 
-from omnigraph.engine.doctor import Finding, check_manifests, check_tables
+from omnigraph.engine.maintain.doctor import Finding, check_manifests, check_tables
 from omnigraph.storage.stores import Stores
 
 __all__ = ["Finding", "check_graph", "check_manifests", "check_tables"]

@@ -10,7 +10,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any, Final
 
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.merge.classify import ConflictKind
 from omnigraph.engine.merge.conflicts import Conflict, conflict_document
 from omnigraph.errors import Clash, Code, MergeConflicts, OmnigraphError

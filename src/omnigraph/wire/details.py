@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from omnigraph import errors
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import TableKey, split_table_key
 from omnigraph.wire.causes import cause_document, clash_document

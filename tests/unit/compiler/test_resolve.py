@@ -9,7 +9,7 @@ from omnigraph.compiler.resolve import resolve_query
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
-from omnigraph.testing.interpreter import Edge, Graph, run
+from support.interpreter import Edge, Graph, run
 
 CATALOG = compile_schema(
     Source(

@@ -13,7 +13,7 @@ from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import GRAMMAR as QUERY
 from omnigraph.lang.query.printer import print_file
 from omnigraph.lang.schema.parser import GRAMMAR as SCHEMA
-from omnigraph.testing.programs import files
+from support.programs import files
 
 BUILT = QUERY.build()
 

@@ -12,7 +12,7 @@ from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.commit.records import Commit
+    from omnigraph.commit.manifest.records import Commit
 
 app = typer.Typer(help="Look at the history.", no_args_is_help=True)
 

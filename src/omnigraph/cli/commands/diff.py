@@ -11,8 +11,8 @@ from omnigraph.cli.graphs import open_client
 from omnigraph.cli.render import print_line
 
 if TYPE_CHECKING:
-    from omnigraph.commit.records import JsonObject
-    from omnigraph.engine.changes import EntityChange
+    from omnigraph.commit.manifest.records import JsonObject
+    from omnigraph.engine.history.diff import EntityChange
 
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only node or only edge.")]
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")]

@@ -10,7 +10,7 @@ from omnigraph.cli.graphs import open_graph
 from omnigraph.cli.render import print_json, print_line, print_target
 
 if TYPE_CHECKING:
-    from omnigraph.engine.indexes import IndexReport
+    from omnigraph.engine.maintain.indexes import IndexReport
 
 
 def index(

@@ -15,8 +15,8 @@ from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import LoadRejected, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.engine.inputs import Format
-    from omnigraph.engine.load import LoadResult
+    from omnigraph.engine.load.inputs import Format
+    from omnigraph.engine.load.run import LoadResult
 
 _Data = Annotated[
     list[str],
@@ -82,7 +82,7 @@ def load(
     JSON lines say what they are. The rows of a Parquet or CSV file are of one --type or --edge;
     a property is fed by the column of its name, unless --map names another.
     """
-    from omnigraph.engine.inputs import Input
+    from omnigraph.engine.load.inputs import Input
     from omnigraph.sdk.documents import load_document
     from omnigraph.sdk.local import LocalGraph
     from omnigraph.sdk.rejecting import rejecting
@@ -186,7 +186,7 @@ def _read_mapping(given: list[str]) -> dict[str, str]:
 
 def _read_format(given: str | None) -> "Format | None":
     """Raises UsageError."""
-    from omnigraph.engine.inputs import Format
+    from omnigraph.engine.load.inputs import Format
 
     if given is None:
         return None

@@ -13,7 +13,7 @@ from omnigraph.errors import UsageError
 from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:
-    from omnigraph.engine.mutate import MutationResult
+    from omnigraph.engine.write.mutate import MutationResult
     from omnigraph.sdk.client import GraphClient
 
 

@@ -17,7 +17,7 @@ from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import LoadRejected
 
 if TYPE_CHECKING:
-    from omnigraph.engine.recipes import PlannedInput, RecipePlan
+    from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
 
 app = typer.Typer(
     help="Load from several inputs as a pipeline file says, all of it as one commit.",
@@ -54,7 +54,7 @@ def run(
     as_json: _Json = False,
 ) -> None:
     """Load everything that a pipeline file names, as one commit or not at all. Runs on Spark."""
-    from omnigraph.pipeline.recipe import read_recipe
+    from omnigraph.pipeline.recipes.recipe import read_recipe
     from omnigraph.sdk.documents import load_document
 
     settings: Globals = context.obj

@@ -14,7 +14,7 @@ from omnigraph.cli.schemas import find_schema
 from omnigraph.errors import Misaddressed
 
 if TYPE_CHECKING:
-    from omnigraph.server.stored import StoredQueries, StoredQuery
+    from omnigraph.server.runtime.stored_queries import StoredQueries, StoredQuery
 
 app = typer.Typer(help="Look at stored queries, and check them.", no_args_is_help=True)
 
@@ -88,7 +88,7 @@ def _ask(uri: str | None, settings: Globals) -> dict[str, Any]:
 
 
 def _read(folder: Path, schema: Path | None, uri: str | None, settings: Globals) -> "StoredQueries":
-    from omnigraph.server.stored import read_stored
+    from omnigraph.server.runtime.stored_queries import read_stored
 
     catalog, _ = find_schema(schema, uri, settings)
     return read_stored(folder, catalog)

@@ -47,8 +47,8 @@ def serve(
     """
     if cluster is not None:
         raise UsageError("graphs come from --graph ID=URI or --config server.yaml, not a cluster")
-    from omnigraph.server.run import serve as run_server
-    from omnigraph.server.settings import Flags, make_graph_id
+    from omnigraph.server.process.run import serve as run_server
+    from omnigraph.server.runtime.settings import Flags, make_graph_id
 
     graphs = () if uri is None else (f"{make_graph_id(uri)}={uri}",)
     run_server(

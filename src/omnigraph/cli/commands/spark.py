@@ -7,7 +7,7 @@ import typer
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.connect import Server
+    from omnigraph.pipeline.spark.connect import Server
 
 app = typer.Typer(
     help="Start, stop and look at a Spark Connect server on this machine.", no_args_is_help=True
@@ -26,7 +26,7 @@ def up(
     as_json: _Json = False,
 ) -> None:
     """Start the server and wait until it answers. One that is up is left alone."""
-    from omnigraph.pipeline.connect import start_server
+    from omnigraph.pipeline.spark.connect import start_server
 
     _print(start_server(port, master=master), as_json=as_json)
 
@@ -34,7 +34,7 @@ def up(
 @app.command()
 def down(*, as_json: _Json = False) -> None:
     """Stop the server. Loads that use it fail, and nothing of them is visible."""
-    from omnigraph.pipeline.connect import stop_server
+    from omnigraph.pipeline.spark.connect import stop_server
 
     was_up = stop_server()
     if as_json:
@@ -46,7 +46,7 @@ def down(*, as_json: _Json = False) -> None:
 @app.command()
 def status(*, as_json: _Json = False) -> None:
     """Say whether the server is up, and where."""
-    from omnigraph.pipeline.connect import find_server
+    from omnigraph.pipeline.spark.connect import find_server
 
     _print(find_server(), as_json=as_json)
 

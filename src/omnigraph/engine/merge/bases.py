@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.commit.lineage import Lineage
-from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.commit.records import Commit
-from omnigraph.commit.snapshot import snapshot_at_commit
+from omnigraph.commit.manifest.lineage import Lineage
+from omnigraph.commit.manifest.model import Manifest, Pin
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.snapshot import snapshot_at_commit
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import (
     CommitNotFound,

@@ -18,22 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Cardinality, Catalog, Check, EdgeType, NodeType, Range
-from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.engine.columns import build_table, schema_of
-from omnigraph.engine.committed import Committed, uniques_of
-from omnigraph.engine.images import read_rows
+from omnigraph.commit.manifest.model import Manifest, Pin
+from omnigraph.engine.history.images import read_rows
 from omnigraph.engine.merge.conflicts import Breach, conflict_of
-from omnigraph.engine.merge.contest import TablePlan
+from omnigraph.engine.merge.table_plan import TablePlan
 from omnigraph.engine.merge.writes import choose, dropped_addresses
-from omnigraph.engine.rows import Cell
-from omnigraph.engine.seats import Type, fetch, find_seats
-from omnigraph.engine.validate import (
+from omnigraph.engine.tables.cells import Cell
+from omnigraph.engine.tables.columns import build_table, schema_of
+from omnigraph.engine.tables.row_refs import Type, fetch, find_seats
+from omnigraph.engine.write.base_rows import Committed, uniques_of
+from omnigraph.engine.write.validate import (
     find_value_violations,
     judge_count,
     missing_end,
     shared_value,
 )
-from omnigraph.engine.violations import Violation, ViolationKind
+from omnigraph.engine.write.violations import Violation, ViolationKind
 from omnigraph.ids import TableKey, Version, table_key
 from omnigraph.storage.tables import Addresses, Handle, ScanRequest, Tables
 

@@ -7,7 +7,7 @@ None stands for a row that is not there.
 from collections.abc import Sequence
 from enum import StrEnum
 
-from omnigraph.commit.manifest import Pin
+from omnigraph.commit.manifest.model import Pin, is_same_version
 from omnigraph.ids import MAIN, BranchName
 
 
@@ -82,18 +82,11 @@ class TableStep(StrEnum):
 
 
 def decide_table(bases: Sequence[Pin | None], target: Pin, source: Pin) -> TableStep:
-    if is_same(source, target) or all(is_same(each, source) for each in bases):
+    if is_same_version(source, target) or all(is_same_version(each, source) for each in bases):
         return TableStep.KEEP
-    if all(is_same(each, target) for each in bases):
+    if all(is_same_version(each, target) for each in bases):
         return TableStep.ADOPT
     return TableStep.THREE_WAY
-
-
-def is_same(left: Pin | None, right: Pin | None) -> bool:
-    """Do both show one version of one table?"""
-    if left is None or right is None:
-        return left is right
-    return (left.path, left.owner, left.version) == (right.path, right.owner, right.version)
 
 
 def may_point(target: Pin, source: Pin, into: BranchName) -> bool:

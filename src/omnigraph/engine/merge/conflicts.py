@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.merge.classify import ConflictKind
-from omnigraph.engine.violations import Violation, ViolationKind
+from omnigraph.engine.write.violations import Violation, ViolationKind
 from omnigraph.errors import Clash, ResolutionsInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey
 from omnigraph.jsontext import read_json

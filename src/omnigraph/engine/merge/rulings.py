@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from omnigraph.commit.records import JsonValue
+from omnigraph.commit.manifest.records import JsonValue
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile, Place, Value
 from omnigraph.errors import UsageError
 from omnigraph.ids import TableKey, split_table_key

@@ -15,34 +15,34 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from omnigraph.commit.attempt import hold, run
-from omnigraph.commit.base import Base
-from omnigraph.commit.change import Change, Stage, TableWrite, WriterKind
-from omnigraph.commit.manifest import Manifest, Pin
-from omnigraph.commit.records import Commit, Idempotency
-from omnigraph.commit.recovery import heal
-from omnigraph.commit.schema_lock import check_unlocked
-from omnigraph.commit.snapshot import open_pin
-from omnigraph.commit.staging import staging
-from omnigraph.commit.updates import SetVersion, Update
-from omnigraph.commit.workbench import Workbench
-from omnigraph.engine.bulk import type_of
-from omnigraph.engine.contract import Contract
-from omnigraph.engine.difference import count_at_most
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.schema_lock import check_unlocked
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.staging import staging
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.manifest.model import Manifest, Pin
+from omnigraph.commit.manifest.records import Commit, Idempotency
+from omnigraph.commit.manifest.snapshot import open_pin
+from omnigraph.commit.manifest.updates import SetVersion, Update
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.engine.active_schema import Contract
+from omnigraph.engine.history.table_diff import count_at_most
+from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.merge.bases import Ancestry, find_ancestry
-from omnigraph.engine.merge.broken import BrokenRules
+from omnigraph.engine.merge.broken_rules import BrokenRules
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
-from omnigraph.engine.merge.contest import Draft, Sides, TablePlan
-from omnigraph.engine.merge.plan import plan_table, settle_ruled
+from omnigraph.engine.merge.plan_table import plan_table, settle_ruled
 from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
 from omnigraph.engine.merge.workers import Bulk, Crew, MergeJob
 from omnigraph.engine.merge.writes import stages_by, stages_of
-from omnigraph.engine.once import Done, Once, find_done
-from omnigraph.engine.seats import heft
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import stage
+from omnigraph.engine.tables.row_refs import heft
+from omnigraph.engine.write.idempotency import Done, Once, find_done
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.allocator import frugal
@@ -140,7 +140,7 @@ def merge(
 
     Where there is much to do, `bulk` finds workers for it; never for a dry run, which writes
     nothing, not even aside. Raises JobFailed, MergeConflicts, MergeBaseUnavailable,
-    HeadMoved, BranchNotFound, SchemaLocked, and whatever `commit.attempt` raises.
+    HeadMoved, BranchNotFound, SchemaLocked, and whatever `commit.attempt.phases` raises.
     """
     if not order.dry_run:
         heal(bench)

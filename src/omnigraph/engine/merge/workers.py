@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.engine.difference import exceeds
-from omnigraph.engine.merge.contest import Draft, Sides, TablePlan
+from omnigraph.engine.history.table_diff import exceeds
 from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
 from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.ids import OperationId
 from omnigraph.storage.durability import Durability

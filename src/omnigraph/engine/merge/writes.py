@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.change import Stage
-from omnigraph.engine.columns import build_table
-from omnigraph.engine.merge.contest import Edit, TablePlan
+from omnigraph.commit.manifest.change import Stage
+from omnigraph.engine.merge.table_plan import Edit, TablePlan
 from omnigraph.engine.merge.workers import Workers
-from omnigraph.engine.seats import fetch, portions, stream
+from omnigraph.engine.tables.columns import build_table
+from omnigraph.engine.tables.row_refs import fetch, portions, stream
 from omnigraph.storage.tables import (
     Addresses,
     Handle,

@@ -16,14 +16,14 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
-from omnigraph.engine.progress import check_cancelled
-from omnigraph.engine.query.arrays import Array, array_of, gather, is_null, nulls, pick
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
-from omnigraph.engine.query.group import Groups, counts, extremes, group, sums
+from omnigraph.engine.query.grouping import Groups, counts, extremes, group, sums
 from omnigraph.engine.query.rows import ID, NOBODY, Resident, Rows
 from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
+from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
 
 ROWS_HELD_MAX = 1 << 20
 """So many rows of groups are held before they are reduced again."""

@@ -15,11 +15,10 @@ from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine import filters
-from omnigraph.engine.query import metered
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.view import TableView
-from omnigraph.engine.spell import ELSEWHERE
+from omnigraph.engine.tables import filters, metered
+from omnigraph.engine.tables.record_format import ELSEWHERE
 from omnigraph.errors import BlobNotFound, BlobRangeInvalid, ExternalBlob, NotABlob, UsageError
 from omnigraph.ids import CommitId
 from omnigraph.storage.blobs import BlobFile

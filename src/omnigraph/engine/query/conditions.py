@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator, Value
-from omnigraph.engine.progress import check_cancelled
-from omnigraph.engine.query.arrays import Array, Mask, is_null, numbers_of, pick
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.values import Columns, Fixed, value_of
+from omnigraph.engine.tables.arrays import Array, Mask, is_null, numbers_of, pick
 
 TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
 """Full-text search is not decided row by row."""

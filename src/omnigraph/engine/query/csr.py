@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
-from omnigraph.engine.progress import waiting_for
-from omnigraph.engine.query.arrays import Array, one_chunk
+from omnigraph.engine.cancellation import waiting_for
 from omnigraph.engine.query.rows import ID, Ordinals, Resident
 from omnigraph.engine.query.view import TableView
+from omnigraph.engine.tables.arrays import Array, one_chunk
 
 Starts = npt.NDArray[np.int64]
 

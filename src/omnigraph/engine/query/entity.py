@@ -5,9 +5,9 @@ import pyarrow as pa
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine.columns import column_type
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.view import TableView
+from omnigraph.engine.tables.columns import column_type
 
 _ENDS = {"src": "from", "dst": "to"}
 

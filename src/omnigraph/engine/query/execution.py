@@ -8,16 +8,16 @@ import numpy as np
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
-from omnigraph.engine.query.arrays import Array, Mask
 from omnigraph.engine.query.conditions import Judge
 from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.memory import Memory
-from omnigraph.engine.query.metered import SEARCH
 from omnigraph.engine.query.rows import NOBODY, Gathered
-from omnigraph.engine.query.search import EVERY_ROW, Candidates, Ranking, Searched
-from omnigraph.engine.query.searching import Searching
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
+from omnigraph.engine.search.providers import Searching
+from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, Searched
+from omnigraph.engine.tables.arrays import Array, Mask
+from omnigraph.engine.tables.memory import Memory
+from omnigraph.engine.tables.metered import SEARCH
 
 Frames = Iterator[Frame]
 

@@ -20,15 +20,15 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.plan import WalkMode
-from omnigraph.engine.progress import check_cancelled
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
-from omnigraph.engine.query.arrays import Array, texts_of
 from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
 from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
 from omnigraph.engine.query.view import TableView
+from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.errors import QueryMemoryExceeded
 
 Places = npt.NDArray[np.int64]

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.engine.query.arrays import Array, Mask
 from omnigraph.engine.query.rows import NOBODY, Ordinals, Rows
+from omnigraph.engine.tables.arrays import Array, Mask
 
 ROWS_MAX: Final = 1 << 18
 """As many rows as a morsel should have: enough to forget Python, few enough for a cache."""

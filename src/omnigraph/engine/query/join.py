@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.compiler import plan
-from omnigraph.engine.progress import check_cancelled
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat, pieces_of
 from omnigraph.engine.query.rows import NOBODY, Ordinals

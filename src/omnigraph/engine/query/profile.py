@@ -12,12 +12,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.records import JsonObject
+from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.compiler import plan
 from omnigraph.compiler.explain import explain, headline
 from omnigraph.engine.query.execution import Frames
 from omnigraph.engine.query.expand import Counted
-from omnigraph.engine.query.metered import Reading
+from omnigraph.engine.tables.metered import Reading
 from omnigraph.storage.tables import Io
 
 NO_IO: Final = Io()

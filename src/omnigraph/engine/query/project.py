@@ -5,11 +5,11 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import ranked_variable
-from omnigraph.engine.query.arrays import Array, gather
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.sort import places_of
 from omnigraph.engine.query.values import build_column, fixed_value, stored_column
+from omnigraph.engine.tables.arrays import Array, gather
 
 
 def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.Table:

@@ -12,8 +12,8 @@ from typing import assert_never
 from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import STRING, Comparator, Scalarish, Value
-from omnigraph.engine import filters
 from omnigraph.engine.query.values import fixed_value, is_fixed
+from omnigraph.engine.tables import filters
 
 VALUES_MAX = 500
 """A longer list takes longer to parse than the scan it would save."""

@@ -8,7 +8,7 @@ from omnigraph.engine.query.frame import concat
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.scan import at_ids
-from omnigraph.engine.query.search import NOTHING, Candidates, Ranking
+from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
 
 
 def rank_scan(

@@ -3,7 +3,7 @@
     compile → bind the parameters → choose the snapshot → run the plan → result
 
 Compiled plans are kept (`compiler.compile`), branches are probed and not read again
-(`commit.base`), and what the plan reads may be on the shelf: then no file is read at all.
+(`commit.manifest.base`), and what the plan reads may be on the shelf: then no file is read at all.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from typing import assert_never
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.types import ValueType
-from omnigraph.commit.records import JsonObject
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
@@ -21,15 +21,15 @@ from omnigraph.compiler.parameters import Binding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
 from omnigraph.engine.query.entity import read_entity
 from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.memory import Memory
-from omnigraph.engine.query.metered import ON_READ
 from omnigraph.engine.query.profile import Profile
 from omnigraph.engine.query.result import Asked, QueryResult
 from omnigraph.engine.query.run import Runner
-from omnigraph.engine.query.searching import INDEXES, Searching
-from omnigraph.engine.query.shelf import Shelf
+from omnigraph.engine.query.table_cache import Shelf
 from omnigraph.engine.query.view import View
+from omnigraph.engine.search.providers import INDEXES, Searching
 from omnigraph.engine.settings import Settings
+from omnigraph.engine.tables.memory import Memory
+from omnigraph.engine.tables.metered import ON_READ
 from omnigraph.errors import NotARead
 from omnigraph.ids import BranchName
 from omnigraph.lang.source import Source

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.compiler.parameters import Binding
-from omnigraph.engine.query.arrays import Array, is_null, one_chunk
 from omnigraph.engine.query.values import as_plain
+from omnigraph.engine.tables.arrays import Array, is_null, one_chunk
 from omnigraph.ids import BranchName, CommitId
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.engine.progress import waiting_for
-from omnigraph.engine.query.arrays import (
+from omnigraph.engine.cancellation import waiting_for
+from omnigraph.engine.tables.arrays import (
     Array,
     gather,
     nulls,

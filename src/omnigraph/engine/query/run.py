@@ -6,7 +6,7 @@ from typing import Protocol, assert_never
 import pyarrow as pa
 
 from omnigraph.compiler import plan
-from omnigraph.engine.progress import check_cancelled
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.aggregate import aggregate
 from omnigraph.engine.query.counting import counted_expand
 from omnigraph.engine.query.execution import Execution, Frames

@@ -8,14 +8,14 @@ import pyarrow as pa
 from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.progress import check_cancelled
-from omnigraph.engine.query.arrays import Array, texts_of
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames, Span, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.search import Candidates
 from omnigraph.engine.query.view import TableView
+from omnigraph.engine.search.ranking import Candidates
+from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.errors import KeyInvalid
 
 ROWS_EXPECTED: int = 1000

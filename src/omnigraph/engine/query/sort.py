@@ -10,8 +10,12 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
-from omnigraph.engine.progress import check_cancelled
-from omnigraph.engine.query.arrays import (
+from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.query.execution import Execution, Frames
+from omnigraph.engine.query.frame import ROWS_MAX, Frame, concat
+from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.values import Fixed, as_plain, value_of
+from omnigraph.engine.tables.arrays import (
     Array,
     Mask,
     array_of,
@@ -20,10 +24,6 @@ from omnigraph.engine.query.arrays import (
     one_chunk,
     pick_rows,
 )
-from omnigraph.engine.query.execution import Execution, Frames
-from omnigraph.engine.query.frame import ROWS_MAX, Frame, concat
-from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.values import Fixed, as_plain, value_of
 
 Key = tuple[Array, bool]
 """A column, and whether it descends."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.commit.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 
 

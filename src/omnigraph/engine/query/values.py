@@ -14,9 +14,9 @@ from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import NOW_PARAMETER, Operand, Value
-from omnigraph.engine.columns import carrier_of
-from omnigraph.engine.query.arrays import Array, is_null, nulls
 from omnigraph.engine.query.rows import ID
+from omnigraph.engine.tables.arrays import Array, is_null, nulls
+from omnigraph.engine.tables.columns import carrier_of
 
 ValueOf = Callable[[Operand], object]
 

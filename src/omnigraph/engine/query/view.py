@@ -11,16 +11,15 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.manifest import Pin
-from omnigraph.commit.snapshot import Snapshot, open_pin
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.snapshot import Snapshot, open_pin
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine import filters
-from omnigraph.engine.columns import column_type
-from omnigraph.engine.query import metered
-from omnigraph.engine.query.arrays import nulls
 from omnigraph.engine.query.rows import ID, Resident
-from omnigraph.engine.query.shelf import Shelf, TableState
+from omnigraph.engine.query.table_cache import Shelf, TableState
 from omnigraph.engine.settings import Access
+from omnigraph.engine.tables import filters, metered
+from omnigraph.engine.tables.arrays import nulls
+from omnigraph.engine.tables.columns import column_type
 from omnigraph.ids import BranchName, lance_branch
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, Tables

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.engine.progress import check_cancelled
-from omnigraph.engine.query.arrays import Mask
+from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.csr import Adjacency
 from omnigraph.engine.query.rows import Ordinals
+from omnigraph.engine.tables.arrays import Mask
 
 Places = npt.NDArray[np.int64]
 Check = Callable[[int], None]

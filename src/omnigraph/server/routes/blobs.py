@@ -12,11 +12,11 @@ from starlette.responses import Response, StreamingResponse
 
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.errors import ExternalBlob
-from omnigraph.server.answers import Stream
-from omnigraph.server.asking import Ask, Asked, GraphRoute
-from omnigraph.server.conditions import find_span, is_known
-from omnigraph.server.describe import BLOB_ASKED, BLOB_READ
-from omnigraph.server.problems import problem
+from omnigraph.server.request_context import Ask, Asked, GraphRoute
+from omnigraph.server.responses.answers import Stream
+from omnigraph.server.responses.byte_ranges import find_span, is_known
+from omnigraph.server.responses.error_mapping import problem
+from omnigraph.server.responses.openapi import BLOB_ASKED, BLOB_READ
 from omnigraph.server.routes.querying import WhichMoment
 from omnigraph.wire.formats import TYPE
 from omnigraph.wire.media import SNAPSHOT_ID

@@ -6,16 +6,16 @@ from fastapi import APIRouter, Path
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
-from omnigraph.commit.records import JsonObject
-from omnigraph.engine.once import hash_of
+from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import merge_document
-from omnigraph.server.answers import answer
-from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, GraphRoute
-from omnigraph.server.describe import ACCEPTED, READING, WRITING
-from omnigraph.server.jobs import JobOrder
+from omnigraph.server.request_context import KEYED, PREFERRED, Ask, Asked, GraphRoute
+from omnigraph.server.responses.answers import answer
+from omnigraph.server.responses.openapi import ACCEPTED, READING, WRITING
 from omnigraph.server.routes.jobs import begin_job
+from omnigraph.server.runtime.jobs import JobOrder
 from omnigraph.wire.formats import DELETABLE
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
 from omnigraph.wire.requests import BranchCreateRequest, MergeRequest

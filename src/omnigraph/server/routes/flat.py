@@ -7,11 +7,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from omnigraph.errors import Forbidden, Unauthorized
 from omnigraph.policy.actions import Action
-from omnigraph.server import metrics
-from omnigraph.server.answers import answer
-from omnigraph.server.asking import Hosted, ServerRoute
-from omnigraph.server.describe import READING, WRITING
-from omnigraph.server.health import health_document
+from omnigraph.server.request_context import Hosted, ServerRoute
+from omnigraph.server.responses.answers import answer
+from omnigraph.server.responses.health import health_document
+from omnigraph.server.responses.openapi import READING, WRITING
+from omnigraph.server.telemetry import metrics
 from omnigraph.wire.replies import GraphsReply, HealthReply, ReloadReply
 
 router = APIRouter(route_class=ServerRoute)

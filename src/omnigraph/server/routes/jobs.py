@@ -9,10 +9,10 @@ from starlette.responses import Response
 from omnigraph.errors import JobNotFound
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Question
-from omnigraph.server.answers import JsonResponse, answer
-from omnigraph.server.asking import Ask, Asked, GraphRoute
-from omnigraph.server.describe import READING, WRITING
-from omnigraph.server.jobs import Job, JobOrder, Work
+from omnigraph.server.request_context import Ask, Asked, GraphRoute
+from omnigraph.server.responses.answers import JsonResponse, answer
+from omnigraph.server.responses.openapi import READING, WRITING
+from omnigraph.server.runtime.jobs import Job, JobOrder, Work
 from omnigraph.wire.replies import JobReply, JobsReply
 
 router = APIRouter(route_class=GraphRoute)

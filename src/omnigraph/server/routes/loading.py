@@ -8,24 +8,24 @@ from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from omnigraph.commit.records import JsonObject
-from omnigraph.engine.bulk import ERRORS_MAX
-from omnigraph.engine.load import LoadResult
-from omnigraph.engine.once import hash_files, hash_of
+from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.engine.load.bulk import ERRORS_MAX
+from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.stages import watching
+from omnigraph.engine.write.idempotency import hash_files, hash_of
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
-from omnigraph.server import metrics
-from omnigraph.server.answers import answer, deprecate
-from omnigraph.server.asking import KEYED, PREFERRED, Ask, Asked, LoadRoute, StreamRoute
-from omnigraph.server.describe import ACCEPTED, WRITING
-from omnigraph.server.jobs import JobOrder
+from omnigraph.server.request_context import KEYED, PREFERRED, Ask, Asked, LoadRoute, StreamRoute
+from omnigraph.server.responses.answers import answer, deprecate
+from omnigraph.server.responses.openapi import ACCEPTED, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.sparks import run_on_spark
+from omnigraph.server.runtime.jobs import JobOrder
+from omnigraph.server.runtime.shared_spark import run_on_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
+from omnigraph.server.telemetry import metrics
 from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
 from omnigraph.wire.requests import LoadRequest, Mode

@@ -9,15 +9,15 @@ import pyarrow as pa
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from omnigraph.commit.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.server.answers import Stream, deprecate
-from omnigraph.server.asking import Ask, Asked, ReadRoute
-from omnigraph.server.describe import ASKING, Responses
-from omnigraph.server.negotiating import choose_form
+from omnigraph.server.request_context import Ask, Asked, ReadRoute
+from omnigraph.server.responses.answers import Stream, deprecate
+from omnigraph.server.responses.negotiation import choose_form
+from omnigraph.server.responses.openapi import ASKING, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, TIME, TYPE, VERSION_MAX
 from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
 from omnigraph.wire.replies import ReadReply

@@ -9,10 +9,10 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import commit_document, snapshot_document
-from omnigraph.server.answers import answer
-from omnigraph.server.asking import Ask, GraphRoute
-from omnigraph.server.describe import READING
-from omnigraph.server.health import health_document
+from omnigraph.server.request_context import Ask, GraphRoute
+from omnigraph.server.responses.answers import answer
+from omnigraph.server.responses.health import health_document
+from omnigraph.server.responses.openapi import READING
 from omnigraph.wire.formats import MAYBE_BRANCH, VERSION_MAX
 from omnigraph.wire.replies import (
     CommitReply,

@@ -13,12 +13,12 @@ from omnigraph.ids import MAIN
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import Question
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.server.answers import answer
-from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, ReadRoute, parse_json
-from omnigraph.server.describe import READING, WRITING
+from omnigraph.server.request_context import IF_COMMIT, KEYED, Ask, Asked, ReadRoute, parse_json
+from omnigraph.server.responses.answers import answer
+from omnigraph.server.responses.openapi import READING, WRITING
 from omnigraph.server.routes.querying import render, run_query
 from omnigraph.server.routes.writing import IfCommit, check_unconditional, run_mutation
-from omnigraph.server.stored import StoredQuery
+from omnigraph.server.runtime.stored_queries import StoredQuery
 from omnigraph.wire.replies import MutationReply, ReadReply, StoredQueriesReply
 from omnigraph.wire.requests import InvokeRequest, MutateRequest, QueryRequest
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from omnigraph.engine.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
-from omnigraph.engine.progress import cancellable
+from omnigraph.engine.cancellation import cancellable
+from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
@@ -17,10 +17,10 @@ from omnigraph.sdk.reviewing import (
     diff_document,
     feed_document,
 )
-from omnigraph.server.answers import Stream, answer
-from omnigraph.server.asking import Ask, ReadRoute
-from omnigraph.server.describe import ASKING, GONE, READING, Responses
-from omnigraph.server.negotiating import choose_form
+from omnigraph.server.request_context import Ask, ReadRoute
+from omnigraph.server.responses.answers import Stream, answer
+from omnigraph.server.responses.negotiation import choose_form
+from omnigraph.server.responses.openapi import ASKING, GONE, READING, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, SIDE, START
 from omnigraph.wire.media import JSON, NDJSON
 from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply

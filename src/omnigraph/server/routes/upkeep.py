@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from omnigraph.commit.records import JsonObject
-from omnigraph.engine.once import hash_of
+from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import (
@@ -14,11 +14,11 @@ from omnigraph.sdk.documents import (
     schema_plan_document,
     schema_result_document,
 )
-from omnigraph.server.answers import answer
-from omnigraph.server.asking import KEYED, PREFERRED, Ask, GraphRoute
-from omnigraph.server.describe import ACCEPTED, ASKING, WRITING
-from omnigraph.server.jobs import JobOrder
+from omnigraph.server.request_context import KEYED, PREFERRED, Ask, GraphRoute
+from omnigraph.server.responses.answers import answer
+from omnigraph.server.responses.openapi import ACCEPTED, ASKING, WRITING
 from omnigraph.server.routes.jobs import begin_job
+from omnigraph.server.runtime.jobs import JobOrder
 from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
 from omnigraph.wire.requests import SchemaApplyRequest, SchemaPlanRequest

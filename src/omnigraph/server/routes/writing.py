@@ -5,14 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
-from omnigraph.engine.mutate import MutationResult
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.server.answers import answer, deprecate
-from omnigraph.server.asking import IF_COMMIT, KEYED, Ask, Asked, GraphRoute
-from omnigraph.server.describe import WRITING
+from omnigraph.server.request_context import IF_COMMIT, KEYED, Ask, Asked, GraphRoute
+from omnigraph.server.responses.answers import answer, deprecate
+from omnigraph.server.responses.openapi import WRITING
 from omnigraph.wire.replies import MutationReply
 from omnigraph.wire.requests import MutateRequest, RowsDeleteRequest, RowsRequest
 

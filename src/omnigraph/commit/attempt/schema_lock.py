@@ -1,0 +1,110 @@
+"""The lock of a schema change: a branch of the manifest, as the reference makes it, and its owner.
+
+Among our own processes the lease on the schema decides, as leases do everywhere; the branch is what
+other programs look at, and what makes our writers refuse at once instead of waiting for the tables.
+
+1. Whoever changes the schema holds the lease before the branch is there and until it is gone.
+2. A note beside the branch says that it is ours. Whoever finds branch and note, and takes the
+   lease, knows that nobody stands behind them any more, and removes both (G8).
+3. A branch without our note was made by another program. It is left alone.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.holder import Abandoned, Held
+from omnigraph.commit.leases.owner import this_process
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.recovery.heal import clear_abandoned
+from omnigraph.commit.recovery.sidecar_store import SCHEMA_PLACE
+from omnigraph.errors import LeaseHeld, ObjectNotFound, SchemaLocked, StorageFailure
+from omnigraph.ids import SCHEMA_LOCK, OperationId
+from omnigraph.jsontext import read_json
+from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, branch_ref_file
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def locked(bench: Workbench, held: Held, base: Base) -> Iterator[None]:
+    """Keep other programs out while the lease on the schema is held. Raises SchemaLocked."""
+    stores = bench.stores
+    assert SCHEMA_PLACE in held.places, "(1)"
+    if _is_there(bench):
+        if not stores.objects.exists(SCHEMA_LOCK_NOTE):
+            raise _locked(bench)
+        _remove(bench)
+    document = {"operation_id": held.operation_id, "owner": str(this_process())}
+    stores.objects.put_over(SCHEMA_LOCK_NOTE, json.dumps(document).encode())
+    # A fork that died halfway left a folder that would be in the way.
+    stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
+    stores.tables.fork(base.handle, SCHEMA_LOCK)
+    try:
+        yield
+    finally:
+        try:
+            _remove(bench)
+        except StorageFailure:
+            # (2) Nobody stands behind it once the lease is given back.
+            logger.warning("the lock of a schema change could not be removed")
+
+
+def check_unlocked(bench: Workbench) -> None:
+    """Raises SchemaLocked while somebody who lives changes the schema. Costs one look."""
+    if not _is_there(bench):
+        return
+    clear_stale(bench)
+    if _is_there(bench):
+        raise _locked(bench)
+
+
+def clear_stale(bench: Workbench) -> None:
+    """Remove the lock if it is ours and whoever took it is gone, and finish or undo what they did.
+
+    Costs one look if there is none.
+    """
+    if not bench.stores.objects.exists(SCHEMA_LOCK_NOTE):
+        return
+    operation_id = OperationId(bench.stores.effects.new_id())
+    while True:
+        if not bench.queues.is_free(SCHEMA_PLACE):
+            return
+        try:
+            with (
+                bench.queues.hold([SCHEMA_PLACE]),
+                bench.leases.hold([SCHEMA_PLACE], operation_id, wait_ms_max=0),
+            ):
+                _remove(bench)
+                return
+        except LeaseHeld:
+            return
+        except Abandoned as abandoned:
+            late = abandoned
+        clear_abandoned(bench, late)
+
+
+def _is_there(bench: Workbench) -> bool:
+    return bench.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None
+
+
+def _remove(bench: Workbench) -> None:
+    """The note goes last: while the branch is there, it says that the branch is ours."""
+    bench.stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
+    bench.stores.objects.delete(SCHEMA_LOCK_NOTE)
+
+
+def _locked(bench: Workbench) -> SchemaLocked:
+    objects = bench.stores.objects
+    try:
+        made_ms = objects.read(f"{MANIFEST}/{branch_ref_file(SCHEMA_LOCK)}").modified_ms
+        age_ms = max(0, objects.clock_ms() - made_ms)
+    except ObjectNotFound:
+        age_ms = None
+    try:
+        owner = read_json(objects.read(SCHEMA_LOCK_NOTE).data).get("owner")
+    except (ObjectNotFound, ValueError):
+        owner = None
+    return SchemaLocked(owner=owner, age_ms=age_ms)

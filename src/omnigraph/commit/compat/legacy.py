@@ -1,0 +1,154 @@
+"""Commits of graphs older than format 4, which kept them in tables of their own.
+
+`_graph_commits.lance` was branched with the graph, `_graph_commit_actors.lance` never was. The
+programs of that time moved the manifest first and wrote the commit after.
+
+1. Only a table that was never there means «no commits». Any other trouble is raised, also a table
+   whose rows are there and whose versions are not: to go on without them would lose history.
+2. A branch that has no part of the table has its parent's history, as long as it published nothing
+   of its own. If it did, its commits are missing, and that is raised.
+3. A branch shares its parent's commits up to the version it was forked at. The branch of the table
+   may hold later ones: it is forked from the table as it is, also for a branch that starts in the
+   past.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.stamp import LINEAGE_IN_MANIFEST, read_stamp
+from omnigraph.errors import BranchNotFound, TableCorrupt, TableNotFound
+from omnigraph.ids import BranchName, CommitId, Version, graph_branch
+from omnigraph.storage.layout import DATA, LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import (
+    Branch,
+    Handle,
+    ScanRequest,
+    TableRef,
+    TransactionKind,
+)
+
+_COMMIT_COLUMNS: Final = (
+    "graph_commit_id",
+    "manifest_branch",
+    "manifest_version",
+    "parent_commit_id",
+    "merged_parent_commit_id",
+    "created_at",
+)
+_ACTOR_COLUMNS: Final = ("graph_commit_id", "actor_id")
+
+
+def has_legacy_commits(stores: Stores) -> bool:
+    """Does the graph carry the old table of commits, and so the copies of its branches?"""
+    return _open_if_there(stores, LEGACY_COMMITS) is not None
+
+
+def read_legacy_commits(stores: Stores, manifest: Handle) -> tuple[Commit, ...]:
+    """The history of the branch that a manifest is of, in no order. None if none was kept.
+
+    Not cut off at the manifest's version: whoever wants only what that version shows must do so.
+    Raises TableCorrupt, and whatever else keeps the history from being read.
+    """
+    if not has_legacy_commits(stores):
+        return ()
+    request = ScanRequest(columns=_COMMIT_COLUMNS)
+    rows = stores.tables.read(open_legacy_commits(stores, manifest), request)
+    commits = _decode(rows, _read_actors(stores))
+    shared = _find_shared(stores, manifest.ref.branch)
+    # A commit written twice counts once.
+    return tuple(
+        {
+            each.id: each
+            for each in commits
+            if each.manifest_version <= shared.get(each.branch, each.manifest_version)
+        }.values()
+    )
+
+
+def open_legacy_commits(stores: Stores, manifest: Handle) -> Handle:
+    """The old table of commits, as the branch of a manifest has it; else as the nearest branch that
+    one came from has it.
+
+    Raises TableCorrupt where that would leave out commits that only the old table held.
+    """
+    at = manifest
+    while at.ref.branch is not None:
+        # By its ref: the folder of a branch that was deleted may linger, with commits not ours.
+        if stores.tables.find_branch(LEGACY_COMMITS, at.ref.branch) is not None:
+            break
+        fork = _find_fork(stores, at.ref.branch)
+        if read_stamp(at) < LINEAGE_IN_MANIFEST:
+            _check_unpublished(stores, at, fork)
+        at = stores.tables.open_at(TableRef(MANIFEST, fork.parent), fork.parent_version)
+    return stores.tables.open_at(TableRef(LEGACY_COMMITS, at.ref.branch))
+
+
+def _open_if_there(stores: Stores, path: str) -> Handle | None:
+    try:
+        return stores.tables.open_at(TableRef(path))
+    except TableNotFound:
+        if stores.objects.exists(f"{path}/{DATA}"):
+            reason = "it has rows and no versions"
+            raise TableCorrupt("open", subject=path, reason=reason) from None
+        return None
+
+
+def _find_fork(stores: Stores, branch: str) -> Branch:
+    found = stores.tables.find_branch(MANIFEST, branch)
+    if found is None:
+        raise BranchNotFound(branch)
+    return found
+
+
+def _check_unpublished(stores: Stores, manifest: Handle, fork: Branch) -> None:
+    """Raises TableCorrupt if anything but settings changed since the branch was made."""
+    since = stores.tables.find_transactions(manifest, after=fork.parent_version)
+    if any(each.kind is not TransactionKind.CONFIG for each in since):
+        raise TableCorrupt(
+            "open",
+            subject=LEGACY_COMMITS,
+            reason=f"the commits of branch '{fork.name}' are missing; put them back from a copy",
+        )
+
+
+def _find_shared(stores: Stores, branch: str | None) -> Mapping[BranchName, int]:
+    """The last version that a branch has in common with each branch it came from."""
+    shared: dict[BranchName, int] = {}
+    while branch is not None:
+        fork = _find_fork(stores, branch)
+        shared[graph_branch(fork.parent)] = fork.parent_version
+        branch = fork.parent
+    return shared
+
+
+def _decode(rows: pa.Table, actors: Mapping[str, str]) -> Sequence[Commit]:
+    return [
+        Commit(
+            id=CommitId(row["graph_commit_id"]),
+            branch=graph_branch(row["manifest_branch"]),
+            manifest_version=Version(row["manifest_version"]),
+            parent=row["parent_commit_id"],
+            merged_parent=row["merged_parent_commit_id"],
+            actor=actors.get(row["graph_commit_id"]),
+            created_at_us=row["created_at"],
+        )
+        for row in _in_microseconds(rows).to_pylist()
+    ]
+
+
+def _read_actors(stores: Stores) -> Mapping[str, str]:
+    handle = _open_if_there(stores, LEGACY_ACTORS)
+    if handle is None:
+        return {}
+    rows = stores.tables.read(handle, ScanRequest(columns=_ACTOR_COLUMNS)).to_pylist()
+    return {row["graph_commit_id"]: row["actor_id"] for row in rows}
+
+
+def _in_microseconds(rows: pa.Table) -> pa.Table:
+    at = rows.schema.get_field_index("created_at")
+    counted = rows["created_at"].cast(pa.timestamp("us")).cast(pa.int64())
+    return rows.set_column(at, "created_at", counted)

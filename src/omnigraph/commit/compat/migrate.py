@@ -1,0 +1,162 @@
+"""Stepping older graphs forward, one branch at a time.
+
+1. Each step does its work first, and the stamp is set last: after a crash the work is done again.
+   Every step may be done again.
+2. Steps run where writing is allowed: on main when the graph is opened for writing, on a branch
+   before its first publish. A reader of an older graph changes nothing.
+3. Several processes may take the same step at once; whoever finds it taken goes on from there.
+4. History is never lost: not by stepping over commits that could not be read, and not to the table
+   format's own cleanup, which graphs of old have switched on.
+
+Stepping takes versions of the manifest that show no new commit. The versions that commits recorded
+before stay as they were, so a snapshot of an old commit is read where it always was.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from omnigraph.commit.compat.legacy import read_legacy_commits
+from omnigraph.commit.manifest.base import Base, read_base
+from omnigraph.commit.manifest.stamp import CURRENT, KEY, check_stamp, read_stamp
+from omnigraph.commit.manifest.updates import encode_commits
+from omnigraph.errors import Contention, ManifestCorrupt
+from omnigraph.ids import MAIN
+from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Branch, Mark, Settings
+
+PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION: Final = "lance-schema:unenforced-primary-key:position"
+AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
+RUN_PREFIX: Final = "__run__"
+
+BUDGET: Final = 5
+"""Retries of a write that others make at the same time."""
+
+Step = Callable[[Stores, Base], Base]
+T = TypeVar("T")
+
+
+def migrate(stores: Stores, base: Base) -> Base:
+    """The branch at the current format. Reads nothing and writes nothing when it is there already.
+
+    Raises FormatTooNew, FormatTooOld, Contention, and whatever keeps old commits from being read.
+    """
+    check_stamp(base.handle, base.manifest.branch)
+    base = _stop_auto_cleanup(stores, base)
+    while (stamp := read_stamp(base.handle)) < CURRENT:
+        base = STEPS[stamp](stores, base)
+        base = _set_stamp(stores, base, stamp + 1)
+    return base
+
+
+def _stop_auto_cleanup(stores: Stores, base: Base) -> Base:
+    """(4) Programs of old asked the table format to delete old versions as new ones are written.
+    The versions of a manifest are the history of the graph.
+    """
+
+    def settings(base: Base) -> Settings | None:
+        unwanted = [key for key in base.handle.config if key.startswith(AUTO_CLEANUP_PREFIX)]
+        return Settings(config=dict.fromkeys(unwanted)) if unwanted else None
+
+    return _settle(stores, base, settings)
+
+
+def _key_the_rows(stores: Stores, base: Base) -> Base:
+    """1 to 2: `object_id` is declared the key, without which racing publishers both land."""
+
+    def settings(base: Base) -> Settings | None:
+        keyed = [field.name for field in base.handle.schema if _is_key(field)]
+        if keyed == ["object_id"]:
+            return None
+        if keyed:
+            raise ManifestCorrupt("object_id", reason=f"the key is {', '.join(keyed)}")
+        # Never set twice: the table format refuses to touch a key, even to say the same.
+        return Settings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
+
+    return _settle(stores, base, settings)
+
+
+def _is_key(field: "pa.Field[pa.DataType]") -> bool:
+    metadata = field.metadata or {}
+    flag = metadata.get(PRIMARY_KEY.encode(), b"").lower()
+    return flag in {b"true", b"1", b"yes"} or PRIMARY_KEY_POSITION.encode() in metadata
+
+
+def _drop_run_branches(stores: Stores, base: Base) -> Base:
+    """2 to 3: branches that once stood for runs are removed.
+
+    Only with main. A branch may be at format 2 long after main left it, because it was forked from
+    a state of that time; whatever is called a run by then is somebody's branch.
+    """
+    if base.manifest.branch != MAIN:
+        return base
+    found = stores.tables.find_branches(MANIFEST)
+    while doomed := _find_doomed(found):
+        for each in doomed:
+            stores.tables.clear_branch(MANIFEST, each.name)
+        found = tuple(each for each in found if each not in doomed)
+    return base
+
+
+def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:
+    """Run branches that no other branch came from. One with a child that stays, stays."""
+    parents = {each.parent for each in branches}
+    return [
+        each
+        for each in branches
+        if each.name.lstrip("/").startswith(RUN_PREFIX) and each.name not in parents
+    ]
+
+
+def _move_commits_into_the_manifest(stores: Stores, base: Base) -> Base:
+    """3 to 4: the commits of the branch become rows of its manifest, with one head."""
+    branch = base.manifest.branch
+    for _ in range(1 + BUDGET):
+        if base.manifest.log.rows.num_rows:
+            return base
+        # Read anew, and whole: what `base` shows of them stops at its own version.
+        known = replace(base.manifest.log, added=read_legacy_commits(stores, base.handle))
+        if known.head is None:
+            return base
+        rows = encode_commits(known.commits, branch=branch, head=known.head)
+        mark = Mark(stores.effects.new_id())
+        stores.tables.residual.swap_rows(base.handle, rows, key="object_id", mark=mark)
+        base = read_base(stores, branch)
+    raise Contention(branch, attempts=1 + BUDGET)
+
+
+STEPS: Final[Mapping[int, Step]] = {
+    1: _key_the_rows,
+    2: _drop_run_branches,
+    3: _move_commits_into_the_manifest,
+}
+"""From each format to the next."""
+
+
+def _set_stamp(stores: Stores, base: Base, stamp: int) -> Base:
+    def settings(base: Base) -> Settings | None:
+        if read_stamp(base.handle) >= stamp:
+            return None
+        return Settings(schema_metadata={KEY: str(stamp)})
+
+    return _settle(stores, base, settings)
+
+
+def _settle(stores: Stores, base: Base, settings: Callable[[Base], Settings | None]) -> Base:
+    """Change what the manifest says about itself until there is nothing left to change.
+
+    Two settings of one key conflict, so nobody who comes late can turn a setting back.
+    """
+    branch = base.manifest.branch
+    for _ in range(1 + BUDGET):
+        wanted = settings(base)
+        if wanted is None:
+            return base
+        staged = stores.tables.stage_settings(base.handle, wanted, Mark(stores.effects.new_id()))
+        stores.tables.commit_exact(staged)
+        base = read_base(stores, branch)
+    raise Contention(branch, attempts=1 + BUDGET)

@@ -1,0 +1,156 @@
+"""Making a graph where there is none.
+
+1. Whoever creates `_schema.pg` makes the graph; everybody else is told that it exists.
+2. `__manifest` comes last and brings everything into view with its first version. Without it there
+   is no graph, only the remains of an attempt.
+3. An attempt that fails removes what it made, after making sure that it is still its own; one that
+   is killed leaves remains, which `clear` removes. Neither ever touches a graph.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.commit.manifest import stamp
+from omnigraph.commit.manifest.model import SCHEMA, read_manifest
+from omnigraph.commit.manifest.records import Commit, Extension
+from omnigraph.commit.manifest.schema_files import FILES, SchemaFiles, claim, write_rest
+from omnigraph.commit.manifest.snapshot import describe_table
+from omnigraph.commit.manifest.updates import (
+    CommitIntent,
+    RegisterTable,
+    SetVersion,
+    Update,
+    successor,
+)
+from omnigraph.errors import (
+    GraphExists,
+    GraphIncomplete,
+    ObjectExists,
+    ObjectNotFound,
+    TableNotFound,
+)
+from omnigraph.ids import MAIN, CommitId, TableKey, Version
+from omnigraph.storage.layout import MANIFEST, SCHEMA_SOURCE
+from omnigraph.storage.objects import Tag
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import Handle, Landed, Mark, TableRef
+
+EMPTY: Final = read_manifest(SCHEMA.empty_table(), branch=MAIN, version=Version(0))
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    key: TableKey
+    path: str
+    schema: pa.Schema
+
+
+def create_graph(
+    stores: Stores, files: SchemaFiles, tables: Sequence[NewTable], *, actor: str | None
+) -> Commit:
+    """Make an empty graph.
+
+    Raises GraphExists, or GraphIncomplete where an attempt left remains.
+    """
+    check_absent(stores)
+    try:
+        tag = claim(stores.objects, files)
+    except ObjectExists:
+        raise GraphExists(stores.root.uri) from None
+    try:
+        write_rest(stores.objects, files)
+        versions = [_create_table(stores, table) for table in tables]
+        return _create_manifest(stores, files, tables, versions, actor)
+    except BaseException:
+        _undo(stores, tables, tag)
+        raise
+
+
+def has_manifest(stores: Stores) -> bool:
+    try:
+        stores.tables.open_at(TableRef(MANIFEST))
+    except TableNotFound:
+        return False
+    return True
+
+
+def find_remains(stores: Stores) -> list[str]:
+    """The schema files that are there. Where there is no manifest, an attempt died."""
+    return [key for key in FILES if stores.objects.exists(key)]
+
+
+def check_absent(stores: Stores) -> None:
+    """Raises GraphExists, or GraphIncomplete where an attempt left remains and no graph."""
+    if has_manifest(stores):
+        raise GraphExists(stores.root.uri)
+    if remains := find_remains(stores):
+        raise GraphIncomplete(stores.root.uri, found=remains)
+
+
+def clear_remains(stores: Stores, tables: Sequence[NewTable]) -> None:
+    """Remove what an attempt that died left behind. Raises GraphExists over a graph."""
+    if has_manifest(stores):
+        raise GraphExists(stores.root.uri)
+    _remove(stores, tables)
+
+
+def _create_table(stores: Stores, table: NewTable) -> Handle:
+    staged = stores.tables.stage_create(TableRef(table.path), table.schema, _mark(stores))
+    outcome = stores.tables.commit_exact(staged)
+    if not isinstance(outcome, Landed):
+        raise GraphIncomplete(stores.root.uri, found=[table.path])
+    return outcome.handle
+
+
+def _create_manifest(
+    stores: Stores,
+    files: SchemaFiles,
+    tables: Sequence[NewTable],
+    versions: Sequence[Handle],
+    actor: str | None,
+) -> Commit:
+    updates: list[Update] = []
+    for table, handle in zip(tables, versions, strict=True):
+        shown = describe_table(stores, table.key, handle)
+        updates += [RegisterTable(table.key, table.path), SetVersion(shown)]
+    genesis = CommitIntent(
+        CommitId(stores.effects.new_id()),
+        stores.effects.now_ms() * 1000,
+        actor,
+        extension=Extension(schema_hash=files.schema_hash),
+    )
+    first = successor(EMPTY, updates, [genesis])
+    stamped = SCHEMA.with_metadata({stamp.KEY: str(stamp.CURRENT)})
+    staged = stores.tables.stage_create(
+        TableRef(MANIFEST), stamped, _mark(stores), first.rows.cast(stamped)
+    )
+    outcome = stores.tables.commit_exact(staged)
+    if not isinstance(outcome, Landed):
+        raise GraphExists(stores.root.uri)
+    return first.commits[0]
+
+
+def _undo(stores: Stores, tables: Sequence[NewTable], tag: Tag) -> None:
+    """Take an attempt back, unless the claim is no longer ours or the graph is there."""
+    try:
+        still_ours = stores.objects.read(SCHEMA_SOURCE).tag == tag
+    except ObjectNotFound:
+        still_ours = False
+    if still_ours and not has_manifest(stores):
+        _remove(stores, tables)
+
+
+def _remove(stores: Stores, tables: Sequence[NewTable]) -> None:
+    """The claim goes last: while it stands, nobody else begins."""
+    stores.objects.delete_prefix(MANIFEST)
+    for table in tables:
+        stores.objects.delete_prefix(table.path)
+    for key in reversed(FILES):
+        stores.objects.delete(key)
+
+
+def _mark(stores: Stores) -> Mark:
+    return Mark(stores.effects.new_id())

@@ -1,0 +1,91 @@
+"""Sidecars in the store: writing, reading and removing them, and what their writers had to hold."""
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from omnigraph.commit.compat.old_sidecar import OldSidecar, decode_old_sidecar
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.document import load_document
+from omnigraph.commit.recovery.sidecar import VERSION, Sidecar, decode_sidecar
+from omnigraph.errors import ObjectNotFound, SidecarTooNew
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
+from omnigraph.storage.layout import RECOVERY, sidecar_key
+from omnigraph.storage.objects import Listed, Objects
+
+AnySidecar = Sidecar | OldSidecar
+
+
+def write_sidecar(objects: Objects, sidecar: Sidecar) -> None:
+    """Leave or replace the note. It is whole, or it is not there."""
+    objects.put_over(sidecar_key(sidecar.operation_id), sidecar.encode())
+
+
+def remove_sidecar(objects: Objects, operation_id: OperationId) -> None:
+    objects.delete(sidecar_key(operation_id))
+
+
+def find_sidecars(
+    objects: Objects, listed: Sequence[Listed] | None = None
+) -> tuple[OperationId, ...]:
+    """The operations that left a note, oldest first. A listing that fails, fails loudly."""
+    listed = objects.list(RECOVERY) if listed is None else listed
+    names = [each.key.removeprefix(f"{RECOVERY}/") for each in listed]
+    return tuple(
+        OperationId(name.removesuffix(".json"))
+        for name in names
+        if name.endswith(".json") and "/" not in name
+    )
+
+
+def has_sidecar(objects: Objects, operation_id: OperationId) -> bool:
+    return objects.exists(sidecar_key(operation_id))
+
+
+def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | None:
+    """None if there is none. Raises SidecarCorrupt, SidecarTooNew."""
+    key = sidecar_key(operation_id)
+    try:
+        data = objects.read(key).data
+    except ObjectNotFound:
+        return None
+    document = load_document(data, file=key)
+    version = document.take("schema_version", int)
+    if version > VERSION:
+        raise SidecarTooNew(key, found=version, supported=VERSION)
+    found = (
+        decode_sidecar(document) if version == VERSION else decode_old_sidecar(document, version)
+    )
+    if found.operation_id != operation_id:
+        raise document.corrupt(f"it is the note of operation {found.operation_id!r}")
+    return found
+
+
+def places_of(sidecar: AnySidecar) -> list[Place]:
+    """What the writer had to hold. One that moves no table holds the branch itself."""
+    match sidecar:
+        case Sidecar(writes=writes):
+            places = [each.place for each in writes]
+        case OldSidecar(pins=pins):
+            places = [Place(each.key, each.branch) for each in pins]
+        case _:
+            assert_never(sidecar)
+    if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
+        places.append(SCHEMA_PLACE)
+    return places or [branch_place(sidecar.branch)]
+
+
+SCHEMA_PLACE: Final = Place(TableKey("schema"), MAIN)
+"""What whoever changes the schema holds, besides every table."""
+
+
+def branch_place(branch: BranchName) -> Place:
+    return Place(TableKey("graph"), branch)
+
+
+BRANCHES_PLACE: Final = Place(TableKey("branches"), MAIN)
+"""Whoever makes or deletes a branch holds it, and moves no table."""
+
+
+def manifest_place(branch: BranchName) -> Place:
+    """Where the publishers of a branch stand in line. Nobody holds it."""
+    return Place(TableKey("manifest"), branch)

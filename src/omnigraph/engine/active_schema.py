@@ -1,0 +1,161 @@
+"""The schema a graph is bound to: read, compiled, and checked against its recorded hash.
+
+A schema comes into force with the commit that says so. Its three files follow right after; until
+they all have, the note of whoever changes them holds the same texts.
+"""
+
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Final
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.codec import decode_ir, encode_pretty, schema_hash
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.manifest.model import Manifest
+from omnigraph.commit.manifest.schema_files import (
+    FoundSchema,
+    SchemaFiles,
+    find_past_schema,
+    read_schema_files,
+)
+from omnigraph.commit.recovery.sidecar import Sidecar
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar
+from omnigraph.errors import CorruptionError, SchemaFilesInvalid
+from omnigraph.ids import BranchName, CommitId
+from omnigraph.lang.source import Source
+from omnigraph.storage.layout import SCHEMA_IR, SCHEMA_SOURCE
+from omnigraph.storage.objects import Objects
+
+READS_MAX: Final = 3
+"""How often the files are read before they are believed to disagree for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A schema that is in force."""
+
+    source: str
+    catalog: Catalog
+    schema_hash: str
+    is_recorded: bool = field(default=True, compare=False)
+    """Are its canonical form and its hash kept? Graphs of old have only the source."""
+
+    def files(self) -> SchemaFiles:
+        return SchemaFiles(self.source, encode_pretty(self.catalog), self.schema_hash)
+
+
+def compile_contract(source: str, *, name: str, in_force: bool = False) -> Contract:
+    """The contract a schema text would make, or makes. Raises SchemaInvalid."""
+    catalog = compile_schema(Source(name, source), in_force=in_force)
+    return Contract(source, catalog, schema_hash(catalog))
+
+
+def check_contract(found: FoundSchema) -> Contract:
+    """The contract a graph's files hold.
+
+    Comments and layout of the source may have been edited by hand; what it says may not. Raises
+    SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
+    """
+    contract = compile_contract(found.source, name=SCHEMA_SOURCE, in_force=True)
+    if found.ir is None or found.schema_hash is None:
+        return replace(contract, is_recorded=False)
+    if schema_hash(decode_ir(found.ir)) != found.schema_hash:
+        raise SchemaFilesInvalid(SCHEMA_IR, reason="it is not what its recorded hash was made of")
+    if contract.schema_hash != found.schema_hash:
+        raise SchemaFilesInvalid(
+            SCHEMA_SOURCE,
+            reason="it says something else than the schema in force; put the old text back, "
+            "or change the schema with `omnigraph schema apply`",
+        )
+    return contract
+
+
+def read_contract(objects: Objects, wanted: str | None) -> Contract:
+    """The contract in force; `wanted` is the hash the newest commit states, if it states one.
+
+    Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
+    """
+    for reads_left in reversed(range(READS_MAX)):
+        try:
+            contract = _read_files(objects)
+            if wanted in (None, contract.schema_hash):
+                return contract
+            trouble: CorruptionError = SchemaFilesInvalid(
+                SCHEMA_SOURCE, reason=f"the newest commit was made under schema {wanted}"
+            )
+        except CorruptionError as torn:
+            trouble = torn
+        following = _find_following(objects, wanted)
+        if following is not None:
+            return compile_contract(following.source, name=SCHEMA_SOURCE, in_force=True)
+        if not reads_left:
+            raise trouble
+    raise AssertionError("the last reading returns or raises")
+
+
+def _read_files(objects: Objects) -> Contract:
+    found = read_schema_files(objects)
+    if found is None:
+        raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
+    return check_contract(found)
+
+
+def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
+    """The files of a schema whose commit is visible and whose files are not all there yet."""
+    for operation_id in find_sidecars(objects):
+        try:
+            sidecar = read_sidecar(objects, operation_id)
+        except CorruptionError:
+            # Not ours to complain about: a reader is not disturbed by notes.
+            continue
+        if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
+            files = sidecar.schema.files
+            if wanted in (None, files.schema_hash):
+                return files
+    return None
+
+
+class Contracts:
+    """The contract of an open graph, read again when a branch's commits say that it is another.
+
+    Asking costs nothing while a branch stands still. Safe to share among threads.
+    """
+
+    def __init__(self, objects: Objects, contract: Contract) -> None:
+        self._objects = objects
+        self._contract = contract
+        self._checked: dict[BranchName, CommitId] = {}
+        self._past: dict[str, Contract] = {}
+        self._lock = Lock()
+
+    def under(self, manifest: Manifest) -> Contract:
+        """The contract a branch is under. Raises what reading it raises."""
+        head = manifest.head
+        with self._lock:
+            if head is not None and self._checked.get(manifest.branch) == head.id:
+                return self._contract
+            wanted = manifest.log.schema_hash
+            if wanted != self._contract.schema_hash:
+                self._contract = read_contract(self._objects, wanted)
+            if head is not None:
+                self._checked[manifest.branch] = head.id
+            return self._contract
+
+    def at(self, schema_hash: str | None) -> Contract:
+        """The contract commits of some time were made under; today's, if that was not kept."""
+        with self._lock:
+            if schema_hash is None or schema_hash == self._contract.schema_hash:
+                return self._contract
+            if schema_hash not in self._past:
+                source = find_past_schema(self._objects, schema_hash)
+                if source is None:
+                    return self._contract
+                self._past[schema_hash] = compile_contract(
+                    source, name=SCHEMA_SOURCE, in_force=True
+                )
+            return self._past[schema_hash]
+
+    def adopt(self, contract: Contract) -> None:
+        """Take the contract this process just put in force."""
+        with self._lock:
+            self._contract = contract

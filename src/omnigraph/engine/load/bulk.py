@@ -1,0 +1,246 @@
+"""What a load asks of whoever does its bulk work, and what comes back. The engine knows no Spark.
+
+1. `ingest` reads all input once, checks each record by itself, and puts the rows where nothing
+   refers to them: in place, as fragments of their tables, or aside, where only this load finds
+   them. In place is for rows that only have to be named by a commit. Rows are put aside when
+   something is still to be decided: which rows they replace, or where their fork will be.
+2. What spans rows is asked of `Ingested` afterwards, against the tables a manifest pins, as often
+   as those move. When there is little to load the rows are handed over instead, and the engine's
+   own evaluator decides; the answers are the same.
+3. Nothing is remembered of an ingest but what it returned. Tasks may have been tried twice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.write.violations import Violation
+from omnigraph.ids import BranchName, OperationId, TableKey, split_table_key
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import Root
+from omnigraph.storage.tables import Pieces, Receipt, TableRef
+
+ORDINAL: Final = "__ordinal"
+"""A column of rows put aside: where in the input a row came from. Later input has higher ones."""
+
+ERRORS_MAX: Final = 100
+"""How many faults a load tells about, unless it is asked for more."""
+
+
+class LoadMode(StrEnum):
+    APPEND = "append"
+    """Rows are new; one that exists is refused."""
+    MERGE = "merge"
+    """Rows that exist are replaced whole, others are added."""
+    OVERWRITE = "overwrite"
+    """Every table that has records in the input holds nothing else afterwards."""
+
+
+def type_of(catalog: Catalog, key: TableKey) -> NodeType | EdgeType:
+    """The type whose rows a table holds. A node and an edge may share a name."""
+    kind, name = split_table_key(key)
+    found = catalog.node(name) if kind == "node" else catalog.edge(name)
+    assert found is not None, f"{key} is not of this schema"
+    return found
+
+
+# ── what is asked ────────────────────────────────────────────────────────────────────────────────
+
+
+class Placement(Enum):
+    """(1) Where rows go."""
+
+    IN_PLACE = "in_place"
+    ASIDE = "aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One table of the graph, as a worker has to know it."""
+
+    ref: TableRef
+    version: int
+    placement: Placement
+    row_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadJob:
+    sources: Sequence[Input | str]
+    """A text names files of records; `-` is standard input."""
+    mode: LoadMode
+    branch: BranchName
+    operation_id: OperationId
+    catalog: Catalog
+    targets: Mapping[TableKey, Target]
+    root: Root
+    storage_options: Mapping[str, str]
+    durability: Durability
+    errors_max: int = ERRORS_MAX
+    rejects: "Rejects | None" = None
+    """Is told of every fault, and not only of the first ones."""
+
+
+# ── what comes back ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with the input. Without a place it is about what was there before."""
+
+    kind: str
+    """A `ViolationKind`; `record` for a line that could not be read at all; or `column`."""
+    message: str
+    file: str | None = None
+    line: int | None = None
+    type_name: str | None = None
+    property_name: str | None = None
+    ids: tuple[str, ...] = ()
+    value: object = None
+
+    def render(self) -> str:
+        if self.file is None:
+            return self.message
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.message}"
+
+
+Rejects = Callable[[Fault], None]
+"""Takes one fault after the other; there may be as many as there are records."""
+
+RECORD: Final = "record"
+COLUMN: Final = "column"
+"""Of a fault: a column of a table does not fit, whatever is in it."""
+
+
+def fault_of(violation: Violation, *, file: str | None = None, line: int | None = None) -> Fault:
+    return Fault(
+        kind=violation.kind,
+        message=violation.message,
+        file=file,
+        line=line,
+        type_name=violation.type_name,
+        property_name=violation.property_name,
+        ids=violation.ids,
+        value=violation.value,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """The first of the faults there are, and how many there are altogether."""
+
+    listed: tuple[Fault, ...] = ()
+    count: int = 0
+
+
+def gather_faults(found: Iterable[Fault], errors_max: int, rejects: Rejects | None) -> Faults:
+    """The first are kept, all are counted, and told to who wants to know."""
+    listed: list[Fault] = []
+    count = 0
+    for each in found:
+        count += 1
+        if count <= errors_max:
+            listed.append(each)
+        if rejects is not None:
+            rejects(each)
+    return Faults(tuple(listed), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """(2) What is wrong with the rows together, and with what is there."""
+
+    faults: Faults = field(default_factory=Faults)
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By type, ids of rows that were to be new and exist already."""
+    asked: frozenset[TableKey] = frozenset()
+    """The tables that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """Where in the input a row came from."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Ingested(Protocol):
+    """Input that was read. Its rows are somewhere, and nothing refers to them."""
+
+    @property
+    def counts(self) -> Mapping[TableKey, int]:
+        """How many records there were for each table that had any."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """What is wrong with records, each by itself."""
+        ...
+
+    def read_faults(self) -> Iterable[Fault]:
+        """All of them, if the job has `rejects`, without holding them; else the first."""
+        ...
+
+    @property
+    def is_small(self) -> bool:
+        """(2) Are the rows few enough to be handed over? Then all of them are aside."""
+        ...
+
+    @property
+    def receipts(self) -> Mapping[TableKey, tuple[Receipt, ...]]:
+        """The fragments of tables whose rows are in place."""
+        ...
+
+    @property
+    def given_ids(self) -> Mapping[TableKey, int]:
+        """How many records of a table named their row, by its key or its id."""
+        ...
+
+    def read_aside(self, key: TableKey) -> pa.Table:
+        """The rows put aside, in the order of the input, with their `ORDINAL`."""
+        ...
+
+    def open_aside(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
+        """The same rows as a stream, with these columns in this order."""
+        ...
+
+    def fits(self, key: TableKey) -> bool:
+        """May the rows put aside be taken into the memory of this process?"""
+        ...
+
+    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+        """Have the rows put aside written where nothing refers to them, as the mode says.
+
+        They go to `ref`, which shows what `pin` shows, and are of use on that version alone.
+        Raises JobFailed.
+        """
+        ...
+
+    def place_of(self, ordinal: int) -> RecordPlace: ...
+
+    def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
+        """(2) What is wrong with the rows together, given the tables that are pinned."""
+        ...
+
+
+class Bulk(Protocol):
+    """Does bulk work."""
+
+    def ingest(self, job: LoadJob) -> AbstractContextManager[Ingested]:
+        """(1) Read all input. What was put aside is gone when the context ends.
+
+        Raises FileUnreadable, JavaMissing, SparkUnusable, JobFailed.
+        """
+        ...

@@ -1,0 +1,93 @@
+"""Pieces of tables as Parquet files, for other programs.
+
+Columns are `id`, for edges `from` and `to`, then the properties by name. Parquet knows no instant
+that is a Date64 with a time of day, so a DateTime becomes a timestamp in UTC. A Blob is the text
+that records have for it, because its bytes may be elsewhere.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.engine.load.sorted_runs import Piece, gather, request_for, slices_of, speller_for
+from omnigraph.engine.tables.record_format import Speller, is_blob, properties_of
+from omnigraph.storage.tables import Tables
+
+INSTANT: Final = pa.timestamp("ms", tz="UTC")
+
+_ENDS: Final = {"src": "from", "dst": "to"}
+_GROUP_BYTES: Final = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of an export."""
+
+    piece: Piece
+    path: str
+
+
+def write_part(tables: Tables, part: Part) -> int:
+    """Write the file; how many rows it has."""
+    handle = tables.open_at(part.piece.ref, part.piece.version)
+    speller = speller_for(tables, part.piece.key, handle)
+    schema = parquet_schema(handle.schema)
+    row_count = 0
+    with pq.ParquetWriter(part.path, schema, compression="zstd") as writer:
+        if not part.piece.fragment_ids:
+            return 0
+        with tables.scan(handle, request_for(part.piece, handle)) as batches:
+            for rows in gather(batches, _GROUP_BYTES):
+                for start, count in slices_of(rows, rows.num_rows):
+                    writer.write_table(_shape(speller, rows.slice(start, count), schema))
+                row_count += rows.num_rows
+    return row_count
+
+
+def parquet_schema(schema: pa.Schema) -> pa.Schema:
+    """How a table of these columns is exported."""
+    ends = [name for name in ("id", "src", "dst") if name in schema.names]
+    return pa.schema(
+        [
+            pa.field(_ENDS.get(name, name), _parquet_type(each.type), nullable=each.nullable)
+            for name in (*ends, *properties_of(schema))
+            for each in [schema.field(name)]
+        ]
+    )
+
+
+def _parquet_type(of: pa.DataType) -> pa.DataType:
+    if isinstance(of, pa.BaseExtensionType):
+        return pa.large_string()
+    if pa.types.is_date64(of):
+        return INSTANT
+    if pa.types.is_list(of):
+        return pa.list_(pa.field("item", _parquet_type(of.value_type), nullable=True))
+    return of
+
+
+def _shape(speller: Speller, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    stored = {new: old for old, new in _ENDS.items() if old in rows.schema.names}
+    columns = []
+    for each in schema:
+        name = stored.get(each.name, each.name)
+        column = rows[name]
+        if is_blob(column.type):
+            texts = pa.array(speller.blob_texts(rows, name), pa.large_string())
+            columns.append(pa.chunked_array([texts]))
+        else:
+            chunks = [as_instants(chunk) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, each.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def as_instants(cells: "pa.Array[Any]") -> "pa.Array[Any]":
+    """A DateTime, or a list of them, as timestamps; anything else as it is."""
+    if pa.types.is_date64(cells.type):
+        return cells.view(pa.int64()).view(INSTANT)
+    if pa.types.is_list(cells.type) and pa.types.is_date64(cells.type.value_type):
+        items = pa.list_(pa.field("item", INSTANT, nullable=True))
+        return cells.view(pa.list_(pa.field("item", pa.int64(), nullable=True))).view(items)
+    return cells

@@ -1,0 +1,273 @@
+"""Cleaning up: what nobody shows, retains or may still need goes, and the space with it.
+
+1. What must stay is decided first, for the whole graph (`commit.retention`); if it cannot be,
+   nothing goes. Then each table is done by itself, under its lease, by an explicit list of versions
+   that was made before; a version that is newer than the list is never on it.
+2. A branch made meanwhile may show what was to go. So the branches are looked at again before each
+   table, and if there is another one, cleaning up ends there.
+3. Files that no version names go once they are old enough to be nobody's work in progress.
+4. Trouble with one table is reported and does not keep the others from being cleaned up.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final
+
+from omnigraph.commit.attempt.phases import Hold, hold
+from omnigraph.commit.attempt.schema_lock import check_unlocked
+from omnigraph.commit.compat.legacy import has_legacy_commits
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.manifest.base import manifest_ref
+from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.recovery.heal import heal, lease
+from omnigraph.commit.retention import Policy, Retained, find_retained
+from omnigraph.engine.schema.staged_leftovers import STAGED
+from omnigraph.engine.stages import stage
+from omnigraph.errors import BranchesExist, NotFoundError, ObjectNotFound, OmnigraphError
+from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
+from omnigraph.storage.layout import LEGACY_COMMITS, LEGACY_RUNS, MANIFEST, STAGING
+from omnigraph.storage.objects import Listed
+from omnigraph.storage.tables import TableRef
+
+DEBRIS_AGE_MS: Final = 60 * 60 * 1000
+"""No writer works on files for this long without a note that speaks for them."""
+
+WAIT_MS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupOrder:
+    policy: Policy
+    is_confirmed: bool = False
+    debris_age_ms: int = DEBRIS_AGE_MS
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedTable:
+    """What went of one table on one branch, or would go."""
+
+    key: str
+    branch: BranchName
+    versions_removed: int = 0
+    bytes_removed: int = 0
+    """Unknown before it is done, but for files nobody names."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupResult:
+    is_confirmed: bool
+    policy: Policy
+    tables: tuple[CleanedTable, ...]
+    forks: tuple[str, ...]
+    """Forks no branch shows, as `path@branch`."""
+    residue_bytes: int
+    """What loads that died, renames that ended and programs of long ago left."""
+
+    @property
+    def bytes_removed(self) -> int:
+        return self.residue_bytes + sum(each.bytes_removed for each in self.tables)
+
+
+def cleanup(bench: Workbench, order: CleanupOrder) -> CleanupResult:
+    """Remove what need not stay, or say what would go.
+
+    Raises SchemaLocked, and whatever reading the manifests raises; then nothing went.
+    """
+    if order.is_confirmed:
+        heal(bench)
+        check_unlocked(bench)
+    retained = find_retained(bench.stores, bench.bases, order.policy)
+    cleaner = _Cleaner(bench, order, retained)
+    forks = tuple(cleaner.forks())
+    tables = tuple(cleaner.tables())
+    manifests = tuple(cleaner.manifests())
+    return CleanupResult(
+        order.is_confirmed, order.policy, (*tables, *manifests), forks, cleaner.residue()
+    )
+
+
+@dataclass
+class _Cleaner:
+    bench: Workbench
+    order: CleanupOrder
+    retained: Retained
+    gone: set[TableRef] = field(default_factory=set)
+    """Forks that went, or would."""
+
+    # forks
+
+    def forks(self) -> Iterator[str]:
+        """Forks of tables that nobody shows, those of longer names first: they may be children."""
+        shown = {ref for ref, versions in self.retained.versions.items() if versions}
+        orphans = [
+            TableRef(path, each.name)
+            for path in self.retained.keys
+            for each in self.bench.stores.tables.find_branches(path)
+            if TableRef(path, each.name) not in shown
+        ]
+        for ref in sorted(orphans, key=lambda ref: (-len(ref.branch or ""), ref.path)):
+            if ref not in self.retained.busy and self._remove_fork(ref):
+                self.gone.add(ref)
+                yield f"{ref.path}@{ref.branch}"
+        if has_legacy_commits(self.bench.stores):
+            for each in self.bench.stores.tables.find_branches(LEGACY_COMMITS):
+                if each.name not in self.retained.branches:
+                    if self.order.is_confirmed:
+                        self.bench.stores.tables.clear_branch(LEGACY_COMMITS, each.name)
+                    yield f"{LEGACY_COMMITS}@{each.name}"
+
+    def _remove_fork(self, ref: TableRef) -> bool:
+        assert ref.branch is not None, "main is no fork"
+        if not self.order.is_confirmed:
+            return True
+        key = self.retained.keys[ref.path]
+        try:
+            with lease(self.bench, Place(key, ref.branch), wait_ms_max=WAIT_MS):
+                self._check_branches()
+                self.bench.stores.tables.clear_branch(ref.path, ref.branch)
+        except OmnigraphError:
+            return False
+        return True
+
+    # tables
+
+    def tables(self) -> Iterator[CleanedTable]:
+        for path, key in sorted(self.retained.keys.items(), key=lambda item: item[1]):
+            try:
+                forks = [each.name for each in self.bench.stores.tables.find_branches(path)]
+            except NotFoundError:
+                continue
+            refs = [TableRef(path), *(TableRef(path, each) for each in forks)]
+            for ref in refs:
+                if ref not in self.gone:
+                    with stage(f"cleaning up {key}"):
+                        cleaned = self._clean(key, ref)
+                    yield cleaned
+
+    def _clean(self, key: TableKey, ref: TableRef) -> CleanedTable:
+        branch = graph_branch(ref.branch)
+        if ref in self.retained.busy:
+            return CleanedTable(key, branch, error="an unfinished operation names it")
+        try:
+            old = self._find_old(ref)
+            debris = [] if ref.branch is not None else self._find_debris(ref.path)
+            if not self.order.is_confirmed or not (old or debris):
+                size = sum(each.size_bytes for each in debris)
+                return CleanedTable(key, branch, len(old), size)
+            with self._holding(key, branch):
+                self._check_branches()
+                size = self._delete_versions(ref, old)
+                if ref.branch is None:
+                    size += self._delete(self._find_debris(ref.path))
+        except OmnigraphError as trouble:
+            return CleanedTable(key, branch, error=str(trouble))
+        return CleanedTable(key, branch, len(old), size)
+
+    def _find_old(self, ref: TableRef) -> list[int]:
+        """(1) The versions that need not stay. The newest always does."""
+        tables = self.bench.stores.tables
+        head = tables.open_at(ref)
+        wanted = self.retained.versions.get(ref, {head.version})
+        # What lies above every version that is shown is drift, and for repair to look at.
+        newest = min(head.version, max(wanted))
+        found = (each.version for each in tables.find_versions(head))
+        return [each for each in found if each < newest and each not in wanted]
+
+    def _delete_versions(self, ref: TableRef, versions: Sequence[int]) -> int:
+        if not versions:
+            return 0
+        tables = self.bench.stores.tables
+        return tables.residual.delete_versions(tables.open_at(ref), versions)
+
+    def _find_debris(self, path: str) -> list[Listed]:
+        """(3) Files that no version names, unless a job under way may have written them."""
+        if path in self.retained.staging or any(ref.path == path for ref in self.retained.busy):
+            return []
+        before_ms = self.bench.stores.objects.clock_ms() - self.order.debris_age_ms
+        return [
+            each
+            for each in self.bench.stores.tables.find_debris(path)
+            if each.modified_ms < before_ms
+        ]
+
+    def _delete(self, files: Sequence[Listed]) -> int:
+        for each in files:
+            self.bench.stores.objects.delete(each.key)
+        return sum(each.size_bytes for each in files)
+
+    def _holding(self, key: TableKey, branch: BranchName) -> AbstractContextManager[Hold]:
+        return hold(self.bench, branch, [key], wait_ms_max=WAIT_MS)
+
+    def _check_branches(self) -> None:
+        """(2) Raises BranchesExist."""
+        known = set(self.retained.branches)
+        if others := [each for each in find_branches(self.bench.stores) if each not in known]:
+            raise BranchesExist(others)
+
+    # the manifest
+
+    def manifests(self) -> Iterator[CleanedTable]:
+        for branch in self.retained.branches:
+            ref = manifest_ref(branch)
+            try:
+                old = self._find_old(ref)
+                size = 0
+                if self.order.is_confirmed:
+                    self._check_branches()
+                    size = self._delete_versions(ref, old)
+            except OmnigraphError as trouble:
+                yield CleanedTable(MANIFEST, branch, error=str(trouble))
+            else:
+                yield CleanedTable(MANIFEST, branch, len(old), size)
+
+    # everything else
+
+    def _find_staged(self, key: str) -> list[Listed]:
+        """What another program left of a change of the schema, unless it is at work."""
+        stores = self.bench.stores
+        if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
+            return []
+        try:
+            found = stores.objects.read(key)
+        except ObjectNotFound:
+            return []
+        return [Listed(key, len(found.data), found.modified_ms)]
+
+    def residue(self) -> int:
+        """Bytes of what no table of a retained commit consists of."""
+        objects = self.bench.stores.objects
+        doomed: dict[str, list[Listed]] = defaultdict(list)
+        before_ms = objects.clock_ms() - self.order.debris_age_ms
+        living = {each.operation_id for each in find_notes(objects) if each.is_alive}
+        for listed in objects.list(STAGING):
+            name = listed.key.removeprefix(f"{STAGING}/").partition("/")[0]
+            doomed[f"{STAGING}/{name}"].append(listed)
+        for folder in ("nodes", "edges"):
+            for listed in objects.list(folder):
+                table = "/".join(listed.key.split("/")[:2])
+                if table not in self.retained.keys:
+                    doomed[table].append(listed)
+        for folder in LEGACY_RUNS:
+            doomed[folder] = list(objects.list(folder))
+        for key in STAGED:
+            doomed[key] = self._find_staged(key)
+        total = 0
+        for prefix, files in doomed.items():
+            operation_id = prefix.removeprefix(f"{STAGING}/").partition(".")[0]
+            is_old = all(each.modified_ms < before_ms for each in files)
+            if files and operation_id not in living and (is_old or prefix in LEGACY_RUNS):
+                total += sum(each.size_bytes for each in files)
+                if self.order.is_confirmed:
+                    is_file = [each.key for each in files] == [prefix]
+                    (objects.delete if is_file else objects.delete_prefix)(prefix)
+        for unfinished in objects.find_unfinished():
+            if unfinished.modified_ms < before_ms:
+                total += unfinished.size_bytes
+                if self.order.is_confirmed:
+                    objects.remove_unfinished(unfinished)
+        return total

@@ -1,0 +1,383 @@
+"""What must be true of a graph, whoever wrote it, and what to do if it is not.
+
+Looks only at what is stored, through fresh handles, changes nothing, and reports everything it
+finds. Slow and obvious on purpose; the checks share no shortcut with the code they judge.
+
+1. No two rows of a manifest have one `object_id`.
+2. The commits of a branch form one chain: each on top of the one before, the first on top of none.
+3. The head row of a branch names its newest commit.
+4. The version a commit records shows that commit, and none newer; unless it was cleaned up.
+5. What a branch shows of a table can be read, and has as many rows as the manifest says.
+6. A table's newest version is the one its owner shows: nothing moved that was not published. What
+   was fenced or torn is undone without anybody's help; anything else is for repair.
+7. The manifest has the columns, the key and the stamp of the format.
+8. The three schema files agree, with each other and with the newest commit.
+9. Main shows a table for each type of the schema, with its columns, and no other.
+10. Every edge ends at nodes that exist, and no two rows of a table have one id (asked for).
+11. Nobody who is gone left a note, a lock or a staging note.
+12. Every fork of a table is shown by somebody.
+13. Every file of blobs is there, and as long as its last blob needs (asked for).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.manifest import stamp
+from omnigraph.commit.manifest.base import Base, manifest_ref, read_base, read_past
+from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.manifest.model import SCHEMA, Manifest, Pin
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.snapshot import open_pin
+from omnigraph.commit.recovery.drift import Drift, DriftClass, look_at
+from omnigraph.commit.recovery.sidecar_store import (
+    SCHEMA_PLACE,
+    find_sidecars,
+    places_of,
+    read_sidecar,
+)
+from omnigraph.engine.active_schema import Contract, read_contract
+from omnigraph.engine.maintain.blob_check import find_lost_blobs
+from omnigraph.engine.maintain.cleanup import DEBRIS_AGE_MS
+from omnigraph.engine.schema.staged_leftovers import STAGED
+from omnigraph.engine.tables.columns import schema_of
+from omnigraph.errors import (
+    BranchNotFound,
+    CorruptionError,
+    NotFoundError,
+    OmnigraphError,
+    ProgramInvalid,
+)
+from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName
+from omnigraph.jsontext import read_json
+from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, SCHEMA_SOURCE
+from omnigraph.storage.stores import Stores
+from omnigraph.storage.tables import ScanRequest
+
+REPAIR: Final = "omnigraph repair"
+CLEANUP: Final = "omnigraph cleanup --keep 10 --confirm"
+CLEANUP_LATER: Final = f"{CLEANUP}, {DEBRIS_AGE_MS // 60_000} minutes after it was written"
+RESOLVE: Final = "open the graph for writing, or write to it"
+UNREADABLE: Final = "upgrade; or look at the tables it names, and remove it from __recovery"
+BACKUP: Final = "put the files back from a backup"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that should not be."""
+
+    branch: BranchName
+    subject: str
+    problem: str
+    remedy: str = BACKUP
+    is_over: bool = False
+    """Is it what nobody can ever publish, and what whoever may write undoes at once?"""
+
+    def __str__(self) -> str:
+        return f"{self.branch}: {self.subject}: {self.problem}"
+
+
+def examine(bench: Workbench, *, is_deep: bool = False) -> list[Finding]:
+    """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10, 13)."""
+    stores = bench.stores
+    findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
+    findings += check_tables(stores, partial(_is_moving, bench))
+    contract = _read_contract(stores, findings)
+    if contract is not None:
+        findings += check_schema(stores, contract)
+        if is_deep:
+            findings += check_rows(stores, contract.catalog)
+            findings += check_blobs(stores, contract.catalog)
+    return [*findings, *check_leftovers(bench), *check_forks(stores)]
+
+
+def check_formats(stores: Stores) -> Iterator[Finding]:
+    """Rule 7."""
+    for branch in find_branches(stores):
+        handle = stores.tables.open_at(manifest_ref(branch))
+        found = stamp.read_stamp(handle)
+        if found != stamp.CURRENT:
+            problem = f"is of format {found}, not {stamp.CURRENT}"
+            yield Finding(branch, MANIFEST, problem, RESOLVE)
+        if handle.schema.names != SCHEMA.names:
+            yield Finding(branch, MANIFEST, f"has the columns {handle.schema.names}")
+        key = handle.schema.field("object_id").metadata or {}
+        if key.get(b"lance-schema:unenforced-primary-key") != b"true":
+            yield Finding(branch, MANIFEST, "has no key, so two publishers could both win", RESOLVE)
+
+
+def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[Finding]:
+    """Rules 1 to 4: what a graph says about itself. Strict: nothing was ever cleaned up."""
+    judged: dict[tuple[BranchName, int, str], str | None] = {}
+    findings: list[Finding] = []
+    for branch in find_branches(stores):
+        manifest = read_base(stores, branch).manifest
+        findings += _find_repeated_rows(stores, branch)
+        findings += _find_breaks(manifest)
+        findings += _find_false_heads(stores, manifest)
+        for commit in manifest.log.commits:
+            place = (commit.branch, commit.manifest_version, commit.id)
+            if place not in judged:
+                judged[place] = _judge_record(stores, commit, is_strict=is_strict)
+            if (problem := judged[place]) is not None:
+                findings.append(Finding(branch, commit.id, problem))
+    return findings
+
+
+def check_tables(
+    stores: Stores, is_moving: Callable[[BranchName, Pin], bool] = lambda _branch, _pin: False
+) -> list[Finding]:
+    """Rules 5 and 6: whether the tables are as the graph says. Those that move are left out."""
+    findings = []
+    for branch in find_branches(stores):
+        manifest = read_base(stores, branch).manifest
+        for pin in manifest.pins.values():
+            found = list(_judge_pin(stores, manifest, pin))
+            if found and not is_moving(branch, pin):
+                findings += found
+    return findings
+
+
+def _is_moving(bench: Workbench, branch: BranchName, pin: Pin) -> bool:
+    """Does somebody write the table, or did since the branch was read?"""
+    if bench.leases.find_holder(Place(pin.key, branch)) is not None:
+        return True
+    try:
+        return bench.bases.current(branch).manifest.pins.get(pin.key) != pin
+    except BranchNotFound:
+        return True
+
+
+def _find_repeated_rows(stores: Stores, branch: BranchName) -> Iterator[Finding]:
+    handle = stores.tables.open_at(manifest_ref(branch))
+    rows = stores.tables.read(handle, ScanRequest(columns=("object_id",)))
+    for object_id, count in Counter(rows["object_id"].to_pylist()).items():
+        if count > 1:
+            yield Finding(branch, str(object_id), f"stands in {count} rows")
+
+
+def _find_breaks(manifest: Manifest) -> Iterator[Finding]:
+    commits = manifest.log.commits
+    if not commits:
+        yield Finding(manifest.branch, "history", "is empty")
+        return
+    if commits[0].parent is not None:
+        yield Finding(manifest.branch, commits[0].id, f"comes first, after {commits[0].parent}")
+    for before, commit in pairwise(commits):
+        if commit.parent != before.id:
+            problem = f"follows {before.id}, and says it follows {commit.parent}"
+            yield Finding(manifest.branch, commit.id, problem)
+
+
+def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[Finding]:
+    """A branch that nobody has published to has no head row yet, only its parent's."""
+    branch, head = manifest.branch, manifest.head
+    if head is None or head.branch != branch:
+        return
+    request = ScanRequest(columns=("metadata",), where=f"object_id = 'graph_head:{branch}'")
+    rows = stores.tables.read(stores.tables.open_at(manifest_ref(branch)), request)
+    try:
+        named = [read_json(str(text))["head_commit_id"] for text in rows["metadata"].to_pylist()]
+    except (ValueError, KeyError, TypeError) as error:
+        yield Finding(branch, f"graph_head:{branch}", f"cannot be read: {error}")
+        return
+    if named != [head.id]:
+        yield Finding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
+
+
+def _judge_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
+    """What is wrong with the version a commit records, if anything."""
+    where = f"version {commit.manifest_version} of '{commit.branch}'"
+    try:
+        shown = read_past(stores, commit.branch, commit.manifest_version)
+    except NotFoundError as error:
+        return f"{where} cannot be read: {error}" if is_strict else None
+    if shown.log.find(commit.id) is None:
+        return f"{where} does not show it"
+    head = shown.head
+    assert head is not None
+    # Several commits may land in one version; rule 2 orders those.
+    if head.id != commit.id and head.manifest_version != commit.manifest_version:
+        return f"{where} shows {head.id} as the head, recorded at {head.manifest_version}"
+    return None
+
+
+def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[Finding]:
+    branch = manifest.branch
+    try:
+        rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=("id",)))
+        drift = look_at(stores, manifest, pin) if pin.owner == branch else None
+    except OmnigraphError as error:
+        problem = f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
+        yield Finding(branch, pin.key, problem, REPAIR)
+        return
+    if rows.num_rows != pin.row_count:
+        problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
+        yield Finding(branch, pin.key, problem, REPAIR)
+    if drift is not None and drift.verdict is not DriftClass.NO_DRIFT:
+        yield _judge_drift(drift)
+
+
+def _judge_drift(drift: Drift) -> Finding:
+    shown, newest = drift.pin.version, drift.torn or drift.head.version
+    problem = f"is at version {newest}, the manifest shows {shown}"
+    match drift.verdict:
+        case DriftClass.TORN:
+            problem = f"version {newest} was torn by a power cut; {shown} is shown"
+        case DriftClass.FENCED:
+            problem += "; what came since is of a write that was undone"
+        case _:
+            return Finding(drift.branch, drift.pin.key, problem, REPAIR)
+    return Finding(drift.branch, drift.pin.key, problem, RESOLVE, is_over=True)
+
+
+# ── the schema and the rows ──────────────────────────────────────────────────────────────────────
+
+
+def _read_contract(stores: Stores, findings: list[Finding]) -> Contract | None:
+    """Rule 8."""
+    wanted = read_base(stores, MAIN).manifest.log.schema_hash
+    try:
+        return read_contract(stores.objects, wanted)
+    except (CorruptionError, ProgramInvalid) as error:
+        findings.append(Finding(MAIN, SCHEMA_SOURCE, str(error)))
+        return None
+
+
+def check_schema(stores: Stores, contract: Contract) -> Iterator[Finding]:
+    """Rule 9."""
+    manifest = read_base(stores, MAIN).manifest
+    types = {each.table_key: each for each in _types(contract.catalog)}
+    for key in sorted(types.keys() - manifest.pins.keys()):
+        yield Finding(MAIN, key, "is in the schema, and there is no table of it")
+    for key in sorted(manifest.pins.keys() - types.keys()):
+        yield Finding(MAIN, key, "is shown, and not in the schema")
+    for key in sorted(manifest.pins.keys() & types.keys()):
+        wanted = schema_of(types[key])
+        try:
+            found = open_pin(stores, manifest.pins[key]).schema
+        except OmnigraphError:
+            continue  # reported by rule 5
+        yield from (Finding(MAIN, key, each) for each in _compare_columns(wanted, found))
+
+
+def _types(catalog: Catalog) -> tuple[NodeType | EdgeType, ...]:
+    return (*catalog.nodes, *catalog.edges)
+
+
+def _compare_columns(wanted: pa.Schema, found: pa.Schema) -> Iterator[str]:
+    for name in sorted(set(wanted.names) - set(found.names)):
+        yield f"has no column {name!r}"
+    for name in sorted(set(found.names) - set(wanted.names)):
+        yield f"has a column {name!r} that the schema does not know"
+    for name in set(wanted.names) & set(found.names):
+        if wanted.field(name).nullable != found.field(name).nullable:
+            yield f"and the schema disagree whether {name!r} may be missing"
+
+
+def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
+    """Rule 10."""
+    for branch in find_branches(stores):
+        pins = read_base(stores, branch).manifest.pins
+        ids: dict[str, pa.ChunkedArray[pa.StringScalar]] = {}
+        unread: set[str] = set()
+        for type_ in _types(catalog):
+            pin = pins.get(type_.table_key)
+            if pin is None:
+                continue
+            columns = ("id", "src", "dst") if isinstance(type_, EdgeType) else ("id",)
+            try:
+                rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=columns))
+            except OmnigraphError:
+                unread.add(type_.name)
+                continue  # reported by rule 5
+            if len(pc.unique(rows["id"])) != rows.num_rows:
+                yield Finding(branch, pin.key, "has several rows of one id")
+            if not isinstance(type_, EdgeType):
+                ids[type_.name] = rows["id"]
+                continue
+            for column, end in (("src", type_.source), ("dst", type_.target)):
+                if end in unread:
+                    continue
+                known = ids.get(end, pa.chunked_array([], pa.string()))
+                lost = rows.num_rows - len(rows.filter(pc.is_in(rows[column], value_set=known)))
+                if lost:
+                    problem = f"has {lost} edges whose {column} is no {end}"
+                    yield Finding(branch, pin.key, problem)
+
+
+def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
+    """Rule 13."""
+    for branch in find_branches(stores):
+        pins = read_base(stores, branch).manifest.pins
+        for type_ in _types(catalog):
+            pin = pins.get(type_.table_key)
+            names = [each.name for each in type_.properties if each.type.is_blob]
+            if pin is None or not names:
+                continue
+            handle = open_pin(stores, pin)
+            for name in set(names) & set(handle.schema.names):
+                for problem in find_lost_blobs(stores.tables, handle, name):
+                    yield Finding(branch, pin.key, problem)
+
+
+# ── what was left ────────────────────────────────────────────────────────────────────────────────
+
+
+def check_leftovers(bench: Workbench) -> Iterator[Finding]:
+    """Rule 11. What is under way is nobody's fault."""
+    objects = bench.stores.objects
+    for operation_id in find_sidecars(objects):
+        try:
+            sidecar = read_sidecar(objects, operation_id)
+        except CorruptionError as error:
+            yield Finding(MAIN, operation_id, str(error), UNREADABLE)
+            continue
+        if sidecar is None:
+            continue
+        if not any(bench.leases.is_alive(place, operation_id) for place in places_of(sidecar)):
+            yield Finding(sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE)
+    if bench.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
+        yield from _judge_lock(bench)
+    for key in STAGED:
+        if objects.exists(key):
+            problem = "is what another program left of a change of the schema"
+            yield Finding(MAIN, key, problem, CLEANUP_LATER)
+    for note in find_notes(objects):
+        if not note.is_alive:
+            problem = "staged files and is gone"
+            yield Finding(note.branch, note.operation_id, problem, CLEANUP_LATER)
+
+
+def _judge_lock(bench: Workbench) -> Iterator[Finding]:
+    if not bench.stores.objects.exists(SCHEMA_LOCK_NOTE):
+        problem = "was locked by another program, which may be at work"
+        yield Finding(MAIN, "schema", problem, "let it finish")
+    elif bench.leases.find_holder(SCHEMA_PLACE) is None:
+        yield Finding(MAIN, "schema", "was locked by somebody who is gone", RESOLVE)
+
+
+def check_forks(stores: Stores) -> Iterator[Finding]:
+    """Rule 12."""
+    bases: list[Base] = [read_base(stores, each) for each in find_branches(stores)]
+    owned = {(pin.path, pin.owner) for base in bases for pin in base.manifest.pins.values()}
+    paths = {pin.path for base in bases for pin in base.manifest.pins.values()}
+    for path in sorted(paths):
+        try:
+            forks = stores.tables.find_branches(path)
+        except OmnigraphError:
+            continue  # reported by rule 5 or 6
+        for fork in forks:
+            if (path, fork.name) not in owned:
+                subject = f"{path}@{fork.name}"
+                yield Finding(MAIN, subject, "is a fork that no branch shows", CLEANUP)

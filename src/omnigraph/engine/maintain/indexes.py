@@ -1,0 +1,368 @@
+"""Building the indexes a graph wants: on request, never as part of a write.
+
+1. Tables are looked at first, and only those with something to build are touched. What is to be
+   built is decided again once they are held, from what the branch shows then.
+2. Small tables are done together, as one commit. A large one is done alone and index by index, so
+   that its writers get a turn in between; its texts are counted before it is held.
+3. What cannot be built yet is reported and is never an error.
+4. Unless a table is very small, its indexes are built before it is held, over the rows it has then,
+   and only attached under the lease. What is written meanwhile they do not cover; the next upkeep
+   or build does. If they no longer fit, because somebody compacted the table or was faster, they
+   are built once more while the table is held, so that it comes to an end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.schema_lock import check_unlocked
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.staging import staging
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.engine.maintain.wanted_indexes import Property, wanted_indexes
+from omnigraph.engine.search.texts import SCAN_ROWS_MAX
+from omnigraph.engine.search.totals import Ledger, find_uncounted
+from omnigraph.engine.search.vectors import partition_count
+from omnigraph.engine.tables.filters import quote
+from omnigraph.engine.write.upkeep import SEGMENTS_MAX
+from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, split_table_key
+from omnigraph.storage import tables as storage
+from omnigraph.storage.tables import (
+    Anatomy,
+    Handle,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    ScanRequest,
+    Staged,
+    TableRef,
+    Tables,
+)
+
+ROWS_TOGETHER_MAX: Final = 200_000
+ROWS_HELD_MAX: Final = 10_000
+
+TOTALS: Final = ""
+"""Not the name of an index: the totals of texts."""
+
+AHEAD: Final = Mark("ahead")
+"""Of what is staged on a version that it will not be committed to."""
+
+TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
+"""Columns of the index itself: Lance panics if a vector is called like one."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOrder:
+    branch: BranchName = MAIN
+    actor: str | None = None
+    substrings: frozenset[Property] = frozenset()
+    """Properties that queries look for pieces of words in."""
+    totals_rows_min: int = SCAN_ROWS_MAX
+    """Larger tables have the totals of their texts written down; see `query.texts`."""
+    rows_together_max: int = ROWS_TOGETHER_MAX
+    """Tables of so many rows, together, are indexed in one commit."""
+    rows_held_max: int = ROWS_HELD_MAX
+    """Tables of so many rows are built while they are held: it takes no time, and covers all."""
+
+
+class IndexState(StrEnum):
+    BUILT = "built"
+    """It was missing, or knew only part of the table."""
+    COVERED = "covered"
+    """It knew the whole table already."""
+    PENDING = "pending"
+    """It cannot be built yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    table: TableKey
+    column: str
+    kind: str
+    state: IndexState
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndicesResult:
+    branch: BranchName
+    indexes: tuple[IndexReport, ...]
+    commits: tuple[Commit, ...]
+    actor: str | None = None
+
+    def of(self, state: IndexState) -> tuple[IndexReport, ...]:
+        return tuple(each for each in self.indexes if each.state is state)
+
+
+def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> IndicesResult:
+    """Build what is missing on a branch.
+
+    Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt.phases` raises.
+    """
+    check_unlocked(bench)
+    surveyor = open_surveyor(bench, catalog, order)
+    base = bench.bases.current(order.branch)
+    pins = base.manifest.pins
+    surveys = {key: surveyor.survey(pin, base) for key, pin in sorted(pins.items())}
+    builder = _Builder(surveyor, surveys)
+    with_work = [pins[key] for key, each in surveys.items() if each.has_work]
+    small = [pin for pin in with_work if pin.row_count <= order.rows_together_max]
+    for keys in _batches(small, order.rows_together_max):
+        builder.build(keys)
+    for pin in with_work:
+        if pin.row_count > order.rows_together_max:
+            surveyor.count_texts(pin, base)
+            # What writers add meanwhile is left for the next time: this must come to an end.
+            for only in (*surveys[pin.key].missing, TOTALS):
+                builder.build([pin.key], only=only)
+    reports = tuple(report for key in sorted(surveys) for report in surveys[key].reports)
+    return IndicesResult(order.branch, reports, tuple(builder.commits), order.actor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    surveyor: "Surveyor"
+    surveys: "dict[TableKey, Survey]"
+    commits: list[Commit] = field(default_factory=list)
+
+    def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
+        """Give these tables what they miss, or only the index of that name."""
+        order = self.surveyor.order
+        with self._ahead(keys, only), hold(self.surveyor.bench, order.branch, keys) as held:
+            shown = held.base.manifest.pins
+            seen = {
+                key: self.surveyor.survey(shown[key], held.base) for key in keys if key in shown
+            }
+            for key, survey in seen.items():
+                self.surveys[key] = survey.after(self.surveys[key])
+            planned = (each.write(only, each.uncounted) for each in seen.values())
+            writes = tuple(each for each in planned if each.stages)
+            if writes:
+                change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
+                self.commits.append(run(held, change).commits[-1])
+
+    @contextmanager
+    def _ahead(self, keys: Sequence[TableKey], only: str | None) -> Iterator[None]:
+        """(4) While this lasts, what was built for these tables is nobody's leftovers (D8)."""
+        bench, order = self.surveyor.bench, self.surveyor.order
+        base = bench.bases.current(order.branch)
+        pins = [base.manifest.pins[key] for key in keys if key in base.manifest.pins]
+        large = [pin for pin in pins if pin.row_count > order.rows_held_max]
+        if only == TOTALS or not large:
+            yield
+            return
+        versions = {pin.key: pin.version for pin in large}
+        operation_id = OperationId(bench.stores.effects.new_id())
+        with staging(
+            bench.stores.objects, operation_id, order.branch, versions, bench.leases.timing
+        ):
+            for pin in large:
+                self.surveyor.survey(pin, base).build(only)
+            yield
+
+
+def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
+    """(2) Which tables are held together."""
+    together: list[TableKey] = []
+    room = rows_max
+    for pin in pins:
+        if pin.row_count > room:
+            yield together
+            together, room = [], rows_max
+        together.append(pin.key)
+        room -= pin.row_count
+    if together:
+        yield together
+
+
+# ── what is there ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One table: what there is to report, and to do."""
+
+    anatomy: Anatomy
+    reports: tuple[IndexReport, ...]
+    missing: tuple[str, ...]
+    """The names of the indexes to build."""
+    uncounted: tuple[str, ...]
+    """The columns whose texts are to be counted."""
+    totalled: tuple[str, ...]
+    """The columns whose totals are written down, or will be."""
+    write: Callable[[str | None, tuple[str, ...]], TableWrite]
+    """All of that, or only the index of a name, or only `TOTALS`; and the columns for these."""
+    build: Callable[[str | None], None]
+    """Write the files of the indexes, or of only one, so that they need only be attached."""
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.missing or self.uncounted)
+
+    def after(self, earlier: "Survey") -> "Survey":
+        """The same table later on: what was built since is not what was there already."""
+        built = {_place(each) for each in earlier.reports if each.state is IndexState.BUILT}
+        reports = tuple(
+            replace(each, state=IndexState.BUILT)
+            if each.state is IndexState.COVERED and _place(each) in built
+            else each
+            for each in self.reports
+        )
+        return replace(self, reports=reports)
+
+
+def _place(report: IndexReport) -> tuple[str, str]:
+    return report.column, report.kind
+
+
+def open_surveyor(bench: Workbench, catalog: Catalog, order: IndexOrder) -> "Surveyor":
+    return Surveyor(bench, catalog, order, Ledger(bench.stores.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyor:
+    bench: Workbench
+    catalog: Catalog
+    order: IndexOrder
+    ledger: Ledger
+    built: dict[TableRef, Staged] = field(default_factory=dict)
+    """(4) Indexes that wait to be attached."""
+
+    @property
+    def tables(self) -> Tables:
+        return self.bench.stores.tables
+
+    def survey(self, pin: Pin, base: Base) -> Survey:
+        handle = self.bench.open_pin(pin, base)
+        anatomy = self.tables.inspect(handle)
+        specs = self._specs(pin, anatomy)
+        judged = [(spec, *self._judge(pin, handle, anatomy, spec)) for spec in specs]
+        missing = [spec for spec, state, _ in judged if state is IndexState.BUILT]
+        totalled = self._totalled(pin, specs)
+        uncounted = find_uncounted(totalled, handle, anatomy)
+        return Survey(
+            anatomy=anatomy,
+            reports=tuple(
+                IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
+                for spec, state, reason in judged
+            ),
+            missing=tuple(each.name for each in missing),
+            uncounted=uncounted,
+            totalled=totalled,
+            write=partial(self._write, pin, anatomy, tuple(missing)),
+            build=partial(self._build, handle, anatomy, tuple(missing)),
+        )
+
+    def count_texts(self, pin: Pin, base: Base) -> None:
+        """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
+        handle = self.bench.open_pin(pin, base)
+        anatomy = self.tables.inspect(handle)
+        totalled = self._totalled(pin, self._specs(pin, anatomy))
+        self.ledger.count(handle, anatomy, find_uncounted(totalled, handle, anatomy))
+
+    def _specs(self, pin: Pin, anatomy: Anatomy) -> tuple[IndexSpec, ...]:
+        kind, name = split_table_key(pin.key)
+        type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
+        if type_ is None:
+            return ()  # the schema changed since this graph was opened
+        asked = {column for of, column in self.order.substrings if of == name}
+        return wanted_indexes(type_, asked, anatomy)
+
+    def _judge(
+        self, pin: Pin, handle: Handle, anatomy: Anatomy, spec: IndexSpec
+    ) -> tuple[IndexState, str | None]:
+        index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
+        covered = frozenset() if index is None else index.covered
+        missing = [
+            each.fragment_id for each in anatomy.fragments if each.fragment_id not in covered
+        ]
+        if not anatomy.fragments:
+            return IndexState.PENDING, "there are no rows"
+        if not missing:
+            return IndexState.COVERED, None
+        if pin.owner != self.order.branch:
+            return IndexState.PENDING, f"the branch still shows the table of '{pin.owner}'"
+        if spec.kind is storage.IndexKind.IVF_FLAT and spec.column in TAKEN_NAMES:
+            return IndexState.PENDING, "the table format keeps that name for itself"
+        if spec.kind is storage.IndexKind.IVF_FLAT and not self._vectors(handle, spec, missing):
+            if index is None:
+                return IndexState.PENDING, "there are no vectors"
+            return IndexState.COVERED, None
+        return IndexState.BUILT, None
+
+    def _vectors(self, handle: Handle, spec: IndexSpec, fragment_ids: list[int]) -> int:
+        request = ScanRequest(
+            columns=(),
+            where=f"{quote(spec.column)} IS NOT NULL",
+            fragment_ids=tuple(fragment_ids),
+            with_row_id=True,
+        )
+        return self.tables.read(handle, request).num_rows
+
+    def _totalled(self, pin: Pin, specs: tuple[IndexSpec, ...]) -> tuple[str, ...]:
+        if pin.row_count <= self.order.totals_rows_min or pin.owner != self.order.branch:
+            return ()
+        return tuple(each.column for each in specs if each.kind is storage.IndexKind.INVERTED)
+
+    def _write(
+        self,
+        pin: Pin,
+        anatomy: Anatomy,
+        missing: tuple[IndexSpec, ...],
+        only: str | None,
+        totals: tuple[str, ...],
+    ) -> TableWrite:
+        stages: list[Stage] = []
+        specs = tuple(each for each in missing if only in (None, each.name))
+        if specs:
+            stages.append(partial(self._stage_indices, specs, _scope(anatomy)))
+        if totals and only in (None, TOTALS):
+            stages.append(partial(self.ledger.stage, totals))
+        return TableWrite(pin.key, pin.version, tuple(stages))
+
+    def _stage_indices(
+        self, specs: tuple[IndexSpec, ...], scope: IndexScope, handle: Handle, mark: Mark
+    ) -> Staged | None:
+        built = self.built.pop(handle.ref, None)
+        if built is not None:
+            names = [each.name for each in specs]
+            staged = self.tables.restage_indices(built, handle, names, mark)
+            if staged is not None:
+                return staged
+        anatomy = self.tables.inspect(handle)
+        sized = [_sized(spec, anatomy, scope) for spec in specs]
+        return self.tables.stage_indices(handle, sized, scope, mark)
+
+    def _build(
+        self, handle: Handle, anatomy: Anatomy, missing: tuple[IndexSpec, ...], only: str | None
+    ) -> None:
+        scope = _scope(anatomy)
+        sized = [_sized(spec, anatomy, scope) for spec in missing if only in (None, spec.name)]
+        built = self.tables.stage_indices(handle, sized, scope, AHEAD) if sized else None
+        if built is not None:
+            self.built[handle.ref] = built
+
+
+def _scope(anatomy: Anatomy) -> IndexScope:
+    pieces = max((each.segment_count for each in anatomy.indices), default=0)
+    return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
+
+
+def _sized(spec: IndexSpec, anatomy: Anatomy, scope: IndexScope) -> IndexSpec:
+    """An index over vectors is told how many partitions to make of what it is built over."""
+    if spec.kind is not storage.IndexKind.IVF_FLAT:
+        return spec
+    index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
+    known = frozenset() if index is None or scope is IndexScope.REBUILD else index.covered
+    rows = sum(each.row_count for each in anatomy.fragments if each.fragment_id not in known)
+    parameters: dict[str, int | str] = {"num_partitions": partition_count(rows), "metric": "l2"}
+    return IndexSpec(spec.column, spec.kind, parameters)

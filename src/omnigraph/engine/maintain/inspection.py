@@ -1,0 +1,94 @@
+"""What is known about writes that did not finish: pending notes, and recoveries of the past."""
+
+from dataclasses import dataclass
+from datetime import UTC
+from enum import StrEnum
+
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.recovery.audit import RecoveryKind, read_audit
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, places_of, read_sidecar
+from omnigraph.errors import SidecarCorrupt, SidecarTooNew
+from omnigraph.ids import BranchName, OperationId, TableKey
+
+
+class PendingState(StrEnum):
+    UNDER_WAY = "under_way"
+    """Its writer holds its leases."""
+    UNRESOLVED = "unresolved"
+    """Its writer is gone."""
+    CORRUPT = "corrupt"
+    TOO_NEW = "too_new"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write whose note is there: under way, or waiting for somebody to resolve it."""
+
+    operation_id: OperationId
+    state: PendingState
+    kind: str | None = None
+    branch: BranchName | None = None
+    actor: str | None = None
+    tables: tuple[TableKey, ...] = ()
+    problem: str | None = None
+    """Why its sidecar cannot be read; the rest is then not known."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state is PendingState.UNDER_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class PastRecovery:
+    """A row of the audit."""
+
+    operation_id: OperationId
+    commit_id: str
+    kind: RecoveryKind
+    writer: str
+    actor: str | None
+    outcomes_json: str
+    created_at_us: int
+
+
+def find_pending(bench: Workbench) -> tuple[PendingWrite, ...]:
+    """Every note that is there, oldest first, readable or not."""
+    found = (_look(bench, each) for each in find_sidecars(bench.stores.objects))
+    return tuple(each for each in found if each is not None)
+
+
+def _look(bench: Workbench, operation_id: OperationId) -> PendingWrite | None:
+    try:
+        sidecar = read_sidecar(bench.stores.objects, operation_id)
+    except SidecarCorrupt as error:
+        return PendingWrite(operation_id, PendingState.CORRUPT, problem=str(error))
+    except SidecarTooNew as error:
+        return PendingWrite(operation_id, PendingState.TOO_NEW, problem=str(error))
+    if sidecar is None:
+        return None
+    places = places_of(sidecar)
+    is_alive = any(bench.leases.is_alive(place, operation_id) for place in places)
+    return PendingWrite(
+        operation_id,
+        PendingState.UNDER_WAY if is_alive else PendingState.UNRESOLVED,
+        sidecar.kind.value,
+        sidecar.branch,
+        sidecar.actor,
+        tuple(place.table for place in places),
+    )
+
+
+def find_recoveries(bench: Workbench) -> tuple[PastRecovery, ...]:
+    """Every recovery there ever was, newest first."""
+    return tuple(
+        PastRecovery(
+            OperationId(row["operation_id"]),
+            row["graph_commit_id"],
+            RecoveryKind(row["recovery_kind"]),
+            row["sidecar_writer_kind"],
+            row["recovery_for_actor"],
+            row["per_table_outcomes_json"],
+            round(row["created_at"].replace(tzinfo=UTC).timestamp() * 1_000_000),
+        )
+        for row in reversed(read_audit(bench.stores).to_pylist())
+    )

@@ -1,0 +1,291 @@
+"""Optimising: small fragments are put together, and the indexes are brought up to date.
+
+Nothing is removed: every commit still shows what it showed. A run is one change with one note and
+one commit, of all tables of the branch that have something to gain. What happens to a table happens
+one after the other: its fragments are put together, settings that would purge it are removed, its
+indexes are extended over what is new, and the totals of its texts are written down. The manifest
+needs nothing of this, its publishers keep it small.
+
+Whatever can be done beforehand is: texts of large tables are counted before anything is held, and
+fragments are written before the note is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.attempt.phases import Hold, hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.engine.maintain.indexes import (
+    IndexOrder,
+    IndexReport,
+    IndexState,
+    Survey,
+    Surveyor,
+    open_surveyor,
+)
+from omnigraph.engine.schema.rewriting import Hire, Rewriting, nobody
+from omnigraph.engine.stages import stage
+from omnigraph.engine.write.idempotency import Once, answer_once, find_done
+from omnigraph.errors import DriftFound
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.storage.tables import Handle, Mark, Settings, Staged, StagedCompaction
+
+AUTO_CLEANUP: Final = "lance.auto_cleanup."
+"""Settings by which the table format would purge versions on its own, shown or not."""
+
+DRIFT: Final = "drift_needs_repair"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeOrder:
+    branch: BranchName = MAIN
+    actor: str | None = None
+    once: Once | None = None
+    """The key that makes asking again harmless."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizedTable:
+    key: TableKey
+    fragments_removed: int
+    fragments_added: int
+    is_committed: bool
+    version: Version
+    """The version the branch shows afterwards."""
+    head: Version
+    """The newest version of the table; another one only if another tool moved it."""
+    skipped: str | None = None
+    pending: tuple[IndexReport, ...] = ()
+    """Indexes that cannot be built yet."""
+
+    def to_json(self) -> JsonObject:
+        return {
+            "table_key": self.key,
+            "fragments_removed": self.fragments_removed,
+            "fragments_added": self.fragments_added,
+            "committed": self.is_committed,
+            "skipped": self.skipped,
+            "manifest_version": self.version,
+            "lance_head_version": self.head,
+            "pending_indexes": [
+                {"column": each.column, "index": each.kind, "reason": each.reason}
+                for each in self.pending
+            ],
+        }
+
+
+def decode_table(document: Mapping[str, Any]) -> OptimizedTable:
+    """What `OptimizedTable.to_json` made. Raises KeyError, TypeError."""
+    key = TableKey(document["table_key"])
+    return OptimizedTable(
+        key,
+        document["fragments_removed"],
+        document["fragments_added"],
+        is_committed=document["committed"],
+        version=Version(document["manifest_version"]),
+        head=Version(document.get("lance_head_version", document["manifest_version"])),
+        skipped=document["skipped"],
+        pending=tuple(
+            IndexReport(key, each["column"], each["index"], IndexState.PENDING, each["reason"])
+            for each in document["pending_indexes"]
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    branch: BranchName
+    tables: tuple[OptimizedTable, ...]
+    commits: tuple[Commit, ...]
+    """One, or none if there was nothing to do."""
+
+
+def optimize(
+    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire = nobody
+) -> OptimizeResult:
+    """Tidy up every table a branch owns; large ones are compacted by whom `hire` names.
+
+    Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused and what `commit.attempt` raises.
+    """
+    heal(bench)
+
+    def act() -> OptimizeResult:
+        result = _optimize(bench, catalog, order, hire)
+        if order.once is not None:
+            _remember(bench, order, order.once, result)
+        return result
+
+    return answer_once(lambda: _find_optimized(bench, order), act)
+
+
+def _optimize(
+    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire
+) -> OptimizeResult:
+    before = bench.bases.current(order.branch)
+    surveyor = open_surveyor(bench, catalog, IndexOrder(order.branch, order.actor))
+    work = _Run(bench, order, surveyor, Rewriting(bench.stores.tables, hire))
+    work.count_texts(before)
+    commits = work.carry_out()
+    after = bench.bases.current(order.branch)
+    tables = []
+    for key, pin in after.manifest.pins.items():
+        known = before.manifest.pins.get(key)
+        was, now = work.fragments_of(key), work.fragments_now(pin, after)
+        tables.append(
+            OptimizedTable(
+                key,
+                len(was - now),
+                len(now - was),
+                is_committed=known is not None and known.version != pin.version,
+                version=pin.version,
+                head=work.drifted.get(key, pin.version),
+                skipped=DRIFT if key in work.drifted else None,
+                pending=work.pending_of(key),
+            )
+        )
+    return OptimizeResult(order.branch, tuple(tables), commits)
+
+
+def _remember(bench: Workbench, order: OptimizeOrder, once: Once, result: OptimizeResult) -> None:
+    """What came of it is known only once it is visible, and done twice it finds nothing to do the
+    second time. So the key and the outcome stand in a commit of their own, after it.
+    """
+    with hold(bench, order.branch, ()) as held:
+        note = once.record(_encode(result))
+        run(
+            held, Change(WriterKind.OPTIMIZE, order.branch, (), actor=order.actor, idempotency=note)
+        )
+
+
+def _find_optimized(bench: Workbench, order: OptimizeOrder) -> OptimizeResult | None:
+    """What came of it when this was asked for before. Raises KeyReused."""
+    if order.once is None:
+        return None
+    manifest = bench.bases.current(order.branch).manifest
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    listed = _list(done.result.get("commits"))
+    commits = [manifest.log.find(CommitId(str(each))) for each in listed]
+    return OptimizeResult(
+        order.branch,
+        tuple(map(decode_table, _list(done.result.get("tables")))),
+        tuple(each for each in commits if each is not None),
+    )
+
+
+def _list(found: object) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _encode(result: OptimizeResult) -> JsonObject:
+    tables: list[JsonValue] = [each.to_json() for each in result.tables]
+    commits: list[JsonValue] = [each.id for each in result.commits]
+    return {"tables": tables, "commits": commits}
+
+
+@dataclass
+class _Run:
+    bench: Workbench
+    order: OptimizeOrder
+    surveyor: Surveyor
+    rewriting: Rewriting
+    drifted: dict[TableKey, Version] = field(default_factory=dict)
+    """Tables that another tool moved, and where to. They are left out."""
+    surveys: Mapping[TableKey, Survey] = field(default_factory=dict)
+    """The tables before anything was done to them."""
+
+    def count_texts(self, base: Base) -> None:
+        """Of large tables, before anybody has to wait for it."""
+        for pin in base.manifest.pins.values():
+            if pin.row_count > self.surveyor.order.rows_together_max:
+                self.surveyor.count_texts(pin, base)
+
+    def carry_out(self) -> tuple[Commit, ...]:
+        """One commit for all tables; none if none has anything to gain."""
+        branch = self.order.branch
+        while True:
+            pins = self.bench.bases.current(branch).manifest.pins
+            keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted.keys()
+            if not keys:
+                self._survey(self.bench.bases.current(branch))
+                return ()
+            try:
+                with hold(self.bench, branch, keys) as held, self.rewriting.noted(held):
+                    writes = self._plan(held, keys)
+                    if not writes:
+                        return ()
+                    change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.order.actor)
+                    with stage("indexing and committing"):
+                        return tuple(run(held, change).commits)
+            except DriftFound as drift:
+                self.drifted[TableKey(drift.table_key)] = Version(drift.head)
+
+    def _plan(self, held: Hold, keys: set[TableKey]) -> tuple[TableWrite, ...]:
+        shown = held.base.manifest.pins
+        surveys = self._survey(held.base)
+        planned = [
+            TableWrite(
+                key,
+                shown[key].version,
+                self._stages(held, shown[key], surveys[key]),
+                is_named=False,
+            )
+            for key in sorted(keys & shown.keys())
+        ]
+        return tuple(each for each in planned if each.stages)
+
+    def _survey(self, base: Base) -> Mapping[TableKey, Survey]:
+        pins = base.manifest.pins
+        self.surveys = {key: self.surveyor.survey(pin, base) for key, pin in pins.items()}
+        return self.surveys
+
+    def _stages(self, held: Hold, pin: Pin, survey: Survey) -> tuple[Stage, ...]:
+        """What there is to do to a table. Its fragments are written here, before anything moves."""
+        handle = self.bench.open_pin(pin, held.base)
+        stages: list[Stage] = []
+        with stage(f"compacting {pin.key}"):
+            staged = self.rewriting.compact(handle)
+        if staged is not None:
+            self.surveyor.ledger.carry_over(handle, survey.anatomy, survey.totalled, staged)
+            stages.append(_Compacted(staged))
+        doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
+        if doomed:
+            stages.append(partial(self._strip, Settings(config=doomed)))
+        # Totals are written down by fragment, and the fragments are about to be others.
+        totals = survey.uncounted if staged is None else survey.totalled
+        return (*stages, *survey.write(None, totals).stages)
+
+    def fragments_of(self, key: TableKey) -> frozenset[int]:
+        """Before."""
+        survey = self.surveys.get(key)
+        fragments = () if survey is None else survey.anatomy.fragments
+        return frozenset(each.fragment_id for each in fragments)
+
+    def fragments_now(self, pin: Pin, base: Base) -> frozenset[int]:
+        parts = self.bench.stores.tables.find_parts(self.bench.open_pin(pin, base))
+        return frozenset(each.fragment_id for each in parts)
+
+    def pending_of(self, key: TableKey) -> tuple[IndexReport, ...]:
+        survey = self.surveys.get(key)
+        reports = () if survey is None else survey.reports
+        return tuple(each for each in reports if each.state is IndexState.PENDING)
+
+    def _strip(self, settings: Settings, handle: Handle, mark: Mark) -> Staged:
+        return self.bench.stores.tables.stage_settings(handle, settings, mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    staged: StagedCompaction
+
+    def __call__(self, handle: Handle, mark: Mark) -> StagedCompaction:  # noqa: ARG002
+        return self.staged

@@ -1,0 +1,169 @@
+"""Repair: tables whose newest version no branch shows, and no note explains.
+
+Whatever our own writers leave is finished or undone without anybody's help; so it is here, first,
+and never shown, whatever is asked for (D38). What is left for repair was done by another tool.
+Maintenance changes no rows, and is shown on request; anything else is shown or taken back only if
+somebody insists, because nobody but them knows what it was for.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from omnigraph.commit.attempt.schema_lock import check_unlocked
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.holder import Abandoned
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.recovery.drift import (
+    Drift,
+    DriftClass,
+    Settling,
+    look_for_drift,
+    settle_drift,
+    undo_over,
+)
+from omnigraph.commit.recovery.heal import clear_abandoned, heal
+from omnigraph.commit.recovery.sidecar_store import find_sidecars
+from omnigraph.errors import RecoveryPending, UsageError
+from omnigraph.ids import BranchName, OperationId, TableKey, Version
+
+ACTOR: Final = "omnigraph:repair"
+FORCED_ACTOR: Final = "omnigraph:repair:force"
+
+
+class RepairAction(StrEnum):
+    """What was done about a table."""
+
+    NO_OP = "no_op"
+    PREVIEW = "preview"
+    HEALED = "healed"
+    FORCED = "forced"
+    DISCARDED = "discarded"
+    UNDONE = "undone"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOrder:
+    is_confirmed: bool = False
+    is_forced: bool = False
+    """Show also what is suspicious."""
+    is_discarded: bool = False
+    """Take back instead of showing."""
+
+    def check(self) -> None:
+        """Raises UsageError."""
+        if (self.is_forced or self.is_discarded) and not self.is_confirmed:
+            raise UsageError("--force and --discard need --confirm")
+        if self.is_forced and self.is_discarded:
+            raise UsageError("drift is shown by --force or taken back by --discard, not both")
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedTable:
+    key: TableKey
+    branch: BranchName
+    shown: Version
+    head: Version
+    verdict: DriftClass
+    action: RepairAction
+    operations: tuple[str, ...]
+    """What made the versions that are not shown, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    order: RepairOrder
+    tables: tuple[RepairedTable, ...]
+    manifest_version: Version
+    """Of main, afterwards."""
+
+    @property
+    def has_refusals(self) -> bool:
+        return any(each.action is RepairAction.REFUSED for each in self.tables)
+
+
+def repair(bench: Workbench, order: RepairOrder) -> RepairResult:
+    """Look at every table of every branch, and settle what may be.
+
+    Raises UsageError, SchemaLocked, RecoveryPending while a write is unfinished.
+    """
+    order.check()
+    check_unlocked(bench)
+    undone: dict[Place, RepairedTable] = {}
+    if order.is_confirmed:
+        heal(bench)
+        undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(bench)}
+    tables = [
+        undone.get(Place(each.key, each.branch), each)
+        if each.action is RepairAction.NO_OP
+        else each
+        for branch in find_branches(bench.stores)
+        for each in _repair(bench, branch, order)
+    ]
+    version = bench.bases.current(find_branches(bench.stores)[0]).manifest.version
+    return RepairResult(order, tuple(tables), version)
+
+
+def _repair(bench: Workbench, branch: BranchName, order: RepairOrder) -> list[RepairedTable]:
+    base = bench.bases.reread(branch)
+    if not order.is_confirmed:
+        seen = look_for_drift(bench.stores, base.manifest)
+        return [_report(each, _decide(each, order)) for each in seen]
+    places = [Place(key, branch) for key in base.manifest.pins]
+    operation_id = OperationId(bench.stores.effects.new_id())
+    while True:
+        try:
+            with (
+                bench.queues.hold(places),
+                bench.leases.hold(places, operation_id) as held,
+            ):
+                if pending := find_sidecars(bench.stores.objects):
+                    raise RecoveryPending(pending[0])
+                found = list(look_for_drift(bench.stores, bench.bases.reread(branch).manifest))
+                decided = [(each, _decide(each, order)) for each in found]
+                for action, how, actor in _SETTLED:
+                    drifts = [each for each, chosen in decided if chosen is action]
+                    if drifts:
+                        settle_drift(bench, held, drifts, how, actor)
+                return [_report(each, action) for each, action in decided]
+        except Abandoned as abandoned:
+            late = abandoned
+        clear_abandoned(bench, late)
+
+
+_SETTLED: Final = (
+    (RepairAction.HEALED, Settling.PUBLISH, ACTOR),
+    (RepairAction.FORCED, Settling.PUBLISH, FORCED_ACTOR),
+    (RepairAction.DISCARDED, Settling.DISCARD, ACTOR),
+)
+
+
+def _decide(drift: Drift, order: RepairOrder) -> RepairAction:
+    if drift.verdict is DriftClass.NO_DRIFT:
+        return RepairAction.NO_OP
+    if not order.is_confirmed:
+        return RepairAction.PREVIEW
+    if drift.verdict is DriftClass.TORN:
+        # It came to be torn since what was torn was removed: somebody meddles.
+        return RepairAction.REFUSED
+    if order.is_discarded:
+        return RepairAction.DISCARDED
+    if drift.has_fenced:
+        return RepairAction.REFUSED
+    if drift.verdict is DriftClass.VERIFIED_MAINTENANCE:
+        return RepairAction.HEALED
+    return RepairAction.FORCED if order.is_forced else RepairAction.REFUSED
+
+
+def _report(drift: Drift, action: RepairAction) -> RepairedTable:
+    return RepairedTable(
+        drift.pin.key,
+        drift.branch,
+        drift.pin.version,
+        Version(drift.torn or drift.head.version),
+        drift.verdict,
+        action,
+        tuple(each.kind.value for each in drift.since),
+    )

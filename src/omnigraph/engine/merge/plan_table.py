@@ -1,0 +1,207 @@
+"""What a merge does to one table: which rows of the source go where, and what is in conflict.
+
+Most rows are decided by their places alone. A row is *contested* when the target has touched it
+too, when several bases may disagree on it, or when somebody ruled on it; only then is it read.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.engine.history.table_diff import (
+    EVERY_ID,
+    Difference,
+    Share,
+    digest_seats,
+    find_difference,
+    find_shared_version,
+)
+from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.resolve import settle, spell_sides
+from omnigraph.engine.merge.rulings import RowRuling, Rulings, Side
+from omnigraph.engine.merge.table_plan import Contest, Draft, Located, Sides, TablePlan
+from omnigraph.engine.tables.row_refs import Seats, Type, find_seats, join_seats, no_seats, portions
+from omnigraph.storage.tables import Handle, Tables
+
+CONTESTED_AT_A_TIME: Final = 2_048
+
+
+def plan_table(
+    tables: Tables, sides: Sides, rulings: Rulings
+) -> tuple[TablePlan, tuple[Conflict, ...]]:
+    """Apply to the target what the source changed since the base."""
+    draft = draft_share(tables, sides, rulings, EVERY_ID)
+    settle_ruled(tables, sides, rulings, draft)
+    return draft.plan(sides), tuple(draft.conflicts)
+
+
+def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> Draft:
+    """What becomes of the rows of some ids, but for those that somebody ruled on."""
+    draft = Draft()
+    ruled = rulings.rows.get(sides.type.table_key, {})
+    differences = [
+        find_difference(tables, sides.type, each, sides.source, share) for each in sides.bases
+    ]
+    if len(differences) == 1:
+        contested = _apply_uncontested(tables, sides.target, differences[0], ruled, draft)
+    else:
+        contested = _every_id(differences)
+    _settle(tables, sides, rulings, {*map(str, contested.to_pylist())} - ruled.keys(), draft)
+    return draft
+
+
+def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: Draft) -> None:
+    """Decide about the rows that somebody ruled on."""
+    _settle(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
+
+
+def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> TablePlan:
+    """The same plan, but for some rows, which are to be as one side has them."""
+    rows = {row_id: RowRuling(side) for row_id, side in decided.items()}
+    draft = Draft()
+    settle_ruled(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
+    added = draft.plan(plan.sides)
+    parts = (plan.inserts, plan.updates, plan.blends, plan.deletes)
+    inserts, updates, blends, deletes = (~_among(each.ids, decided) for each in parts)
+    return replace(
+        plan,
+        inserts=join_seats([plan.inserts.take(inserts), added.inserts]),
+        updates=join_seats([plan.updates.take(updates), added.updates]),
+        updated=join_seats([plan.updated.take(updates), added.updated]),
+        blends=plan.blends.take(blends),
+        blended=plan.blended.take(blends),
+        masks={name: mask[blends] for name, mask in plan.masks.items()},
+        deletes=join_seats([plan.deletes.take(deletes), added.deletes]),
+    )
+
+
+def show_sides(tables: Tables, sides: Sides, conflicts: Sequence[Conflict]) -> Iterator[Conflict]:
+    """The same conflicts, with what either side has of the row that each names."""
+    for at in range(0, len(conflicts), CONTESTED_AT_A_TIME):
+        some = conflicts[at : at + CONTESTED_AT_A_TIME]
+        ids = sorted({str(each.row_id) for each in some})
+        shown = spell_sides(tables, sides.type, _locate(tables, sides, ids))
+        for each in some:
+            base, ours, theirs = shown[str(each.row_id)]
+            yield replace(each, base=base, ours=ours, theirs=theirs)
+
+
+def _settle(
+    tables: Tables, sides: Sides, rulings: Rulings, ids: Collection[str], draft: Draft
+) -> None:
+    listed = sorted(ids)
+    for at in range(0, len(listed), CONTESTED_AT_A_TIME):
+        some = listed[at : at + CONTESTED_AT_A_TIME]
+        settle(tables, sides, rulings, _locate(tables, sides, some), draft)
+
+
+# ── decided by place ─────────────────────────────────────────────────────────────────────────────
+
+
+def _apply_uncontested(
+    tables: Tables,
+    target: Handle,
+    difference: Difference,
+    ruled: Mapping[str, RowRuling],
+    draft: Draft,
+) -> "pa.Array[Any]":
+    """Apply what the target cannot have touched; the ids of the rest."""
+    base = difference.before
+    inserted, replaced, deleted = difference.inserted, difference.replaced, difference.deleted
+    if base is not None and (base.ref, base.version) == (target.ref, target.version):
+        found = join_seats([replaced, deleted])
+    else:
+        changed = pa.concat_arrays([inserted.ids, replaced.ids, deleted.ids])
+        _, found = find_seats(tables, target, "id", changed)
+    shared = 0 if base is None else find_shared_version(tables, base, target)
+
+    rest = []
+    if len(found) or ruled:
+        at = _places(inserted.ids, found.ids)
+        is_free = (at < 0) & ~_among(inserted.ids, ruled)
+        draft.inserts.append(inserted.take(is_free))
+        rest.append(_left_out(inserted, is_free))
+    else:
+        draft.inserts.append(inserted)
+
+    at = _places(replaced.ids, found.ids)
+    is_free = _is_untouched(replaced, found, at, shared) & ~_among(replaced.ids, ruled)
+    draft.updates.append(difference.replacing.take(is_free))
+    draft.updated.append(found.take(at[is_free]))
+    rest.append(_left_out(replaced, is_free))
+
+    at = _places(deleted.ids, found.ids)
+    is_free = _is_untouched(deleted, found, at, shared) & ~_among(deleted.ids, ruled)
+    draft.deletes.append(found.take(at[is_free]))
+    # What neither side has any more is settled too.
+    rest.append(_left_out(deleted, is_free | (at < 0)))
+    return pa.concat_arrays(rest)
+
+
+def _left_out(seats: Seats, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
+    return seats.ids.filter(pa.array(~settled))
+
+
+def _every_id(differences: Sequence[Difference]) -> "pa.Array[Any]":
+    parts = [
+        seats.ids for each in differences for seats in (each.inserted, each.replaced, each.deleted)
+    ]
+    return pc.unique(pa.concat_arrays(parts))
+
+
+def _places(ids: "pa.Array[Any]", among: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Where each id stands; -1 if nowhere."""
+    at = pc.index_in(ids, value_set=among)
+    return np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _among(ids: "pa.Array[Any]", ruled: Collection[str]) -> "np.ndarray[Any, Any]":
+    if not ruled:
+        return np.zeros(len(ids), np.bool_)
+    return pc.is_in(ids, value_set=pa.array(list(ruled), pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+
+
+def _is_untouched(
+    base: Seats, found: Seats, at: "np.ndarray[Any, Any]", shared: int
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which rows the target has as the base had them: not since written, by anybody."""
+    untouched = at >= 0
+    there = at[untouched]
+    untouched[untouched] = (
+        (found.row_ids[there] == base.row_ids[untouched])
+        & (found.updated[there] == base.updated[untouched])
+        & (found.updated[there] <= shared)
+    )
+    return untouched
+
+
+# ── decided by content ───────────────────────────────────────────────────────────────────────────
+
+
+def _locate(tables: Tables, sides: Sides, ids: Sequence[str]) -> Contest:
+    wanted = pa.array(ids, pa.string())
+    return Contest(
+        ids,
+        [_located(tables, sides.type, each, wanted) for each in sides.bases],
+        _located(tables, sides.type, sides.target, wanted),
+        _located(tables, sides.type, sides.source, wanted),
+    )
+
+
+def _located(
+    tables: Tables, type_: Type, handle: Handle | None, wanted: "pa.Array[Any]"
+) -> Located:
+    if handle is None:
+        return Located(None, {}, no_seats(), ())
+    _, seats = find_seats(tables, handle, "id", wanted)
+    tokens: list[bytes] = []
+    for start, stop in portions(tables, type_, handle, seats.addresses):
+        tokens += digest_seats(tables, type_, handle, seats.addresses[start:stop])
+    at = {str(each): place for place, each in enumerate(seats.ids.to_pylist())}
+    return Located(handle, at, seats, tokens)

@@ -1,0 +1,183 @@
+"""What is decided about the rows of one table, and the rows that are still contested.
+
+A plan holds places, never rows. `Draft` collects it; `Contest` knows where contested rows are on
+every side.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from omnigraph.engine.merge.classify import ConflictKind, Step, Token, decide_row
+from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.tables.cells import Row
+from omnigraph.engine.tables.row_refs import Seats, Type, join_seats
+from omnigraph.storage.tables import Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """One table as both branches have it, and as it was where they last agreed."""
+
+    type: Type
+    bases: tuple[Handle | None, ...]
+    source: Handle
+    target: Handle
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A row that somebody wrote down, or that was put together from both sides."""
+
+    row: Row
+    seat: tuple[int, int] | None
+    """Row id and address of the row it replaces in the target; None if it is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What happens to the rows of the target. Places, not rows."""
+
+    sides: Sides
+    inserts: Seats
+    """Rows of the source."""
+    updates: Seats
+    """Rows of the source..."""
+    updated: Seats
+    """...and the rows of the target they replace, one for one."""
+    blends: Seats
+    """Rows of the source of which only some properties are taken..."""
+    blended: Seats
+    """...the rows of the target that take them..."""
+    masks: Mapping[str, "np.ndarray[Any, np.dtype[np.bool_]]"]
+    """...and which: by column, one flag for each."""
+    edits: tuple[Edit, ...]
+    deletes: Seats
+    """Rows of the target."""
+
+    @property
+    def is_empty(self) -> bool:
+        parts = (self.inserts, self.updates, self.blends, self.deletes)
+        return not any(map(len, parts)) and not self.edits
+
+    @property
+    def row_count(self) -> int:
+        """How many rows are written or removed."""
+        return self.inserted_count + self.updated_count + len(self.deletes)
+
+    @property
+    def inserted_count(self) -> int:
+        return len(self.inserts) + sum(each.seat is None for each in self.edits)
+
+    @property
+    def updated_count(self) -> int:
+        replaced = sum(each.seat is not None for each in self.edits)
+        return len(self.updates) + len(self.blends) + replaced
+
+
+@dataclass(slots=True)
+class Located:
+    """Some rows in one version of a table, by id."""
+
+    handle: Handle | None
+    at: Mapping[str, int]
+    seats: Seats
+    tokens: Sequence[bytes]
+
+    def token(self, row_id: str) -> Token:
+        place = self.at.get(row_id)
+        return None if place is None else self.tokens[place]
+
+    def seats_of(self, ids: Sequence[str]) -> Seats:
+        """Of those among the ids that are there."""
+        return self.seats.take(
+            np.asarray([self.at[each] for each in ids if each in self.at], np.int64)
+        )
+
+
+@dataclass(slots=True)
+class Contest:
+    """Contested rows: where they are on every side."""
+
+    ids: Sequence[str]
+    bases: Sequence[Located]
+    target: Located
+    source: Located
+
+    def decide(self, row_id: str) -> Step | ConflictKind:
+        bases = [each.token(row_id) for each in self.bases]
+        return decide_row(bases, self.target.token(row_id), self.source.token(row_id))
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan while it is made."""
+
+    conflicts: list[Conflict] = field(default_factory=list)
+    inserts: list[Seats] = field(default_factory=list)
+    updates: list[Seats] = field(default_factory=list)
+    updated: list[Seats] = field(default_factory=list)
+    deletes: list[Seats] = field(default_factory=list)
+    blends: list[Seats] = field(default_factory=list)
+    blended: list[Seats] = field(default_factory=list)
+    masks: list[Mapping[str, bool]] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+
+    def add(self, other: "Draft") -> None:
+        """Take over what was decided elsewhere, about other rows."""
+        self.conflicts += other.conflicts
+        self.inserts += other.inserts
+        self.updates += other.updates
+        self.updated += other.updated
+        self.deletes += other.deletes
+        self.blends += other.blends
+        self.blended += other.blended
+        self.masks += other.masks
+        self.edits += other.edits
+
+    def take(self, ids: Sequence[str], contest: Contest) -> None:
+        """Let the source have its way with some rows."""
+        source, target = contest.source, contest.target
+        self.remove([each for each in ids if each not in source.at], contest)
+        there = [each for each in ids if each in source.at]
+        new = [each for each in there if each not in target.at]
+        changed = [
+            each for each in there if each in target.at and source.token(each) != target.token(each)
+        ]
+        self.inserts.append(source.seats_of(new))
+        self.updates.append(source.seats_of(changed))
+        self.updated.append(target.seats_of(changed))
+
+    def remove(self, ids: Sequence[str], contest: Contest) -> None:
+        self.deletes.append(contest.target.seats_of(ids))
+
+    def blend(self, masks: Mapping[str, Mapping[str, bool]], contest: Contest) -> None:
+        """Let the source have its way with some columns of some rows, by id."""
+        wanted = [each for each, mask in masks.items() if any(mask.values())]
+        self.blends.append(contest.source.seats_of(wanted))
+        self.blended.append(contest.target.seats_of(wanted))
+        self.masks += [masks[each] for each in wanted]
+
+    def edit(self, row_id: str, contest: Contest, row: Row) -> None:
+        """Let a row be as somebody wrote it."""
+        seat = None
+        if row_id in contest.target.at:
+            place = contest.target.seats_of([row_id])
+            seat = (int(place.row_ids[0]), int(place.addresses[0]))
+        self.edits.append(Edit(row, seat))
+
+    def plan(self, sides: Sides) -> TablePlan:
+        names = tuple(self.masks[0]) if self.masks else ()
+        return TablePlan(
+            sides,
+            join_seats(self.inserts),
+            join_seats(self.updates),
+            join_seats(self.updated),
+            join_seats(self.blends),
+            join_seats(self.blended),
+            {name: np.asarray([each[name] for each in self.masks], np.bool_) for name in names},
+            tuple(self.edits),
+            join_seats(self.deletes),
+        )

@@ -1,0 +1,310 @@
+"""Full-text clauses and rankings over one table of a snapshot.
+
+`match` answers a text clause with ids, `rank` a rank function with ids and scores, best first. Both
+look only at the candidates they are given, which narrow a search before the best are taken, and
+both answer alike with an index, without one, and with one that covers part of the table. Text is
+scored against the whole table.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.types import Vector
+from omnigraph.compiler import ir
+from omnigraph.compiler.ir import Operand, TextFunction
+from omnigraph.engine.search.analysis import terms_of
+from omnigraph.engine.search.postings import Collection
+from omnigraph.engine.search.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, Texts
+from omnigraph.engine.search.vectors import IDS_PER_FILTER_MAX, Vectors, both, id_in
+from omnigraph.engine.tables.memory import Memory
+from omnigraph.engine.tables.metered import Metered
+from omnigraph.errors import EmbedderMissing
+from omnigraph.storage.tables import Handle, ScanRequest, Tables
+
+EDITS_DEFAULT: Final = 2
+
+TRIED_MAX: Final = IDS_PER_FILTER_MAX
+"""So many of the best matches are tried against a filter before all of them are."""
+
+FUSING: Final = 200
+"""What one ranked id takes up while rankings are fused."""
+
+ValueOf = Callable[[Operand], object]
+"""What a constant or a parameter stands for."""
+
+Embedder = Callable[[str, int, str | None], Sequence[float]]
+"""A text to a vector of so many dimensions, by the model the property was embedded with, if it
+says so."""
+
+
+def refuse(text: str, dimension: int, model: str | None) -> Sequence[float]:  # noqa: ARG001
+    """The embedder of who has none."""
+    raise EmbedderMissing("nothing", reason="no provider was given")
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """One table of the snapshot, and the memory that searching it may take."""
+
+    tables: Tables
+    handle: Handle
+    type: NodeType | EdgeType
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def metered(self) -> Metered:
+        return Metered(self.tables, self.handle, self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Which rows count: those the filter lets through, and that have one of these ids."""
+
+    where: str | None = None
+    ids: "pa.Array[Any] | None" = None
+
+
+EVERY_ROW: Final = Candidates()
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a search may use, and how much of it."""
+
+    embed: Embedder = refuse
+    scan_rows_max: int = SCAN_ROWS_MAX
+    kept: KeptTexts = KEPT_TEXTS
+    tried_max: int = TRIED_MAX
+
+    def texts(self, table: Metered, column: str) -> Texts:
+        return Texts(table, column, self.scan_rows_max, self.kept)
+
+
+USUAL: Final = Means()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Best first; equal scores by id. The score of `nearest` is a distance: less is better."""
+
+    ids: "pa.Array[Any]"
+    scores: "pa.Array[Any]"
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes + self.scores.nbytes
+
+    def first(self, count: int | None) -> "Ranking":
+        return self if count is None else Ranking(self.ids[:count], self.scores[:count])
+
+
+NOTHING: Final = Ranking(pa.array([], pa.string()), pa.array([], pa.float64()))
+
+
+def match(
+    searched: Searched,
+    predicate: ir.TextMatch,
+    value_of: ValueOf,
+    candidates: Candidates = EVERY_ROW,
+    *,
+    means: Means = USUAL,
+) -> "pa.Array[Any]":
+    """The ids of the candidates for which a text clause is true, in no order.
+
+    Raises QueryMemoryExceeded.
+    """
+    query = value_of(predicate.query)
+    if not isinstance(query, str):
+        return NOTHING.ids
+    table = searched.metered
+    texts = means.texts(table, predicate.target.name)
+    terms = terms_of(query)
+    if not terms:
+        return NOTHING.ids
+    match predicate.function:
+        case TextFunction.SEARCH | TextFunction.MATCH_TEXT:
+            found = Collection(texts.matching(query)).holding(terms)
+        case TextFunction.FUZZY:
+            edits = EDITS_DEFAULT
+            if predicate.max_edits is not None:
+                given = value_of(predicate.max_edits)
+                if not isinstance(given, int):
+                    return NOTHING.ids
+                edits = given
+            found = Collection(texts.matching(query, edits_max=edits)).alike(terms, edits)
+        case _:
+            assert_never(predicate.function)
+    return found.filter(_is_candidate(table, found, candidates))
+
+
+def rank(
+    searched: Searched,
+    by: ir.Rank,
+    value_of: ValueOf,
+    candidates: Candidates = EVERY_ROW,
+    keep: int | None = None,
+    *,
+    means: Means = USUAL,
+) -> Ranking:
+    """The candidates that `by` keeps, at most `keep` of them.
+
+    Raises QueryMemoryExceeded; an EmbeddingError when a text has to become a vector and cannot.
+    """
+    ranker = _Ranker(searched.metered, searched.type, value_of, candidates, means)
+    return ranker.rank(by, keep).first(keep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranker:
+    """One ranking on its way. What it returns may be longer than what is to be kept."""
+
+    table: Metered
+    type: NodeType | EdgeType
+    value_of: ValueOf
+    candidates: Candidates
+    means: Means
+
+    def rank(self, by: ir.Rank, keep: int | None) -> Ranking:
+        match by:
+            case ir.Nearest():
+                return self._rank_vectors(by, keep)
+            case ir.Bm25():
+                return self._rank_texts(by, keep)
+            case ir.Rrf(first, second, k):
+                constant = self.value_of(k)
+                assert isinstance(constant, int)
+                return self._fuse(self._rank_arms((first, second), keep), constant)
+            case _:
+                assert_never(by)
+
+    # text
+
+    def _rank_texts(
+        self, by: ir.Bm25, keep: int | None, others: "Sequence[pa.Array[Any]]" = ()
+    ) -> Ranking:
+        """All matches, or at least the best of them; all if one of the others is among them."""
+        query = self.value_of(by.query)
+        if not isinstance(query, str) or not (terms := terms_of(query)):
+            return NOTHING
+        texts = self.means.texts(self.table, by.target.name)
+        ids, scores = texts.collection(query).score(terms)
+        if keep is not None and not _have_common(ids, others):
+            best = self._try_best(ids, scores, keep)
+            if best is not None:
+                return best
+        is_candidate = _is_candidate(self.table, ids, self.candidates)
+        return self._sort(ids.filter(is_candidate), scores.filter(is_candidate), "descending")
+
+    def _try_best(self, ids: "pa.Array[Any]", scores: "pa.Array[Any]", keep: int) -> Ranking | None:
+        """The best candidates, if there are enough of them among the best matches."""
+        found = scores.to_numpy()
+        tried = self.means.tried_max
+        is_part = len(found) > tried
+        if is_part:
+            last = np.partition(found, len(found) - tried)[len(found) - tried]
+            # All that share a score, or none: which of them comes first is for their ids to say.
+            places: Any = pa.array(np.flatnonzero(found > last))
+            ids, scores = ids.take(places), scores.take(places)
+        is_candidate = _is_candidate(self.table, ids, self.candidates)
+        if is_part and is_candidate.true_count < keep:
+            return None
+        return self._sort(ids.filter(is_candidate), scores.filter(is_candidate), "descending")
+
+    # vectors
+
+    def _rank_vectors(self, by: ir.Nearest, keep: int | None) -> Ranking:
+        vector = _vector(self.type, by, self.value_of(by.query), self.means.embed)
+        if vector is None:
+            return NOTHING
+        vectors = Vectors(self.table, by.target.name)
+        where = self.candidates.where
+        if self.candidates.ids is not None:
+            ids, distances = vectors.among(vector, where, self.candidates.ids, keep)
+        elif keep is None:
+            ids, distances = vectors.all(vector, where)
+        else:
+            ids, distances = vectors.nearest(vector, where, keep)
+        return self._sort(ids, pa.array(distances), "ascending").first(keep)
+
+    # both
+
+    def _rank_arms(
+        self, arms: tuple[ir.Nearest | ir.Bm25, ir.Nearest | ir.Bm25], keep: int | None
+    ) -> tuple[Ranking, ...]:
+        """A nearest arm keeps as many as the whole, a text arm all that match.
+
+        Of those, only as many can win on their own. The others matter for where they stand if the
+        other arm has them too; if that one ranks vectors, it is known whether it does.
+        """
+        near = [
+            self._rank_vectors(arm, keep) if isinstance(arm, ir.Nearest) else None for arm in arms
+        ]
+        others = [each.ids for each in near if each is not None]
+        return tuple(
+            self._rank_texts(arm, keep if others else None, others)
+            if isinstance(arm, ir.Bm25)
+            else (each or NOTHING)
+            for arm, each in zip(arms, near, strict=True)
+        )
+
+    def _fuse(self, arms: Sequence[Ranking], k: int) -> Ranking:
+        """Reciprocal rank fusion; ties keep the order of the first arm, then of the second."""
+        self.table.check(FUSING * sum(len(each.ids) for each in arms))
+        scores: dict[str, float] = {}
+        for arm in arms:
+            for place, each in enumerate(map(str, arm.ids.to_pylist()), start=1):
+                scores[each] = scores.get(each, 0.0) + 1 / (k + place)
+        # The dict holds the ids in the order that ties must keep, and sorting is stable.
+        best = sorted(scores.items(), key=lambda item: -item[1])
+        return Ranking(
+            pa.array([each for each, _ in best], pa.string()),
+            pa.array([score for _, score in best], pa.float64()),
+        )
+
+    def _sort(
+        self,
+        ids: "pa.Array[Any]",
+        scores: "pa.Array[Any]",
+        order: Literal["ascending", "descending"],
+    ) -> Ranking:
+        self.table.check(2 * (ids.nbytes + scores.nbytes))
+        rows = pa.table({"id": ids, "score": scores})
+        places = pc.sort_indices(rows, sort_keys=[("score", order), ("id", "ascending")])
+        return Ranking(ids.take(places), scores.take(places))
+
+
+def _have_common(ids: "pa.Array[Any]", others: "Sequence[pa.Array[Any]]") -> bool:
+    return any(pc.is_in(each, value_set=ids).true_count for each in others)
+
+
+def _is_candidate(table: Metered, ids: "pa.Array[Any]", candidates: Candidates) -> pa.BooleanArray:
+    """For each of these ids of the table: is it a candidate?"""
+    mask = pa.array(np.ones(len(ids), dtype=np.bool_), pa.bool_())
+    if candidates.ids is not None:
+        mask = pc.is_in(ids, value_set=candidates.ids.cast(pa.string()))
+    if candidates.where is None or not len(ids):
+        return mask
+    where = candidates.where
+    if len(ids) <= IDS_PER_FILTER_MAX:
+        where = both(where, id_in(ids))
+    with table.meanwhile():
+        passed = table.read(ScanRequest(("id",), where))["id"].combine_chunks()
+        return pc.and_(mask, pc.is_in(ids, value_set=passed.cast(pa.string())))
+
+
+def _vector(
+    type_: NodeType | EdgeType, by: ir.Nearest, query: object, embed: Embedder
+) -> Sequence[float] | None:
+    if isinstance(query, str):
+        base = by.target.type.base
+        assert isinstance(base, Vector), "the checker lets nearest have vectors only"
+        declared = type_.find(by.target.name)
+        source = None if declared is None else declared.embed
+        return embed(query, base.dimension, None if source is None else source.model)
+    return [float(each) for each in query] if isinstance(query, tuple | list) else None

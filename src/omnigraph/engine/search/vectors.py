@@ -1,0 +1,189 @@
+"""The rows whose vectors lie closest to one.
+
+Distances are squared L2, which order as L2 does. The storage names candidates, by looking at every
+vector or with the help of an index; distances are then computed anew in double precision, so that
+the order and the scores do not depend on how a row was found. Equal distances go by id.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.tables import filters
+from omnigraph.engine.tables.arrays import pick_rows
+from omnigraph.engine.tables.metered import Metered
+from omnigraph.storage.tables import Nearest, ScanRequest
+
+IDS_PER_FILTER_MAX: Final = 500
+"""A filter with more is split: the time to parse it grows faster than its length."""
+
+IDS_LOOKED_UP_MAX: Final = 5_000
+"""More rows than these are found faster by reading all."""
+
+ROWS_PER_FILTER: Final = 20_000
+"""So many rows are read in the time that one filter takes to find the rows it names."""
+
+MEASURING: Final = 6
+"""What measuring vectors takes for a moment, in times what they weigh."""
+
+BATCH_BYTES: Final = 32 << 20
+"""Each batch is held against a hash table of all ids that are wanted, made anew for it."""
+
+EXTRA: Final = 8
+"""How many more rows are asked for than are wanted, for those at equal distance."""
+
+ROUNDING: Final = 1e-4
+"""How far a distance in single precision may be off, relatively."""
+
+ROWS_PER_PARTITION: Final = 4_096
+"""How many vectors share a partition of an index."""
+
+PROBED_SHARE: Final = 0.7
+"""The share of partitions that is looked into; benchmarks/search.py measures what that finds."""
+
+PROBES_MIN: Final = 20
+
+EXACT_ROWS_MAX: Final = 20_000
+"""In a table of so many rows every vector is looked at, index or not."""
+
+EXACT_MATCHES_MAX: Final = 2_000
+"""And if a filter lets so many rows through, or so few that they are not many times what is wanted:
+an index stops looking when it has enough rows, and these need not be the closest."""
+
+MATCHES_PER_WANTED: Final = 50
+
+ROWS_SUMMED: Final = 1_000
+"""So many vectors are summed between two looks at whether the read was cancelled."""
+
+Found: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.float64]]"
+
+
+def partition_count(row_count: int) -> int:
+    """How many partitions an index over so many vectors has. One is as exact as none."""
+    return max(1, row_count // ROWS_PER_PARTITION)
+
+
+def probe_count(row_count: int) -> int:
+    return max(PROBES_MIN, math.ceil(partition_count(row_count) * PROBED_SHARE))
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The vectors of one column of a table."""
+
+    table: Metered
+    column: str
+    exact_rows_max: int = EXACT_ROWS_MAX
+
+    def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
+        """Ask the storage. More is asked for until none is left at the distance of the last."""
+        row_count = self.table.handle.row_count
+        if keep <= 0 or not row_count:
+            return _nothing()
+        wanted = keep + EXTRA
+        near = Nearest(
+            self.column,
+            tuple(vector),
+            wanted,
+            probes=probe_count(row_count),
+            is_exact=self._is_exact(where, wanted, row_count),
+        )
+        while True:
+            request = ScanRequest(("id", self.column), where, nearest=replace(near, limit=wanted))
+            rows = self.table.read(request)
+            ids, distances = self._measure(rows, vector)
+            if len(rows) < wanted:
+                return ids, distances
+            last = np.partition(distances, keep - 1)[keep - 1]
+            if distances.max() > last * (1 + ROUNDING):
+                return ids, distances
+            wanted *= 4
+
+    def among(
+        self, vector: Sequence[float], where: str | None, ids: "pa.Array[Any]", keep: int | None
+    ) -> Found:
+        """Measure these rows only; those that are not among the closest may be left out."""
+        parts = [self._measure(rows, vector, keep) for rows in self._read_ids(where, ids.unique())]
+        found = [_nothing(), *parts]
+        return (
+            pa.concat_arrays([each for each, _ in found]),
+            np.concatenate([each for _, each in found]),
+        )
+
+    def all(self, vector: Sequence[float], where: str | None) -> Found:
+        rows = self.table.read(ScanRequest(("id", self.column), where))
+        return self._measure(rows, vector)
+
+    def _is_exact(self, where: str | None, wanted: int, row_count: int) -> bool:
+        if row_count <= self.exact_rows_max:
+            return True
+        if where is None:
+            return False
+        enough = max(EXACT_MATCHES_MAX, MATCHES_PER_WANTED * wanted)
+        return self.table.count(where) <= enough
+
+    def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
+        columns = ("id", self.column)
+        filter_count = math.ceil(len(ids) / IDS_PER_FILTER_MAX)
+        is_cheap = self.table.handle.row_count <= ROWS_PER_FILTER * filter_count
+        if is_cheap or len(ids) > IDS_LOOKED_UP_MAX:
+            request = ScanRequest(columns, where, batch_rows_max=self._batch_rows)
+            for batch in self.table.scan(request):
+                rows = pa.Table.from_batches([batch])
+                yield rows.filter(pc.is_in(rows["id"], value_set=ids))
+                self.table.memory.release(batch.nbytes)
+            return
+        for start in range(0, len(ids), IDS_PER_FILTER_MAX):
+            some = id_in(ids.slice(start, IDS_PER_FILTER_MAX))
+            yield self.table.read(ScanRequest(columns, both(where, some)))
+
+    @property
+    def _batch_rows(self) -> int:
+        kind: Any = self.table.handle.schema.field(self.column).type
+        return max(1024, BATCH_BYTES // int(kind.list_size * kind.value_type.bit_width // 8))
+
+    def _measure(self, rows: pa.Table, vector: Sequence[float], keep: int | None = None) -> Found:
+        """The distances of all, or at least of those closest ones."""
+        self.table.check(MEASURING * rows[self.column].nbytes)
+        present = rows.filter(rows[self.column].is_valid())
+        held = pc.list_flatten(present[self.column]).to_numpy().astype(np.float64)
+        wanted = np.asarray(vector, dtype=np.float32).astype(np.float64)
+        apart = held.reshape(len(present), len(vector)) - wanted
+        if keep is not None and len(apart) > keep > 0:
+            roughly = np.einsum("ij,ij->i", apart, apart)
+            last = np.partition(roughly, keep - 1)[keep - 1]
+            near = np.flatnonzero(~(roughly > last * (1 + ROUNDING)))
+            present, apart = pick_rows(present, near), apart[near]
+        # Summed exactly: vectors that differ in the order of their numbers are equally far.
+        distances = np.concatenate([np.empty(0), *map(_sum_exactly, _cut(apart))])
+        return present["id"].combine_chunks().cast(pa.string()), distances
+
+
+def _cut(apart: "npt.NDArray[np.float64]") -> Iterator["npt.NDArray[np.float64]"]:
+    for start in range(0, len(apart), ROWS_SUMMED):
+        yield apart[start : start + ROWS_SUMMED]
+
+
+def _sum_exactly(apart: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    check_cancelled()
+    return np.array([math.fsum(each) for each in (apart * apart).tolist()])
+
+
+def _nothing() -> Found:
+    return pa.array([], pa.string()), np.empty(0)
+
+
+def id_in(ids: "pa.Array[Any]") -> str:
+    return filters.one_of("id", STRING, ids.to_pylist())
+
+
+def both(left: str | None, right: str) -> str:
+    return right if left is None else f"({left}) AND ({right})"

@@ -1,0 +1,119 @@
+"""Reads of tables, counted.
+
+Whoever watches an execution is told of every read: what came of it, and what the store was asked
+for. A search, which holds what it reads, also has it charged to the execution, batch by batch, so
+that one that holds too much is refused on the way and not when all is there.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.tables.memory import Memory
+from omnigraph.storage.tables import ROW_ADDRESS, Anatomy, Handle, Io, ScanRequest, Tables
+
+SEARCH: Final = "search"
+"""How the memory of a search is accounted for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one read of a table brought: values, and requests to the store."""
+
+    nbytes: int
+    io: Io
+
+
+OnRead = Callable[[Reading], None]
+
+ON_READ: Final[ContextVar[OnRead | None]] = ContextVar("on_read", default=None)
+"""Told of every read of a table.
+
+Columns outlive the execution that first reads them, and another one may read more of them later; so
+who is told goes by who runs.
+"""
+
+
+def read(tables: Tables, handle: Handle, request: ScanRequest) -> pa.Table:
+    check_cancelled()
+    before = handle.io
+    table = tables.read(handle, request, check_cancelled)
+    _tell(table.nbytes, handle.io - before)
+    return table
+
+
+def scan(tables: Tables, handle: Handle, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    check_cancelled()
+    before = handle.io
+    with tables.scan(handle, request) as batches:
+        for batch in batches:
+            check_cancelled()
+            after = handle.io
+            _tell(batch.nbytes, after - before)
+            before = after
+            yield batch
+
+
+def _tell(nbytes: int, io: Io) -> None:
+    if (told := ON_READ.get()) is not None:
+        told(Reading(nbytes, io))
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """One table at one version, as a search reads it."""
+
+    tables: Tables
+    handle: Handle
+    memory: Memory = field(default_factory=Memory)
+
+    def read(self, request: ScanRequest) -> pa.Table:
+        """Raises QueryMemoryExceeded as soon as there is too much of it."""
+        if request.nearest is not None:  # no more rows than are asked for
+            table = read(self.tables, self.handle, request)
+            self.hold(table.nbytes)
+            return table
+        batches = list(self.scan(request))
+        return pa.Table.from_batches(
+            batches, batches[0].schema if batches else self._shape(request)
+        )
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        for batch in scan(self.tables, self.handle, request):
+            self.hold(batch.nbytes)
+            yield batch
+
+    def count(self, where: str) -> int:
+        check_cancelled()
+        before = self.handle.io
+        found = self.tables.count(self.handle, where)
+        _tell(0, self.handle.io - before)
+        return found
+
+    def inspect(self) -> Anatomy:
+        return self.tables.inspect(self.handle)
+
+    def hold(self, nbytes: int) -> None:
+        """Raises QueryMemoryExceeded."""
+        self.memory.hold(SEARCH, nbytes)
+
+    def check(self, nbytes: int) -> None:
+        """Can so much be held for a moment? Raises QueryMemoryExceeded."""
+        self.memory.check(SEARCH, nbytes)
+
+    @contextmanager
+    def meanwhile(self) -> Iterator[None]:
+        with self.memory.meanwhile():
+            yield
+
+    def _shape(self, request: ScanRequest) -> pa.Schema:
+        columns = self.handle.schema.names if request.columns is None else request.columns
+        fields = [self.handle.schema.field(name) for name in columns]
+        if request.with_row_address:
+            fields.append(pa.field(ROW_ADDRESS, pa.uint64()))
+        return pa.schema(fields)

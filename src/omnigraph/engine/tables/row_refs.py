@@ -1,0 +1,311 @@
+"""Many rows by their places: where they are, and reading them so many at a time.
+
+Whoever compares, copies or replaces rows knows them by id and place, which is little, and fetches
+what they hold in portions, which is bounded: by a number of rows, and by their weight.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.types import Vector
+from omnigraph.engine.tables.columns import column_type, schema_of
+from omnigraph.storage.tables import (
+    ROW_ADDRESS,
+    ROW_ID,
+    ROW_UPDATED,
+    Addresses,
+    Handle,
+    ScanRequest,
+    Tables,
+)
+
+Type = NodeType | EdgeType
+
+ROWS_MAX: Final = 8_192
+"""How many rows are held at a time, and how many one commit replaces."""
+
+BYTES_MAX: Final = 32 * 1024 * 1024
+"""How much they may weigh together. A single row may weigh more."""
+
+BATCH_BYTES: Final = 2 * 1024 * 1024
+AHEAD_BYTES: Final = 4 * BATCH_BYTES
+"""Of rows that pass through: what is handed on at a time, and read before it is asked for. The
+table format holds several of each, and larger ones are no faster."""
+
+KEYS_SPELLED_MAX: Final = 4_000
+"""More ids than this are found by reading all ids of the table."""
+
+_CELL_BYTES: Final = 48
+"""What a cell is taken to weigh if its type does not say."""
+
+_BLOB_BYTES: Final = 4_096
+"""What a blob is taken to weigh before anybody looked."""
+
+_KIND_EXTERNAL: Final = 3
+"""How the table format marks a blob of which it keeps only the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Rows of one version of a table: their ids, and places in it. All of one length."""
+
+    ids: "pa.Array[Any]"
+    row_ids: Addresses
+    addresses: Addresses
+    updated: Addresses
+    """The version that gave each its content."""
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def take(self, places: "np.ndarray[Any, Any]") -> "Seats":
+        """Those at these places, or those that a mask lets through."""
+        is_mask = places.dtype == np.bool_
+        if is_mask and places.all():
+            return self
+        at = np.flatnonzero(places) if is_mask else places
+        return Seats(
+            self.ids.take(pa.array(at, pa.int64())),
+            self.row_ids[at],
+            self.addresses[at],
+            self.updated[at],
+        )
+
+    def sorted(self) -> "Seats":
+        """In the order of their ids."""
+        return self.take(pc.sort_indices(self.ids).to_numpy())
+
+
+def no_seats() -> Seats:
+    none = np.empty(0, np.uint64)
+    return Seats(pa.array([], pa.string()), none, none, none)
+
+
+def join_seats(parts: Sequence[Seats]) -> Seats:
+    parts = [each for each in parts if len(each)]
+    if not parts:
+        return no_seats()
+    if len(parts) == 1:
+        return parts[0]
+    return Seats(
+        pa.concat_arrays([each.ids for each in parts]),
+        np.concatenate([each.row_ids for each in parts]),
+        np.concatenate([each.addresses for each in parts]),
+        np.concatenate([each.updated for each in parts]),
+    )
+
+
+# ── finding ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_seats(
+    tables: Tables, handle: Handle, column: str, values: "pa.Array[Any]"
+) -> tuple["pa.Array[Any]", Seats]:
+    """The rows whose column holds one of these texts: what it holds, and where they are."""
+    if not len(values) or not handle.row_count:
+        return pa.array([], pa.string()), no_seats()
+    held, parts = [], []
+    for request in _requests(column, values):
+        with tables.scan(handle, request) as batches:
+            for batch in batches:
+                known = batch.filter(pc.is_in(batch[column], value_set=values))
+                held.append(known[column])
+                parts.append(_seats(known))
+    if not parts:
+        return pa.array([], pa.string()), no_seats()
+    return pa.concat_arrays(held), join_seats(parts)
+
+
+def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
+    columns = tuple(dict.fromkeys(("id", column, ROW_UPDATED)))
+    if len(values) > KEYS_SPELLED_MAX:
+        # What is looked for is hashed for every batch, so batches are at least as long.
+        rows = max(ROWS_MAX, len(values))
+        yield ScanRequest(
+            columns=columns, with_row_id=True, with_row_address=True, batch_rows_max=rows
+        )
+        return
+    listed = values.to_pylist()
+    for at in range(0, len(listed), 500):
+        some = [str(each) for each in listed[at : at + 500]]
+        spelled = ", ".join("'" + each.replace("'", "''") + "'" for each in some)
+        yield ScanRequest(
+            columns=columns,
+            where=f"`{column}` IN ({spelled})",
+            among={column: some},
+            with_row_id=True,
+            with_row_address=True,
+        )
+
+
+def _seats(batch: pa.RecordBatch) -> Seats:
+    return Seats(
+        batch["id"],
+        batch[ROW_ID].to_numpy().astype(np.uint64, copy=False),
+        batch[ROW_ADDRESS].to_numpy().astype(np.uint64, copy=False),
+        batch[ROW_UPDATED].to_numpy().astype(np.uint64, copy=False),
+    )
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def portions(
+    tables: Tables,
+    type_: Type,
+    handle: Handle,
+    addresses: Addresses,
+    bytes_max: int = BYTES_MAX,
+) -> list[tuple[int, int]]:
+    """Cuts through rows such that each portion can be held in memory: from, and up to."""
+    weight = _weight(type_)
+    blobs = [each.name for each in type_.properties if each.type.is_blob]
+    if not blobs:
+        rows = max(1, min(ROWS_MAX, bytes_max // weight))
+        return [(at, min(at + rows, len(addresses))) for at in range(0, len(addresses), rows)]
+    sizes = _blob_sizes(tables, handle, addresses, blobs) + weight
+    cuts, start, held = [], 0, 0
+    for at, size in enumerate(sizes.tolist()):
+        if at > start and (held + size > bytes_max or at - start >= ROWS_MAX):
+            cuts.append((start, at))
+            start, held = at, 0
+        held += size
+    return [*cuts, (start, len(addresses))] if len(addresses) else []
+
+
+def heft(type_: Type) -> int:
+    """What the vectors and blobs of a row weigh, roughly. A row without them is light."""
+    blobs = sum(each.type.is_blob for each in type_.properties)
+    return blobs * _BLOB_BYTES + sum(
+        4 * each.type.base.dimension
+        for each in type_.properties
+        if isinstance(each.type.base, Vector)
+    )
+
+
+def _weight(type_: Type) -> int:
+    """What a row weighs, without its blobs."""
+    widths = (
+        4 * each.type.base.dimension if isinstance(each.type.base, Vector) else _CELL_BYTES
+        for each in type_.properties
+    )
+    return 3 * _CELL_BYTES + sum(widths)
+
+
+def _blob_sizes(
+    tables: Tables, handle: Handle, addresses: Addresses, names: Sequence[str]
+) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    columns = tuple(name for name in names if name in handle.schema.names)
+    held = _read_at(tables, handle, addresses, ScanRequest(columns=columns))
+    sizes = np.zeros(len(addresses), np.int64)
+    for name in columns:
+        found = [0 if each is None else int(each["size"]) for each in held[name].to_pylist()]
+        sizes += np.asarray(found, np.int64)
+    return sizes
+
+
+def fetch(
+    tables: Tables,
+    type_: Type,
+    handle: Handle,
+    addresses: Addresses,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """The rows at these addresses, in this order, as they would be written."""
+    wanted = schema_of(type_)
+    names = wanted.names if columns is None else list(columns)
+    known = tuple(name for name in names if name in handle.schema.names)
+    held = _read_at(tables, handle, addresses, ScanRequest(columns=known))
+    arrays: list[pa.ChunkedArray[Any] | pa.Array[Any]] = []
+    for name in names:
+        of = column_type(type_, name)
+        if name not in known:
+            arrays.append(pa.array([None] * len(addresses), arrow_type(of)))
+        elif of.is_blob:
+            arrays.append(_with_bytes(tables, handle, addresses, name, held[name].to_pylist()))
+        else:
+            arrays.append(held[name])
+    return pa.Table.from_arrays(arrays, schema=pa.schema([wanted.field(name) for name in names]))
+
+
+def _read_at(
+    tables: Tables, handle: Handle, addresses: Addresses, request: ScanRequest
+) -> pa.Table:
+    """In the order of the addresses given; the store reads in its own."""
+    in_order = is_sorted(addresses)
+    order = np.empty(0, np.int64) if in_order else np.argsort(addresses, kind="stable")
+    with tables.scan_at(handle, addresses if in_order else addresses[order], request) as batches:
+        found = list(batches)
+    if not found:
+        return tables.read(handle, ScanRequest(columns=request.columns, limit=0))
+    held = pa.Table.from_batches(found)
+    assert held.num_rows == len(addresses), "a row is not where it was found"
+    if in_order:
+        return held
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return held.take(back)
+
+
+def _with_bytes(
+    tables: Tables,
+    handle: Handle,
+    addresses: Addresses,
+    name: str,
+    descriptions: Sequence[Any],
+) -> "pa.Array[Any]":
+    """Blobs with what they hold, except of those that are kept elsewhere."""
+    cells: list[dict[str, bytes | str | None] | None] = []
+    inline = []
+    for at, each in enumerate(descriptions):
+        is_external = each is not None and each["kind"] == _KIND_EXTERNAL
+        uri = each["blob_uri"] if is_external else None
+        cells.append(None if each is None else {"data": None, "uri": uri})
+        if each is not None and not is_external:
+            inline.append(at)
+    if inline:
+        held = tables.read_blobs(handle, name, addresses[np.asarray(inline)].tolist())
+        for at, data in zip(inline, held, strict=True):
+            cells[at] = {"data": data, "uri": None}
+    return pa.array(cells, pa.struct([("data", pa.large_binary()), ("uri", pa.string())]))
+
+
+def is_sorted(addresses: Addresses) -> bool:
+    return bool((addresses[:-1] <= addresses[1:]).all())
+
+
+def stream(
+    tables: Tables, type_: Type, handle: Handle, addresses: Addresses
+) -> pa.RecordBatchReader:
+    """The rows at these addresses, portion by portion, in the order the store has them."""
+    ordered = addresses if is_sorted(addresses) else np.sort(addresses)
+    return pa.RecordBatchReader.from_batches(
+        schema_of(type_), _stream(tables, type_, handle, ordered)
+    )
+
+
+def _stream(
+    tables: Tables, type_: Type, handle: Handle, addresses: Addresses
+) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(type_)
+    has_all = set(schema.names) <= set(handle.schema.names)
+    if not has_all or any(each.type.is_blob for each in type_.properties):
+        for start, stop in portions(tables, type_, handle, addresses):
+            yield from fetch(tables, type_, handle, addresses[start:stop]).to_batches()
+        return
+    weight = _weight(type_)
+    request = ScanRequest(
+        columns=tuple(schema.names),
+        batch_rows_max=max(1, min(ROWS_MAX, BATCH_BYTES // weight)),
+        ahead_bytes_max=AHEAD_BYTES,
+    )
+    with tables.scan_at(handle, addresses, request) as batches:
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)

@@ -1,0 +1,304 @@
+"""One write of rows, from the question to the commit.
+
+    ask the gate → read the request → heal what others left → hold the tables
+      → run the statements into what is pending → find out what exists → validate → Change
+
+1. Everything that can be refused without looking at the graph is refused before anything is read.
+2. Tables that are updated or deleted from must be as they were when the call came in, or the caller
+   is told (D5). Tables that are only inserted into are taken as they are once we hold them. Tidying
+   up (`upkeep`) changes no row, and so nobody's mind: neither here nor where a head is compared.
+3. Nothing is written before everything is valid: a failed write leaves every table where it was,
+   and a write without effect makes no commit, unless it has a key (`once`).
+4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
+   is visible, the ends are looked up again.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.commit.attempt.phases import Hold, hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.manifest.change import Change, WriterKind
+from omnigraph.commit.manifest.model import Manifest, Pin
+from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.snapshot import open_pin
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.ir import NOW_PARAMETER
+from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
+from omnigraph.engine.active_schema import Contract
+from omnigraph.engine.write.base_rows import Committed
+from omnigraph.engine.write.idempotency import Once, answer_once, find_done
+from omnigraph.engine.write.pending import Affected, Pending
+from omnigraph.engine.write.statements import Bound, run_statements
+from omnigraph.engine.write.validate import Delta, find_missing_ends, find_violations
+from omnigraph.engine.write.violations import check_none
+from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
+from omnigraph.lang.source import Source
+from omnigraph.storage.tables import TransactionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Where a write goes, whose it is, and what it builds on."""
+
+    branch: BranchName = MAIN
+    actor: str | None = None
+    if_commit: CommitId | None = None
+    """The commit that must be the head of the branch, if the caller cares."""
+    once: Once | None = None
+    """The key that makes asking again harmless."""
+
+
+ON_MAIN: Final = Order()
+
+_HARMLESS: Final = frozenset(
+    {TransactionKind.INDEX, TransactionKind.CONFIG, TransactionKind.COMPACTION}
+)
+"""What changes how rows are kept, and no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a write did."""
+
+    branch: BranchName
+    query_name: str | None
+    """None for a write that was not a query."""
+    affected_nodes: int
+    affected_edges: int
+    actor: str | None
+    commit: Commit | None
+    """None when there was nothing to do."""
+
+
+class Task(Protocol):
+    """Something that decides about rows."""
+
+    @property
+    def tables(self) -> Collection[TableKey]:
+        """Every table it may write."""
+        ...
+
+    @property
+    def strict(self) -> Collection[TableKey]:
+        """(2) Those whose rows it looks at to decide."""
+        ...
+
+    def run(self, pending: Pending) -> Affected: ...
+
+
+# ── programs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A mutation with the values of one call."""
+
+    bound: Bound
+
+    @property
+    def name(self) -> str:
+        return self.bound.plan.name
+
+    @property
+    def tables(self) -> Collection[TableKey]:
+        return tables_of(self.bound.plan)
+
+    @property
+    def strict(self) -> Collection[TableKey]:
+        return strict_tables_of(self.bound.plan)
+
+    def run(self, pending: Pending) -> Affected:
+        return run_statements(self.bound, pending)
+
+
+def read_program(
+    source: Source,
+    catalog: Catalog,
+    *,
+    name: str | None,
+    params: object,
+    now_ms: int,
+    binding: Binding = Binding.NATIVE,
+) -> Program:
+    """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation."""
+    compiled = compile_query(source, catalog, name=name)
+    if not isinstance(compiled.plan, MutationPlan):
+        raise NotAMutation(compiled.name)
+    values = bind(compiled.parameters, params, binding)
+    now = values.get(NOW_PARAMETER)
+    return Program(Bound(compiled.plan, values, now if isinstance(now, int) else now_ms))
+
+
+def tables_of(plan: MutationPlan) -> frozenset[TableKey]:
+    """Every table a mutation may write."""
+    return strict_tables_of(plan) | {
+        table_key(each.kind, each.type_name)
+        for each in plan.statements
+        if isinstance(each, InsertRow)
+    }
+
+
+def strict_tables_of(plan: MutationPlan) -> frozenset[TableKey]:
+    """The tables a mutation updates or deletes from, cascades included."""
+    keys: set[TableKey] = set()
+    for statement in plan.statements:
+        match statement:
+            case UpdateRows(type_name):
+                keys.add(table_key("node", type_name))
+            case DeleteRows(kind, type_name, cascade=cascade):
+                keys.add(table_key(kind, type_name))
+                keys.update(table_key("edge", each) for each in cascade)
+            case InsertRow():
+                pass
+    return frozenset(keys)
+
+
+# ── carrying out ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    affected: Affected
+    commit: Commit | None = None
+    tables: tuple[TableKey, ...] = ()
+    """The tables that moved."""
+
+
+def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
+    """Run a task on a branch, and commit what it decides.
+
+    Raises ConstraintViolation, KeyConflict, HeadMoved, ExpectedVersionMismatch, BranchNotFound and
+    whatever `commit.attempt.phases` raises.
+    """
+    heal(bench)
+    return answer_once(
+        lambda: _find_written(bench, order), lambda: _write(bench, contract, task, order)
+    )
+
+
+def _find_written(bench: Workbench, order: Order) -> Written | None:
+    """What was written when this was asked for before. Raises KeyReused."""
+    if order.once is None:
+        return None
+    return _written_before(bench.bases.current(order.branch).manifest, order)
+
+
+def _written_before(manifest: Manifest, order: Order) -> Written | None:
+    done = find_done(manifest, order.once, order.actor)
+    if done is None:
+        return None
+    affected = Affected(done.number("affected_nodes"), done.number("affected_edges"))
+    return Written(affected, done.commit)
+
+
+def _write(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
+    seen = _pins(bench, order.branch, task.strict)
+    with hold(bench, order.branch, task.tables) as held:
+        done = _written_before(held.base.manifest, order)
+        if done is not None:
+            return done
+        held.base.manifest.check_schema(contract.schema_hash)
+        held.base.manifest.check_head(order.if_commit)
+        check_unmoved(held, seen)
+        committed = Committed(
+            bench.stores.tables,
+            held.base.manifest,
+            lambda pin: bench.open_pin(pin, held.base),
+        )
+        pending = Pending(contract.catalog, committed, bench.stores.effects.new_id)
+        affected = task.run(pending)
+        _validate(pending)
+        if not pending.deltas() and order.once is None:
+            return Written(affected)
+        change = _change(held, contract, pending, order, affected)
+        published = run(held, change)
+        moved = tuple(each.key for each in change.writes)
+        return Written(affected, published.commits[-1], moved)
+
+
+def _pins(
+    bench: Workbench, branch: BranchName, keys: Collection[TableKey]
+) -> dict[TableKey, Pin | None]:
+    """(2) What the branch shows as the call comes in. Nothing is read if nobody will ask."""
+    if not keys:
+        return {}
+    pins = bench.bases.current(branch).manifest.pins
+    return {key: pins.get(key) for key in keys}
+
+
+def check_unmoved(held: Hold, seen: Mapping[TableKey, Pin | None]) -> None:
+    """(2) Raises ExpectedVersionMismatch."""
+    manifest = held.base.manifest
+    for key, before in sorted(seen.items()):
+        now = manifest.pins.get(key)
+        if before != now and not is_tidied(held, before, now):
+            expected = Version(0) if before is None else before.version
+            actual = manifest.version_of(key)
+            raise ExpectedVersionMismatch(key, expected=expected, actual=actual)
+
+
+def is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
+    """Did the table move, and none of its rows?"""
+    if before is None or now is None or before.owner != now.owner:
+        return False
+    handle = held.bench.open_pin(now, held.base)
+    since = held.bench.stores.tables.find_transactions(handle, after=before.version)
+    return bool(since) and all(each.kind in _HARMLESS for each in since)
+
+
+def _validate(pending: Pending) -> None:
+    """(3) Raises ConstraintViolation, KeyConflict."""
+    check_none(pending.violations)
+    pending.settle()
+    check_none(find_violations(pending.deltas(), pending))
+    pending.check_fresh()
+
+
+def _change(
+    held: Hold, contract: Contract, pending: Pending, order: Order, affected: Affected
+) -> Change:
+    tables = held.bench.stores.tables
+    writes = pending.writes(tables)
+    written = {each.key for each in writes}
+    reads: Mapping[TableKey, Version] = pending.committed.asked
+    result: JsonObject = {"affected_nodes": affected.nodes, "affected_edges": affected.edges}
+    return Change(
+        kind=WriterKind.MUTATION,
+        branch=order.branch,
+        writes=writes,
+        actor=order.actor,
+        reads={key: version for key, version in reads.items() if key not in written},
+        recheck=_recheck(held.bench, contract.catalog, pending.deltas()),
+        on_top_of=order.if_commit,
+        idempotency=None if order.once is None else order.once.record(result),
+        schema_hash=contract.schema_hash,
+    )
+
+
+def _recheck(
+    bench: Workbench, catalog: Catalog, deltas: Collection[Delta]
+) -> Callable[[Manifest], None]:
+    """(4) Whether the ends of written edges are still there."""
+    nodes = {each.type.name: each for each in deltas if not isinstance(each.type, EdgeType)}
+    edges = [(each, each.type) for each in deltas if isinstance(each.type, EdgeType)]
+
+    def recheck(manifest: Manifest) -> None:
+        committed = Committed(
+            bench.stores.tables, manifest, lambda pin: open_pin(bench.stores, pin)
+        )
+        before = Pending(catalog, committed, bench.stores.effects.new_id)
+        check_none(
+            [
+                violation
+                for delta, edge in edges
+                for violation in find_missing_ends(delta, edge, nodes, before)
+            ]
+        )
+
+    return recheck

@@ -1,0 +1,191 @@
+"""What one write has decided so far: for each table, rows to be there and rows to be gone.
+
+1. A row is pending at most once. Whoever writes it again replaces it, so no later statement can
+   match, or bring back, a version that was superseded.
+2. A row that exists is replaced where it is, in its seat. Seats are found as late as possible, by
+   one pass over each table together with the search for unique values (`settle`); rows that a
+   statement had to read anyway bring their seat along.
+3. A write either writes rows or deletes them, never both (rule D2 of the language, and the batch
+   helpers do one thing each), so pending rows and deletions of one table never meet.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.manifest.change import Stage, TableWrite
+from omnigraph.engine.tables.cells import Row
+from omnigraph.engine.tables.columns import build_table
+from omnigraph.engine.write.base_rows import Committed, Found, Seat, Type, text_of
+from omnigraph.engine.write.validate import Delta
+from omnigraph.engine.write.violations import Violation
+from omnigraph.errors import KeyConflict
+from omnigraph.ids import TableKey, split_table_key
+from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Staged, Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """How many rows statements touched, as the caller is told."""
+
+    nodes: int = 0
+    edges: int = 0
+
+    def __add__(self, other: "Affected") -> "Affected":
+        return Affected(self.nodes + other.nodes, self.edges + other.edges)
+
+
+def affected(type_: Type, count: int) -> Affected:
+    return Affected(nodes=count) if isinstance(type_, NodeType) else Affected(edges=count)
+
+
+@dataclass(slots=True)
+class PendingTable:
+    """What is decided about one table."""
+
+    type: Type
+    rows: dict[str, Row] = field(default_factory=dict)
+    """(1) By id, whole, as they will be."""
+    seats: dict[str, Seat | None] = field(default_factory=dict)
+    """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
+    fresh: set[str] = field(default_factory=set)
+    """Pending rows that must not exist already."""
+    gone: dict[str, Seat] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    """The sources of edges that are gone, or that now start elsewhere."""
+    rivals: list[Found] = field(default_factory=list)
+    """Committed rows that share an id or a unique value with a pending one."""
+
+    def write(self, row: Row, *, is_new: bool = False) -> None:
+        assert not self.gone, "a write that deletes does not write"  # (3)
+        identity = text_of(row, "id")
+        self.rows[identity] = row
+        if is_new:
+            self.seats[identity] = None
+
+    def rewrite(self, found: Found, row: Row) -> None:
+        self.write(row)
+        self.seats[found.id] = found.seat
+
+    def delete(self, found: Iterable[Found]) -> list[Found]:
+        """Those that were not deleted before."""
+        assert not self.rows, "a write that writes does not delete"  # (3)
+        doomed = [each for each in found if each.id not in self.gone]
+        for each in doomed:
+            self.gone[each.id] = each.seat
+            if isinstance(self.type, EdgeType):
+                self.left.add(text_of(each.row, "src"))
+        return doomed
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows and not self.gone
+
+    @property
+    def delta(self) -> Delta:
+        return Delta(self.type, self.rows, self.gone.keys(), self.left)
+
+    def settle(self, committed: Committed) -> None:
+        """(2) Find out which pending rows exist."""
+        unseated = self.rows.keys() - self.seats.keys()
+        self.rivals = committed.find_rivals(self.type, self.rows.values(), unseated)
+        found = {each.id: each for each in self.rivals}
+        for identity in unseated:
+            there = found.get(identity)
+            self.seats[identity] = None if there is None else there.seat
+            if there is not None and isinstance(self.type, EdgeType):
+                self._note_move(there)
+
+    def _note_move(self, before: Found) -> None:
+        source = text_of(before.row, "src")
+        if self.rows[before.id]["src"] != source:
+            self.left.add(source)
+
+    def changes(self) -> RowChanges:
+        seated = [(self.seats[key], row) for key, row in self.rows.items()]
+        inserts = [row for seat, row in seated if seat is None]
+        updates = [(seat, row) for seat, row in seated if seat is not None]
+        return RowChanges(
+            inserts=build_table(self.type, inserts) if inserts else None,
+            updates=Replacement(
+                build_table(self.type, [row for _, row in updates]),
+                row_ids=[seat.row_id for seat, _ in updates],
+                row_addresses=[seat.row_address for seat, _ in updates],
+            )
+            if updates
+            else None,
+            deletes=[seat.row_address for seat in self.gone.values()],
+        )
+
+
+class Pending:
+    """What is decided about a branch. It answers `validate.Before` about the rest."""
+
+    def __init__(self, catalog: Catalog, committed: Committed, new_id: Callable[[], str]) -> None:
+        self.catalog = catalog
+        self.committed = committed
+        self.new_id = new_id
+        self.violations: list[Violation] = []
+        """Values that could not become cells of a row."""
+        self._tables: dict[TableKey, PendingTable] = {}
+
+    def table(self, type_: Type) -> PendingTable:
+        return self._tables.setdefault(type_.table_key, PendingTable(type_))
+
+    def settle(self) -> None:
+        """(2) Find out which pending rows exist."""
+        for table in self.tables():
+            if table.rows:
+                table.settle(self.committed)
+
+    def check_fresh(self) -> None:
+        """Raises KeyConflict if rows that must be new are there."""
+        for table in self.tables():
+            taken = sorted(each for each in table.fresh if table.seats[each] is not None)
+            if taken:
+                kind, name = split_table_key(table.type.table_key)
+                raise KeyConflict(name, ids=taken, kind=kind)
+
+    def tables(self) -> Iterator[PendingTable]:
+        """The tables that change, in the order of their keys."""
+        for _, table in sorted(self._tables.items()):
+            if not table.is_empty:
+                yield table
+
+    def deltas(self) -> list[Delta]:
+        return [each.delta for each in self.tables()]
+
+    def writes(self, tables: Tables) -> tuple[TableWrite, ...]:
+        """One commit for each table that changes."""
+        return tuple(
+            TableWrite(
+                table.type.table_key,
+                self.committed.version_of(table.type),
+                (_stage(tables, table.changes()),),
+            )
+            for table in self.tables()
+        )
+
+    # validate.Before
+
+    def find_ids(self, node: str, ids: Collection[str]) -> Collection[str]:
+        return self.committed.find_ids(self._node(node), ids)
+
+    def find_holders(self, delta: Delta) -> Iterable[Row]:
+        return [each.row for each in self.table(delta.type).rivals]
+
+    def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:
+        found = self.committed.find_at(edge, sources=sources, targets=())
+        return [(each.id, text_of(each.row, "src")) for each in found]
+
+    def _node(self, name: str) -> NodeType:
+        node = self.catalog.node(name)
+        assert node is not None, "the ends of an edge are node types"
+        return node
+
+
+def _stage(tables: Tables, changes: RowChanges) -> Stage:
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        return tables.stage_rows(handle, changes, mark)
+
+    return stage

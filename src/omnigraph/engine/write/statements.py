@@ -1,0 +1,186 @@
+"""The statements of a mutation, run one after the other into what is pending.
+
+Each sees what the ones before it left: pending rows in the place of the committed rows they
+replace. Whether the outcome is valid is asked once, at the end, so the order of statements does not
+matter for that.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from omnigraph.catalog.fitting import Misfit
+from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.compiler.ir import (
+    Assignment,
+    Constant,
+    IdOf,
+    Now,
+    Operand,
+    ParameterRef,
+    Predicate,
+    PropertyOf,
+    Scalarish,
+    Value,
+)
+from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
+from omnigraph.engine.tables.cells import Cell
+from omnigraph.engine.write.base_rows import Found, Type, all_columns, satisfies
+from omnigraph.engine.write.coercion import fit_bound, spell_key
+from omnigraph.engine.write.pending import Affected, Pending, affected
+from omnigraph.engine.write.validate import find_value_violations
+from omnigraph.engine.write.violations import Violation, ViolationKind
+from omnigraph.ids import TypeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A mutation with the values of one call."""
+
+    plan: MutationPlan
+    values: Mapping[str, Value]
+    now_ms: int
+
+    def value(self, operand: Operand) -> Value:
+        match operand:
+            case Constant(value):
+                return value
+            case ParameterRef(name):
+                return self.values[name]
+            case Now():
+                return self.now_ms
+            case PropertyOf() | IdOf():
+                raise AssertionError("a mutation binds no variables")
+            case _:
+                assert_never(operand)
+
+
+def run_statements(bound: Bound, pending: Pending) -> Affected:
+    """Values that do not fit are reported to `pending`, and their statement does nothing."""
+    total = Affected()
+    for statement in bound.plan.statements:
+        total += _run(statement, bound, pending)
+    return total
+
+
+def _run(statement: StatementPlan, bound: Bound, pending: Pending) -> Affected:
+    match statement:
+        case InsertRow():
+            return _insert(statement, bound, pending)
+        case UpdateRows():
+            return _update(statement, bound, pending)
+        case DeleteRows():
+            return _delete(statement, bound, pending)
+        case _:
+            assert_never(statement)
+
+
+def _type(kind: TypeKind, name: str, pending: Pending) -> Type:
+    found = pending.catalog.node(name) if kind == "node" else pending.catalog.edge(name)
+    assert found is not None, "plans name types of the catalog"
+    return found
+
+
+def _node(name: str, pending: Pending) -> NodeType:
+    found = pending.catalog.node(name)
+    assert found is not None, "plans name types of the catalog"
+    return found
+
+
+# ── insert ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _insert(statement: InsertRow, bound: Bound, pending: Pending) -> Affected:
+    type_ = _type(statement.kind, statement.type_name, pending)
+    assigned = _assigned(type_, statement.assignments, bound, pending)
+    if assigned is None:
+        return Affected()
+    row = {**dict.fromkeys(all_columns(type_)), **assigned}
+    identity = spell_key(type_, row) if statement.key else pending.new_id()
+    if identity is None:
+        pending.violations += find_value_violations(type_, row)
+        return Affected()
+    row["id"] = identity
+    pending.table(type_).write(row, is_new=not statement.key)
+    return affected(type_, 1)
+
+
+def _assigned(
+    type_: Type, assignments: Iterable[Assignment], bound: Bound, pending: Pending
+) -> dict[str, Cell] | None:
+    """The values as their columns hold them; None when one of them does not fit."""
+    cells: dict[str, Cell] = {}
+    misfits: list[Violation] = []
+    for each in assignments:
+        value = bound.value(each.value)
+        try:
+            cells[each.column] = fit_bound(value, type_.find(each.column), each.type)
+        except Misfit as misfit:
+            message = f"{type_.name}.{each.column} is {each.type}: {misfit}"
+            kind = ViolationKind.VALUE
+            misfits.append(Violation(kind, type_.name, each.column, (), value, message))
+    pending.violations += misfits
+    return None if misfits else cells
+
+
+# ── update ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _update(statement: UpdateRows, bound: Bound, pending: Pending) -> Affected:
+    node = _node(statement.type_name, pending)
+    where, value = statement.where, _comparable(statement.where, bound)
+    assigned = _assigned(node, statement.assignments, bound, pending)
+    if assigned is None:
+        return Affected()
+    table = pending.table(node)
+    # What is assigned need not be read; of a Blob that saves fetching its bytes.
+    kept = [name for name in all_columns(node) if name not in assigned]
+    committed = [
+        each
+        for each in pending.committed.find_matches(node, where, value, kept)
+        if each.id not in table.rows
+    ]
+    matched = [
+        row for row in table.rows.values() if satisfies(row[where.column], where.comparator, value)
+    ]
+    for found in committed:
+        table.rewrite(found, {**found.row, **assigned})
+    for row in matched:
+        table.write({**row, **assigned})
+    return affected(node, len(committed) + len(matched))
+
+
+def _comparable(where: Predicate, bound: Bound) -> Scalarish:
+    value = bound.value(where.value)
+    assert not isinstance(value, tuple), "a predicate compares single values"
+    return value
+
+
+# ── delete ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _delete(statement: DeleteRows, bound: Bound, pending: Pending) -> Affected:
+    type_ = _type(statement.kind, statement.type_name, pending)
+    where, value = statement.where, _comparable(statement.where, bound)
+    columns = ("src",) if isinstance(type_, EdgeType) else ()
+    return delete_found(
+        type_, pending.committed.find_matches(type_, where, value, columns), pending
+    )
+
+
+def delete_found(type_: Type, found: Iterable[Found], pending: Pending) -> Affected:
+    """Delete rows, and with nodes every edge that starts or ends at one of them."""
+    doomed = pending.table(type_).delete(found)
+    total = affected(type_, len(doomed))
+    if not isinstance(type_, NodeType) or not doomed:
+        return total
+    ids = [each.id for each in doomed]
+    for edge in pending.catalog.edges_at(type_.name):
+        incident = pending.committed.find_at(
+            edge,
+            # Ids are unique within a type only: an end of another type may have the same.
+            sources=ids if edge.source == type_.name else (),
+            targets=ids if edge.target == type_.name else (),
+        )
+        total += affected(edge, len(pending.table(edge).delete(incident)))
+    return total

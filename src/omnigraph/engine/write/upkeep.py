@@ -1,0 +1,163 @@
+"""Keeping writes cheap: small fragments are put together and the indexes writes need are extended.
+
+Every write adds a fragment to its table, and a fragment no index covers has to be scanned by the
+checks of the next write. So the writer that finds too many of them tidies up: after its own commit,
+as an operation of its own, with its own note and its own commit. It waits for nobody: a table
+somebody else writes at that moment is left for another time (D10). Where somebody always does,
+another time never comes; so with far too many fragments it stands in line like every writer.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.commit.attempt.phases import Hold, hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.lru import Kept
+from omnigraph.commit.manifest.records import UPKEEP
+from omnigraph.errors import OmnigraphError
+from omnigraph.ids import BranchName, TableKey, split_table_key
+from omnigraph.storage.tables import (
+    Anatomy,
+    Handle,
+    IndexKind,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    Staged,
+    StagedCompaction,
+)
+
+FRAGMENTS_MAX: Final = 32
+"""How many small or uncovered fragments a table may have before it is tidied up."""
+
+OVERDUE: Final = 4
+"""With so many times more, tidying up is worth waiting for."""
+
+WAIT_MS_MAX: Final = 2_000
+"""How long other processes may then keep us from it."""
+
+SMALL_ROWS: Final = 10_000
+"""A fragment of fewer rows is worth putting together with others."""
+
+SEGMENTS_MAX: Final = 16
+"""How many pieces an index may consist of before it is built anew in one."""
+
+PLACES_KEPT_MAX: Final = 4_096
+"""Of how many tables it is known when to look next; to forget one costs a look."""
+
+logger = logging.getLogger(__name__)
+
+
+def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
+    """The indexes that writes themselves look things up in."""
+    kind, name = split_table_key(key)
+    declared: NodeType | EdgeType | None = (
+        catalog.node(name) if kind == "node" else catalog.edge(name)
+    )
+    columns = ("id",) if isinstance(declared, NodeType) else ("id", "src", "dst")
+    return tuple(IndexSpec(column, IndexKind.BTREE) for column in columns)
+
+
+@dataclass
+class Upkeep:
+    """Knows when each table is worth a look, and tidies up those that need it."""
+
+    bench: Workbench
+    catalog: Catalog
+    _due: Kept[tuple[BranchName, str, TableKey], int] = field(
+        default_factory=lambda: Kept(PLACES_KEPT_MAX)
+    )
+    """The version at which there may be enough to do, whoever makes it."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def after(self, branch: BranchName, keys: Collection[TableKey]) -> None:
+        """Told of every commit, once it is visible. Never raises for trouble of its own."""
+        for key in sorted(keys):
+            try:
+                untidy = self._look(branch, key)
+                if untidy >= FRAGMENTS_MAX:
+                    self.tidy(branch, key, is_overdue=untidy >= OVERDUE * FRAGMENTS_MAX)
+            except OmnigraphError as trouble:
+                # The write is acknowledged; tidying up is made up for by a later one.
+                logger.info("left %s on %s untidied: %s", key, branch, trouble)
+
+    def _look(self, branch: BranchName, key: TableKey) -> int:
+        """How many fragments are untidy; 0 if it is not time to look.
+
+        Looking costs a little. A version adds a fragment, so it is known when to look next.
+        """
+        base = self.bench.bases.known(branch)
+        pin = None if base is None else base.manifest.pins.get(key)
+        if base is None or pin is None or pin.owner != branch:
+            return 0
+        place = (branch, base.identifier, key)
+        with self._lock:
+            if pin.version < (self._due.find(place) or 0):
+                return 0
+        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
+        missing = FRAGMENTS_MAX - untidy
+        with self._lock:
+            self._due.keep(place, pin.version + (missing if missing > 0 else FRAGMENTS_MAX))
+        return untidy
+
+    def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:
+        """Put fragments together and extend the indexes, if there is enough to do."""
+        if not is_overdue and not self.bench.queues.is_free(Place(key, branch)):
+            return False
+        wait_ms_max = WAIT_MS_MAX if is_overdue else 0
+        with hold(self.bench, branch, [key], wait_ms_max=wait_ms_max) as held:
+            return self.tidy_held(held, key)
+
+    def tidy_held(self, held: Hold, key: TableKey) -> bool:
+        """The same, for whoever holds the table already."""
+        base = held.base
+        pin, branch = base.manifest.pins[key], base.manifest.branch
+        if pin.owner != branch:
+            return False
+        specs = write_indexes(self.catalog, key)
+        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        if not needs_upkeep(anatomy, specs):
+            return False
+        steps = _Steps(self.bench, specs, _scope(anatomy))
+        write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
+        run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
+        return True
+
+
+def needs_upkeep(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> bool:
+    """Too many small fragments, or too many that an index does not know."""
+    return count_untidy(anatomy, specs) >= FRAGMENTS_MAX
+
+
+def count_untidy(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> int:
+    """How many fragments are small, or how many some index does not know, if that is more."""
+    small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
+    everything = {each.fragment_id for each in anatomy.fragments}
+    known = {each.column: each.covered for each in anatomy.indices}
+    uncovered = (len(everything - known.get(spec.column, frozenset())) for spec in specs)
+    return max(small, *uncovered)
+
+
+def _scope(anatomy: Anatomy) -> IndexScope:
+    pieces = max((each.segment_count for each in anatomy.indices), default=0)
+    return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    bench: Workbench
+    specs: tuple[IndexSpec, ...]
+    scope: IndexScope
+
+    def compact(self, handle: Handle, mark: Mark) -> StagedCompaction | None:  # noqa: ARG002
+        return self.bench.stores.tables.stage_compaction(handle)
+
+    def index(self, handle: Handle, mark: Mark) -> Staged | None:
+        return self.bench.stores.tables.stage_indices(handle, self.specs, self.scope, mark)

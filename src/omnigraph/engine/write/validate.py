@@ -1,0 +1,292 @@
+"""Whether what a write leaves behind obeys the schema. Mutations, loads and merges ask here.
+
+The write is described by its `Delta`s: for each type, the rows as they will be and the rows that
+will be gone. What the branch showed before is asked through `Before`, and only about the rows,
+values and sources that the deltas name, so the cost follows the write and not the graph.
+
+All violations are found, in one order: node types by name (values, then uniqueness), the ends of
+edges, edge types by name (values, then uniqueness), cardinality.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from omnigraph.catalog.model import Cardinality, Check, EdgeType, NodeType, Property, Range
+from omnigraph.catalog.regex import PatternInvalid, compile_pattern
+from omnigraph.catalog.temporal import format_date, format_datetime
+from omnigraph.catalog.types import Scalar
+from omnigraph.engine.tables.cells import Blob, Cell, Row
+from omnigraph.engine.tables.columns import column_type
+from omnigraph.engine.write.base_rows import text_of, uniques_of
+from omnigraph.engine.write.violations import Violation, ViolationKind, clip
+
+Type = NodeType | EdgeType
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a write does to the rows of one type."""
+
+    type: Type
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    """By id, whole, as they will be: new ones, and those that replace a committed row."""
+    gone: Collection[str] = frozenset()
+    """The ids of committed rows that will not be there any more."""
+    left: Collection[str] = frozenset()
+    """Of an edge type: the sources of edges that are gone, or that now start elsewhere."""
+
+
+class Before(Protocol):
+    """What the branch showed before the write."""
+
+    def find_ids(self, node: str, ids: Collection[str]) -> Collection[str]:
+        """Those of the ids that exist, of the node type of that name."""
+        ...
+
+    def find_holders(self, delta: Delta) -> Iterable[Row]:
+        """At least the rows that share a unique value with a row of the delta: id and values."""
+        ...
+
+    def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:
+        """Id and source of every edge that leaves one of the sources."""
+        ...
+
+
+def find_violations(deltas: Sequence[Delta], before: Before) -> tuple[Violation, ...]:
+    """Everything that is wrong with the graph the deltas would make of the one before."""
+    ordered = sorted(deltas, key=lambda each: each.type.name)
+    nodes = [each for each in ordered if isinstance(each.type, NodeType)]
+    edges = [(each, each.type) for each in ordered if isinstance(each.type, EdgeType)]
+    of_nodes = {each.type.name: each for each in nodes}
+    found: list[Violation] = []
+    for delta in nodes:
+        found += find_row_violations(delta, before)
+    for delta, edge in edges:
+        found += find_missing_ends(delta, edge, of_nodes, before)
+    for delta, _ in edges:
+        found += find_row_violations(delta, before)
+    for delta, edge in edges:
+        found += find_miscounts(delta, edge, of_nodes.get(edge.source), before)
+    return tuple(found)
+
+
+def find_row_violations(delta: Delta, before: Before) -> Iterator[Violation]:
+    """What is wrong with rows of one type, taken by themselves and together."""
+    for row in delta.rows.values():
+        yield from find_value_violations(delta.type, row)
+    if delta.rows and uniques_of(delta.type):
+        yield from _find_shared_values(delta, before)
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
+    """What is wrong with one row, whatever others there are: required, range, check, enum."""
+    identity = row.get("id")
+    ids = (identity,) if isinstance(identity, str) else ()
+    for column, name in _required(type_):
+        if row.get(column) is None:
+            message = (
+                f"missing required property '{name}' of {type_.name}{_of_row(ids)}: "
+                f"null in non-nullable property '{name}'"
+            )
+            yield Violation(ViolationKind.REQUIRED, type_.name, name, ids, None, message)
+    for constraint in type_.constraints:
+        if isinstance(constraint, Range):
+            yield from _find_out_of_range(type_, constraint, row, ids)
+    for constraint in type_.constraints:
+        if isinstance(constraint, Check):
+            yield from _find_mismatch(type_, constraint, row, ids)
+    for each in type_.properties:
+        yield from _find_foreign_value(type_, each, row, ids)
+
+
+def _required(type_: Type) -> Iterator[tuple[str, str]]:
+    """The columns that null is not allowed in, and what people call them."""
+    if isinstance(type_, EdgeType):
+        yield from (("src", "from"), ("dst", "to"))
+    yield from ((each.name, each.name) for each in type_.properties if not each.type.nullable)
+
+
+def _of_row(ids: tuple[str, ...]) -> str:
+    return "".join(f" {clip(each)}" for each in ids)
+
+
+def _find_out_of_range(
+    type_: Type, bounds: Range, row: Row, ids: tuple[str, ...]
+) -> Iterator[Violation]:
+    value = row.get(bounds.property)
+    if value is None:
+        return
+    assert isinstance(value, int | float)
+    # Written so that a NaN, which compares as false with everything, is out of range.
+    above = bounds.low is None or value >= bounds.low
+    below = bounds.high is None or value <= bounds.high
+    if not (above and below):
+        low = "" if bounds.low is None else bounds.low
+        high = "" if bounds.high is None else bounds.high
+        message = (
+            f"@range violation on {type_.name}.{bounds.property}{_of_row(ids)}: "
+            f"{value} is not in {low}..{high}"
+        )
+        yield Violation(ViolationKind.RANGE, type_.name, bounds.property, ids, value, message)
+
+
+def _find_mismatch(
+    type_: Type, check: Check, row: Row, ids: tuple[str, ...]
+) -> Iterator[Violation]:
+    value = row.get(check.property)
+    if value is None:
+        return
+    assert isinstance(value, str)
+    fault = _judge_pattern(check.pattern, value)
+    if fault is not None:
+        place = f"{type_.name}.{check.property}{_of_row(ids)}"
+        message = f"@check violation on {place}: {clip(value)} {fault}"
+        yield Violation(ViolationKind.CHECK, type_.name, check.property, ids, value, message)
+
+
+def _judge_pattern(written: str, value: str) -> str | None:
+    """What is wrong with a value, in words that follow it."""
+    try:
+        pattern = compile_pattern(written)
+    except PatternInvalid as invalid:
+        # Only the schema of a graph that another program made can hold such a pattern.
+        return (
+            f"cannot be checked against {clip(written)}: {invalid}; to write here, export the "
+            "graph and load it under a schema with another pattern"
+        )
+    if pattern.is_too_long(value):
+        return (
+            f"is too long: {len(value.encode()):,} bytes, and against {clip(written)} values "
+            f"of up to {pattern.length_max:,} bytes are checked"
+        )
+    return None if pattern.is_found_in(value) else f"does not match {clip(written)}"
+
+
+def _find_foreign_value(
+    type_: Type, of: Property, row: Row, ids: tuple[str, ...]
+) -> Iterator[Violation]:
+    allowed, value = of.type.enum_values, row.get(of.name)
+    if allowed is not None and value is not None and value not in allowed:
+        message = (
+            f"invalid enum value {clip(value)} for {type_.name}.{of.name}{_of_row(ids)}; "
+            f"allowed: {', '.join(allowed)}"
+        )
+        yield Violation(ViolationKind.ENUM, type_.name, of.name, ids, value, message)
+
+
+# ── uniqueness ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_shared_values(delta: Delta, before: Before) -> Iterator[Violation]:
+    """Values that two rows would hold, among the written and between them and the committed."""
+    replaced = delta.rows.keys() | set(delta.gone)
+    rivals = [row for row in before.find_holders(delta) if row["id"] not in replaced]
+    for group in uniques_of(delta.type):
+        holders: defaultdict[tuple[Cell, ...], list[str]] = defaultdict(list)
+        for row in (*rivals, *delta.rows.values()):
+            values = tuple(row.get(name) for name in group)
+            if None not in values:
+                holders[values].append(text_of(row, "id"))
+        written = {tuple(row.get(name) for name in group) for row in delta.rows.values()}
+        for values, ids in holders.items():
+            if len(ids) > 1 and values in written:
+                yield shared_value(delta.type, group, values, tuple(ids))
+
+
+def shared_value(
+    type_: Type, group: tuple[str, ...], values: tuple[Cell, ...], ids: tuple[str, ...]
+) -> Violation:
+    """A value of unique columns that several rows hold."""
+    name = group[0] if len(group) == 1 else f"({', '.join(group)})"
+    shown = ", ".join(
+        _show(type_, column, value) for column, value in zip(group, values, strict=True)
+    )
+    text = shown if len(group) == 1 else f"({shown})"
+    message = (
+        f"@unique violation on {type_.name}.{name}: {text} is held by "
+        f"{' and by '.join(clip(each) for each in ids)}"
+    )
+    value = values[0] if len(group) == 1 else values
+    return Violation(ViolationKind.UNIQUE, type_.name, name, ids, value, message)
+
+
+def _show(type_: Type, column: str, cell: Cell) -> str:
+    """A value as people write it."""
+    assert not isinstance(cell, Blob)
+    base = column_type(type_, column).base
+    if isinstance(cell, int) and base is Scalar.DATE:
+        return format_date(cell)
+    if isinstance(cell, int) and base is Scalar.DATETIME:
+        return format_datetime(cell)
+    return clip(cell)
+
+
+# ── edges ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_missing_ends(
+    delta: Delta, edge: EdgeType, nodes: Mapping[str, Delta], before: Before
+) -> Iterator[Violation]:
+    """Ends of written edges that are neither written nor committed, or that are gone."""
+    for column, name in (("src", edge.source), ("dst", edge.target)):
+        wanted = {text_of(row, column) for row in delta.rows.values() if row[column] is not None}
+        missing = find_missing_nodes(wanted, name, nodes.get(name), before)
+        for identity, row in delta.rows.items():
+            end = row[column]
+            if end in missing:
+                yield missing_end(edge, identity, column, end)
+
+
+def missing_end(edge: EdgeType, identity: str, column: str, end: Cell) -> Violation:
+    """An edge whose `src` or `dst` is not there."""
+    name = edge.source if column == "src" else edge.target
+    message = f"edge {edge.name} {clip(identity)}: {column} {clip(end)} not found in {name}"
+    return Violation(ViolationKind.ENDPOINT, edge.name, column, (identity,), end, message)
+
+
+def find_missing_nodes(
+    wanted: Collection[str], node: str, delta: Delta | None, before: Before
+) -> set[str]:
+    """Those of the wanted nodes that will not be there."""
+    written = delta.rows.keys() if delta is not None else frozenset[str]()
+    gone = set(delta.gone) if delta is not None else set[str]()
+    unsure = {each for each in wanted if each not in written and each not in gone}
+    known = set(before.find_ids(node, sorted(unsure))) if unsure else set[str]()
+    return {each for each in wanted if each not in written and each not in known}
+
+
+def find_miscounts(
+    delta: Delta, edge: EdgeType, sources: Delta | None, before: Before
+) -> Iterator[Violation]:
+    """Sources that the write touches, stay, and end with too few edges or too many."""
+    if edge.cardinality == Cardinality():
+        return
+    written = [text_of(row, "src") for row in delta.rows.values() if row["src"] is not None]
+    touched = {*written, *delta.left}
+    if sources is not None:
+        touched -= set(sources.gone)
+    replaced = delta.rows.keys() | set(delta.gone)
+    counts = Counter(written)
+    counts.update(
+        source
+        for identity, source in before.find_edges(edge, sorted(touched))
+        if identity not in replaced
+    )
+    for source in sorted(touched):
+        yield from judge_count(edge, source, counts[source])
+
+
+def judge_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
+    """What is wrong, if anything, with so many edges leaving one source."""
+    low, high = edge.cardinality.low, edge.cardinality.high
+    bound = f"(min {low})" if count < low else None
+    if high is not None and count > high:
+        bound = f"(max {high})"
+    if bound is not None:
+        message = f"@card violation on edge {edge.name}: {clip(source)} has {count} {bound}"
+        yield Violation(ViolationKind.CARDINALITY, edge.name, None, (source,), count, message)

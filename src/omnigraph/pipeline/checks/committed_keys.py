@@ -1,0 +1,188 @@
+"""The keys of committed tables, read by workers and left in buckets, or where Spark finds them.
+
+They have the same columns as the keys of the input, and are read at the versions a manifest pins.
+A version never changes, so keys that were read once serve every later question about it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.effects import REAL
+from omnigraph.engine.load.bulk import type_of
+from omnigraph.engine.load.incoming import key_columns
+from omnigraph.ids import TableKey, lance_branch
+from omnigraph.pipeline.checks.prefilter import Stored
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.stage.buckets import BucketFile
+from omnigraph.pipeline.stage.fragments import KeyRows, Storage
+from omnigraph.pipeline.stage.keys import (
+    BUCKETS,
+    ROWS_OF_KEYS,
+    KeyFiles,
+    filed_columns,
+    keys_of,
+    places_of,
+)
+from omnigraph.storage.tables import Anatomy, Index, IndexKind, ScanRequest, TableRef
+
+UNINDEXED_ROWS_MAX: Final = 100_000
+"""So many rows may have to be read each time some values are looked up."""
+ROWS_PER_TASK: Final = 1_000_000
+ROWS_PER_BATCH: Final = 65_536
+"""Each batch is a row group of its file; the small ones that scans like cost too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some fragments of one table."""
+
+    key: TableKey
+    ref: TableRef
+    version: int
+    fragment_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """The work of reading keys; task n reads piece n."""
+
+    pieces: tuple[Piece, ...]
+    catalog: Catalog
+    storage: Storage
+    scratch: str
+    replaces: bool
+    bucket_count: int | None
+    """None for rows that Spark reads."""
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        stem = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}"
+        if self.bucket_count is None:
+            rows = KeyRows(stem.with_suffix(".parquet"))
+            for keys in self._read(self.pieces[number], with_places=self.replaces):
+                rows.write(keys)
+            return {ROWS_OF_KEYS: rows.close()}
+        type_ = type_of(self.catalog, self.pieces[number].key)
+        columns = filed_columns(type_, with_partners=self.replaces)
+        buckets = BucketFile(stem.with_suffix(".arrow"), columns, self.bucket_count)
+        for keys in self._read(self.pieces[number], with_places=False):
+            buckets.write(keys)
+        return {BUCKETS: buckets.close()}
+
+    def _read(self, piece: Piece, *, with_places: bool) -> Iterator[pa.Table]:
+        type_ = type_of(self.catalog, piece.key)
+        tables = self.storage.open().tables
+        handle = tables.open_at(piece.ref, piece.version)
+        request = ScanRequest(
+            columns=key_columns(type_),
+            fragment_ids=piece.fragment_ids,
+            with_row_id=with_places,
+            with_row_address=with_places,
+            batch_rows_max=ROWS_PER_BATCH,
+        )
+        with tables.scan(handle, request) as batches:
+            for batch in batches:
+                rows = pa.Table.from_batches([batch])
+                keys = keys_of(type_, rows, None)
+                if with_places:
+                    for column in (places := places_of(rows)).column_names:
+                        keys = keys.append_column(column, places[column])
+                yield keys
+
+
+@dataclass
+class CommittedKeys:
+    """Reads what it is asked for, and remembers where it put it."""
+
+    spark: SparkSession
+    catalog: Catalog
+    storage: Storage
+    scratch: Path
+    replaces: bool
+    """May rows be replaced? Then it matters where they are, and who holds what."""
+    bucket_count: int
+    _files: dict[tuple[Pin, bool], tuple[str, ...]] = field(default_factory=dict)
+
+    def find_buckets(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+        """The files that hold the keys of these tables in buckets; none for one without rows."""
+        return self._find(pins, in_buckets=True)
+
+    def find_rows(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
+        """The same as rows for Spark, which seldom has to be asked."""
+        return self._find(pins, in_buckets=False)
+
+    def _find(
+        self, pins: Collection[Pin], *, in_buckets: bool
+    ) -> Mapping[TableKey, tuple[str, ...]]:
+        wanted = [pin for pin in pins if pin.row_count and (pin, in_buckets) not in self._files]
+        pieces = [piece for pin in wanted for piece in self._cut(pin)]
+        if pieces:
+            work = ReadKeys(
+                tuple(pieces),
+                self.catalog,
+                self.storage,
+                str(self.scratch),
+                self.replaces,
+                self.bucket_count if in_buckets else None,
+            )
+            answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
+            for pin in wanted:
+                mine = [
+                    answer
+                    for piece, answer in zip(pieces, answers, strict=True)
+                    if piece.key == pin.key
+                ]
+                found = KeyFiles.gather(mine)
+                self._files[pin, in_buckets] = found.buckets if in_buckets else found.rows
+        return {pin.key: self._files.get((pin, in_buckets), ()) for pin in pins}
+
+    def is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
+        """Can a few values be found without reading much of the table?"""
+        anatomy = self._inspect(pin)
+        known = {each.column: each.covered for each in anatomy.indices if _is_btree(each)}
+        return all(
+            sum(
+                each.row_count
+                for each in anatomy.fragments
+                if each.fragment_id not in known.get(column, frozenset())
+            )
+            <= UNINDEXED_ROWS_MAX
+            for column in columns
+        )
+
+    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> Stored:
+        type_ = type_of(self.catalog, pin.key)
+        return Stored(self.storage, _ref(pin), pin.version, type_, column, is_unique, partner)
+
+    def _inspect(self, pin: Pin) -> Anatomy:
+        tables = self.storage.open().tables
+        return tables.inspect(tables.open_at(_ref(pin), pin.version))
+
+    def _cut(self, pin: Pin) -> list[Piece]:
+        ref, fragments = _ref(pin), self._inspect(pin).fragments
+        pieces: list[Piece] = []
+        some: list[int] = []
+        rows = 0
+        for fragment in fragments:
+            some.append(fragment.fragment_id)
+            rows += fragment.row_count
+            if rows >= ROWS_PER_TASK:
+                pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+                some, rows = [], 0
+        if some:
+            pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+        return pieces
+
+
+def _is_btree(index: Index) -> bool:
+    return index.kind.upper() == IndexKind.BTREE.value
+
+
+def _ref(pin: Pin) -> TableRef:
+    return TableRef(pin.path, lance_branch(pin.owner))

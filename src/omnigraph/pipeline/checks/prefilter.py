@@ -1,0 +1,260 @@
+"""Is it plain that nothing is wrong? Asked of workers, bucket by bucket, before Spark joins keys.
+
+Nearly always nothing is wrong, and telling so takes Arrow a fraction of what a join takes. So each
+check that can be put as a question about texts is asked here first. Whatever is cleared here, the
+check would have found right; a property test holds it to that. What is not cleared is in doubt, and
+no more is said about it: the check itself finds out what is wrong, if anything is.
+
+A committed table that is much larger than the input is not read for this. What comes in is looked
+up in its indexes, so that a load costs what it brings and not what is there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from omnigraph.engine.tables.columns import column_type
+from omnigraph.engine.tables.filters import one_of
+from omnigraph.engine.write.base_rows import Type
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.stage.buckets import PAIR, Pairs, Texts
+from omnigraph.pipeline.stage.fragments import Storage
+from omnigraph.pipeline.stage.keys import cells_of, texts_of
+from omnigraph.storage.tables import LOOKED_UP_MAX, ScanRequest, TableRef
+
+Column = Any
+"""An Arrow array, in one piece or several; the compute functions take either."""
+
+ROWS_PER_BUCKET_MAX: Final = 8_000_000
+"""What a task may have to hold of one question. Beyond, Spark is asked, which can spill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Texts of a committed table, which is asked and not read."""
+
+    storage: Storage = field(hash=False)
+    ref: TableRef
+    version: int
+    type: Type
+    column: str
+    is_unique: bool = False
+    """Are the texts those of a unique column, and not the column itself?"""
+    partner: str = "id"
+    """The column that goes with a text."""
+
+    def find(self, texts: Column) -> pa.Table:
+        """Those of some texts that are there, as often as they are there, with their partners."""
+        tables = self.storage.open().tables
+        handle = tables.open_at(self.ref, self.version)
+        names = tuple(dict.fromkeys((self.column, self.partner)))
+        found = [PAIR.empty_table()]
+        for start in range(0, len(texts), LOOKED_UP_MAX):
+            some = texts.slice(start, LOOKED_UP_MAX)
+            where = one_of(self.column, column_type(self.type, self.column), self._cells_of(some))
+            rows = tables.read(handle, ScanRequest(columns=names, where=where))
+            held = rows[self.column]
+            if self.is_unique:
+                held = texts_of(self.type, rows, (self.column,))
+            pairs = pa.table([held, rows[self.partner]], schema=PAIR)
+            # A filter may let too much through.
+            found.append(pairs.filter(pc.is_in(held, value_set=some)))
+        return pa.concat_tables(found)
+
+    def _cells_of(self, texts: Column) -> list[str | int | float]:
+        listed = [str(each) for each in texts.to_pylist()]
+        if not self.is_unique:
+            return [*listed]
+        cells = (cells_of(self.type, (self.column,), each)[0] for each in listed)
+        return [each for each in cells if isinstance(each, str | int | float)]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """No text is there twice."""
+
+    texts: tuple[Texts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """No text of the one is in the other."""
+
+    ours: tuple[Texts, ...]
+    theirs: tuple[Texts, ...]
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Every text of the one is in the other."""
+
+    wanted: tuple[Texts, ...]
+    known: tuple[Texts, ...]
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Every text that is there at all is there so many times. Of what is stored, only those count
+    that are among the texts too.
+    """
+
+    texts: tuple[Texts, ...]
+    low: int
+    high: int | None
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Every text of the one goes with one partner, be it here or there."""
+
+    ours: tuple[Pairs, ...]
+    theirs: tuple[Pairs, ...]
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPairs:
+    """Every text of the one goes with so many partners, here and there taken together."""
+
+    ours: tuple[Pairs, ...]
+    theirs: tuple[Pairs, ...]
+    low: int
+    high: int | None
+    stored: tuple[Stored, ...] = ()
+
+
+Plain = Distinct | Apart | Within | Counted | Paired | CountedPairs
+
+
+@dataclass(frozen=True, slots=True)
+class Sift:
+    """The work of answering questions; task n answers them for bucket n."""
+
+    questions: tuple[Plain, ...]
+    bucket_count: int
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        doubts = [at for at, each in enumerate(self.questions) if len(self.find(each, number))]
+        return {"doubts": doubts}
+
+    def find(self, question: Plain, bucket: int) -> Column:
+        """The texts of one bucket for which it is not so."""
+        match question:
+            case Distinct(texts):
+                return _find_miscounted(self._read(texts, bucket), 0, 1)
+            case Apart(ours, theirs, stored):
+                mine = self._read(ours, bucket)
+                common = mine.filter(pc.is_in(mine, value_set=self._read(theirs, bucket)))
+                return _joined(common, _find(stored, pc.unique(mine))["text"])
+            case Within(wanted, known, stored):
+                looked_for = self._read(wanted, bucket)
+                is_known = pc.is_in(looked_for, value_set=self._read(known, bucket))
+                missing = pc.unique(looked_for.filter(pc.invert(is_known)))
+                return _without(missing, _find(stored, missing)["text"])
+            case Counted(texts, low, high, stored):
+                found = self._read(texts, bucket)
+                more = _find(stored, pc.unique(found))["text"]
+                return _find_miscounted(_joined(found, more), low, high)
+            case Paired(ours, theirs, stored):
+                pairs = self._read_pairs(ours, bucket)
+                asked = _find(stored, pc.unique(pairs["text"]))
+                return _find_shared(pairs, [self._read_pairs(theirs, bucket), asked])
+            case CountedPairs(ours, theirs, low, high, stored):
+                pairs, others = (self._read_pairs(each, bucket) for each in (ours, theirs))
+                touched = pc.unique(pairs["text"])
+                others = others.filter(pc.is_in(others["text"], value_set=touched))
+                every = _distinct(pa.concat_tables([pairs, others, _find(stored, touched)]))
+                return _find_miscounted(every["text"], low, high)
+            case _:
+                assert_never(question)
+
+    def _read(self, texts: Sequence[Texts], bucket: int) -> Column:
+        chunks = [chunk for each in texts for chunk in each.read(bucket, self.bucket_count)]
+        return pa.chunked_array(chunks, pa.string())
+
+    def _read_pairs(self, pairs: Sequence[Pairs], bucket: int) -> pa.Table:
+        parts = [each.read(bucket, self.bucket_count) for each in pairs]
+        return pa.concat_tables([PAIR.empty_table(), *parts])
+
+
+# ── texts, all of one bucket ─────────────────────────────────────────────────────────────────────
+
+
+def _joined(*columns: Column) -> Column:
+    return pa.chunked_array([chunk for each in columns for chunk in each.chunks], pa.string())
+
+
+def _without(texts: Column, others: Column) -> Column:
+    return texts.filter(pc.invert(pc.is_in(texts, value_set=others)))
+
+
+def _distinct(pairs: pa.Table) -> pa.Table:
+    return pairs.group_by(PAIR.names, use_threads=False).aggregate([])
+
+
+def _find_miscounted(texts: Column, low: int, high: int | None) -> Column:
+    """Those that are there fewer times, or more."""
+    counted = pc.value_counts(texts)
+    counts = counted.field("counts").to_numpy()
+    is_wrong = counts < low
+    if high is not None:
+        is_wrong |= counts > high
+    return counted.field("values").filter(pa.array(is_wrong))
+
+
+def _find_shared(ours: pa.Table, others: Iterable[pa.Table]) -> Column:
+    """Texts of ours that go with more than one partner."""
+    shared = pa.chunked_array([], pa.string())
+    if len(pc.unique(ours["text"])) < ours.num_rows:
+        # The same row may be there several times. What is left twice has different partners.
+        ours = _distinct(ours)
+        shared = pa.chunked_array([_find_miscounted(ours["text"], 0, 1)], pa.string())
+        ours = ours.filter(pc.invert(pc.is_in(ours["text"], value_set=shared)))
+    for theirs in others:
+        at = pc.index_in(theirs["text"], value_set=ours["text"])
+        held = theirs.filter(at.is_valid())
+        is_other = pc.not_equal(held["partner"], ours["partner"].take(at.drop_null()))
+        shared = _joined(shared, held["text"].filter(is_other))
+    return shared
+
+
+def _find(stored: Sequence[Stored], texts: Column) -> pa.Table:
+    parts = [each.find(texts) for each in stored] if len(texts) else []
+    return pa.concat_tables([PAIR.empty_table(), *parts])
+
+
+def find_doubts(
+    spark: SparkSession, questions: Iterable[Plain], bucket_count: int, job: str
+) -> set[Plain]:
+    """Those that are not cleared. Raises JobFailed."""
+    wanted = dict.fromkeys(questions)
+    asked = [each for each in wanted if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count]
+    answers = []
+    if asked:
+        answers = run_tasks(spark, Sift(tuple(asked), bucket_count), bucket_count, job=job)
+    cleared = set(asked) - {asked[at] for answer in answers for at in answer["doubts"]}
+    return set(wanted) - cleared
+
+
+def count_rows(question: Plain) -> int:
+    parts: list[Sequence[Texts]]
+    match question:
+        case Distinct(texts) | Counted(texts):
+            parts = [texts]
+        case Apart(ours, theirs):
+            parts = [ours, theirs]
+        case Within(_, known):
+            # Who is looked for is not held, only looked at.
+            parts = [known]
+        case Paired(ours, theirs) | CountedPairs(ours, theirs):
+            parts = [[each.texts for each in (*ours, *theirs)]]
+        case _:
+            assert_never(question)
+    return sum(each.row_count for part in parts for each in part)

@@ -1,0 +1,76 @@
+"""The columns of a table as Spark wants them: which type each has there, and how cells get there.
+
+Spark is told a schema and then insists on exactly the Arrow types it derives from it. What has no
+type of its own in Spark gets the next wider one: a U32 is a long, a U64 a decimal of 20 digits, a
+Vector an array. A DateTime is a timestamp. A Blob is its bytes, or its address if it is elsewhere.
+Edges have the columns `from` and `to`, as in records.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from omnigraph.engine.load.parquet_parts import as_instants
+from omnigraph.engine.tables.record_format import properties_of
+from omnigraph.errors import UsageError
+
+_ENDS: Final = {"src": "from", "dst": "to"}
+_STORED: Final = {shown: stored for stored, shown in _ENDS.items()}
+
+_SCALARS: Final[Mapping[pa.DataType, spark.DataType]] = {
+    pa.string(): spark.StringType(),
+    pa.bool_(): spark.BooleanType(),
+    pa.int32(): spark.IntegerType(),
+    pa.int64(): spark.LongType(),
+    pa.uint32(): spark.LongType(),
+    pa.uint64(): spark.DecimalType(20, 0),
+    pa.float32(): spark.FloatType(),
+    pa.float64(): spark.DoubleType(),
+    pa.date32(): spark.DateType(),
+    pa.date64(): spark.TimestampType(),
+}
+_BLOB: Final = spark.StructType().add("data", spark.BinaryType()).add("uri", spark.StringType())
+
+
+def shown_names(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns as they are called outside, in the order they are shown."""
+    ends = [name for name in ("id", "src", "dst") if name in schema.names]
+    return tuple(_ENDS.get(name, name) for name in (*ends, *properties_of(schema)))
+
+
+def stored_name(shown: str) -> str:
+    return _STORED.get(shown, shown)
+
+
+def pick_names(schema: pa.Schema, wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that are wanted, or all of them. Raises UsageError."""
+    known = shown_names(schema)
+    if wanted is None:
+        return known
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"there is no column '{name}'; there are {', '.join(known)}")
+    return tuple(wanted)
+
+
+def spark_schema(schema: pa.Schema, names: Sequence[str]) -> spark.StructType:
+    made = spark.StructType()
+    for name in names:
+        stored = schema.field(stored_name(name))
+        made = made.add(name, _spark_type(stored.type), stored.nullable)
+    return made
+
+
+def _spark_type(of: pa.DataType) -> spark.DataType:
+    if isinstance(of, pa.BaseExtensionType):
+        return _BLOB
+    if pa.types.is_list(of) or pa.types.is_fixed_size_list(of):
+        return spark.ArrayType(_spark_type(of.value_type))
+    return _SCALARS[of]
+
+
+def as_spark(cells: "pa.Array[Any]", wanted: pa.DataType) -> "pa.Array[Any]":
+    """Cells of a stored column in the Arrow type that Spark derives."""
+    return as_instants(cells).cast(wanted)

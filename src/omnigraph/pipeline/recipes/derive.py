@@ -1,0 +1,134 @@
+"""Inputs that are computed: the filters and expressions of a recipe, as a query of Spark SQL.
+
+Files are read by workers of ours, whatever they are and wherever, and become a data frame whose
+rows know their file and line; so a fault still has its place after the query. One task reads a CSV
+file, or some row groups of a Parquet file. Rows are filtered and computed one by one, never joined.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as arrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from omnigraph.pipeline.sources.delimited import read_texts
+from omnigraph.pipeline.sources.mappings import Feed, is_text
+from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
+from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
+from omnigraph.pipeline.stage.frames import FILE, LINE, quoted
+from omnigraph.pipeline.stage.planning import Table, cells_of
+
+
+@dataclass(frozen=True, slots=True)
+class RawSplit:
+    """A piece of a file, whose rows are read as they are."""
+
+    file: int
+    first_row: int
+    split: Split
+
+
+def open_frame(
+    spark: SparkSession, tables: Sequence[Table], texts: Sequence[str], options: Mapping[str, str]
+) -> DataFrame:
+    """The rows of some files of one kind, with the columns that the texts may name, and places."""
+    schema = tables[0].schema
+    names = [each for each in schema.names if any(_is_named(each, text) for text in texts)]
+    fields = [pa.field(name, spark_type(schema.field(name).type)) for name in names]
+    whole = pa.schema([*fields, pa.field(FILE, pa.int64()), pa.field(LINE, pa.int64())])
+    splits = [each for number, table in enumerate(tables) for each in _cut(table, number, names)]
+    work = ReadRaw(tuple(splits), whole, options)
+    numbers = spark.range(0, len(splits), 1, len(splits))
+    return numbers.mapInArrow(work, from_arrow_schema(whole))
+
+
+def _is_named(column: str, text: str) -> bool:
+    """May an expression mean this column? Spark does not mind the case of names."""
+    return column.lower() in text.lower() or "`" in column or "*" in text
+
+
+def _cut(table: Table, file: int, names: Sequence[str]) -> Iterator[RawSplit]:
+    assert table.file is not None
+    feed = Feed(table.fitting.feed.type, {name: name for name in names})
+    if table.footer is None:
+        content = cells_of(table, table.file, feed)
+        yield RawSplit(file, 0, Split(0, table.file.path, table.file.shown, 0, None, content))
+        return
+    splits, _ = cut_row_groups(table.file, table.footer, feed, 0, SPLIT_BYTES)
+    for split in splits:
+        yield RawSplit(file, sum(table.footer.row_counts[: split.start]), split)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRaw:
+    """What a worker does with the numbers of splits: it returns their rows."""
+
+    splits: tuple[RawSplit, ...]
+    schema: pa.Schema
+    options: Mapping[str, str] = field(repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                assert number is not None
+                raw = self.splits[number]
+                for rows, lines in self._read(raw):
+                    yield from self._place(rows, lines, raw.file)
+
+    def _read(self, raw: RawSplit) -> Iterator[tuple[Any, Any]]:
+        if isinstance(raw.split.content, Cells):
+            yield from read_texts(raw.split, self.options)
+            return
+        assert isinstance(raw.split.content, RowGroups)
+        at = raw.first_row
+        for rows in read_batches(raw.split, self.options):
+            yield rows, np.arange(at, at + rows.num_rows, dtype=np.int64)
+            at += rows.num_rows
+
+    def _place(self, rows: Any, lines: Any, file: int) -> Iterator[pa.RecordBatch]:
+        columns = {name: rows[name] for name in self.schema.names if name not in (FILE, LINE)}
+        columns[FILE] = pa.array(np.full(len(lines), file, dtype=np.int64))
+        columns[LINE] = pa.array(lines, pa.int64())
+        cast = [
+            columns[each.name].cast(each.type, safe=not arrow.is_timestamp(each.type))
+            for each in self.schema
+        ]
+        yield from pa.table(cast, schema=self.schema).to_batches()
+
+
+def spark_type(given: pa.DataType) -> pa.DataType:
+    """The nearest type that Spark has; nothing is lost but what is finer than a microsecond."""
+    if isinstance(given, pa.DictionaryType):
+        return spark_type(given.value_type)
+    if isinstance(given, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        return pa.list_(spark_type(given.value_type))
+    if isinstance(given, pa.TimestampType):
+        return pa.timestamp("us", "UTC" if given.tz else None)
+    if is_text(given):
+        return pa.string()
+    if arrow.is_large_binary(given) or arrow.is_fixed_size_binary(given):
+        return pa.binary()
+    if arrow.is_unsigned_integer(given):
+        return pa.decimal128(20, 0) if arrow.is_uint64(given) else pa.int64()
+    return pa.float32() if arrow.is_float16(given) else given
+
+
+def select(
+    raw: DataFrame, columns: Mapping[str, str], namesakes: Sequence[str], where: str | None
+) -> DataFrame:
+    """Filter, compute, and keep the places. Raises the errors of Spark when it is analysed."""
+    filtered = raw if where is None else raw.where(f.expr(where))
+    computed = [f.expr(_as_column(text, raw)).alias(name) for name, text in columns.items()]
+    kept = [f.col(quoted(name)) for name in (*namesakes, FILE, LINE)]
+    return filtered.select(*computed, *kept)
+
+
+def _as_column(text: str, raw: DataFrame) -> str:
+    """A column may have a name that is no expression."""
+    return quoted(text) if text in raw.columns else text

@@ -1,0 +1,183 @@
+"""Following a recipe: what every input of it is and feeds, looked up but not read.
+
+What our readers can do they do. An input with a filter or an expression becomes a query of Spark
+SQL, which is analysed here and run when the inputs are loaded. Everything that is wrong with the
+recipe is told at once, with its line.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
+from omnigraph.engine.write.base_rows import Type
+from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
+from omnigraph.pipeline.recipes.derive import open_frame, select
+from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
+from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
+from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
+from omnigraph.pipeline.stage.planning import Item, RecordFile, Survey, Table
+
+Sessions = Callable[[], SparkSession]
+"""Where to get Spark from, should it be needed."""
+
+_REASON_MAX: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A recipe, ready to be loaded."""
+
+    inputs: tuple[Input, ...]
+    planned: tuple[PlannedInput, ...]
+
+
+def prepare(
+    recipe: Recipe, catalog: Catalog, options: Mapping[str, str], sessions: Sessions
+) -> Prepared:
+    """Raises RecipeInvalid, FileUnreadable, and what starting Spark raises."""
+    following = _Following(catalog, options, sessions)
+    inputs: list[Input] = []
+    planned: list[PlannedInput] = []
+    for each in recipe.inputs:
+        try:
+            some, items = following.follow(each)
+        except (UsageError, TypeUnknown) as error:
+            following.report(each, str(error))
+            continue
+        inputs += some
+        planned.append(describe(each, items))
+    if following.mistakes:
+        raise RecipeInvalid(recipe.path, sorted(following.mistakes, key=lambda each: each[0]))
+    return Prepared(tuple(inputs), tuple(planned))
+
+
+class _Following:
+    def __init__(self, catalog: Catalog, options: Mapping[str, str], sessions: Sessions) -> None:
+        self.catalog = catalog
+        self.options = options
+        self.sessions = sessions
+        self.survey = Survey(catalog, options)
+        self.mistakes: list[tuple[int, str]] = []
+
+    def report(self, about: RecipeInput, message: str) -> None:
+        self.mistakes.append((about.line, f"{about.name}: {message}"))
+
+    def follow(self, recipe: RecipeInput) -> tuple[list[Input], list[Item]]:
+        inputs = [
+            Input(
+                each,
+                type=recipe.type,
+                edge=recipe.edge,
+                mapping=recipe.columns,
+                format=recipe.format,
+                delimiter=recipe.delimiter,
+                null=recipe.null,
+            )
+            for each in recipe.data
+        ]
+        items = self.survey.look(inputs) if inputs else []
+        tables = [each for each in items if isinstance(each, Table)]
+        if recipe.is_table and (len(tables) < len(items) or not tables):
+            self.report(recipe, "JSON lines say themselves what they are: leave out type and edge")
+        if not tables or _is_plain(recipe, tables):
+            return inputs, items
+        if any(each.schema != tables[0].schema for each in tables):
+            self.report(recipe, "its files do not have the same columns")
+            return [], items
+        frame = self._query(recipe, tables)
+        if frame is None:
+            return [], items
+        computed = replace(
+            inputs[0],
+            data=frame,
+            mapping={name: name for name in recipe.columns},
+            name=recipe.name,
+            are_texts=tables[0].footer is None,
+            files=tuple(each.shown for each in tables),
+        )
+        return [computed], self.survey.look([computed])
+
+    def _query(self, recipe: RecipeInput, tables: Sequence[Table]) -> DataFrame | None:
+        type_ = find_table_type(self.catalog, tables[0].source)
+        namesakes = _namesakes(type_, recipe, tables[0])
+        where = [] if recipe.where is None else [recipe.where]
+        texts = [*recipe.columns.values(), *where, *namesakes]
+        raw = open_frame(self.sessions(), tables, texts, self.options)
+        for at, text in [*recipe.columns.items(), *(("where", each) for each in where)]:
+            if at == "where" or text not in raw.columns:
+                self._check(recipe, raw, f"'{at}' of columns" if at != "where" else at, text)
+        if any(line == recipe.line for line, _ in self.mistakes):
+            return None
+        return select(raw, recipe.columns, namesakes, recipe.where)
+
+    def _check(self, recipe: RecipeInput, raw: DataFrame, at: str, text: str) -> None:
+        """One by one, so that it can be told which expression Spark does not understand."""
+        try:
+            kind = raw.select(f.expr(text).alias("it")).schema["it"].dataType.simpleString()
+        except SPARK_ERRORS as error:
+            reason = next(iter(str(error).strip().splitlines()), "it cannot be analysed")
+            self.report(recipe, f"{at}: {reason[:_REASON_MAX]}")
+        else:
+            if at == "where" and kind != "boolean":
+                self.report(recipe, f"where: a condition is true or false, not {kind}")
+
+
+def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
+    """Is there nothing to compute?"""
+    return recipe.where is None and all(
+        text in table.schema.names for table in tables for text in recipe.columns.values()
+    )
+
+
+def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
+    """Columns that feed what they are called like."""
+    taken = {*recipe.columns, *recipe.columns.values()}
+    names = {*targets_of(type_), *(ENDS.values() if isinstance(type_, EdgeType) else ())}
+    return [name for name in table.schema.names if name in names - taken]
+
+
+# ── describing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
+    """What an input would feed."""
+    tables = [each for each in items if isinstance(each, Table)]
+    files = [name for each in items for name in _files_of(each)]
+    counts = [sum(each.footer.row_counts) for each in tables if each.footer is not None]
+    is_counted = bool(tables) and len(counts) == len(tables)
+    return PlannedInput(
+        name=recipe.name,
+        type_name=tables[0].fitting.feed.type.name if tables else None,
+        table_key=tables[0].fitting.feed.type.table_key if tables else None,
+        files=tuple(files) or recipe.data,
+        row_count=sum(counts) if is_counted else None,
+        where=recipe.where,
+        columns=_columns_of(recipe, tables[0]) if tables else (),
+        unused=tables[0].fitting.unused if tables else (),
+        problems=tuple(fault.render() for table in tables for fault in table.fitting.faults),
+    )
+
+
+def _files_of(item: Item) -> Sequence[str]:
+    if isinstance(item, RecordFile):
+        return [item.file.shown]
+    return item.source.files or [item.shown]
+
+
+def _columns_of(recipe: RecipeInput, table: Table) -> tuple[PlannedColumn, ...]:
+    feed = table.fitting.feed
+    return tuple(
+        PlannedColumn(
+            target,
+            recipe.columns.get(target, column),
+            str(table.schema.field(column).type),
+            str(targets_of(feed.type)[target]),
+        )
+        for target, column in feed.columns.items()
+    )

@@ -1,0 +1,263 @@
+"""Rows of a table → rows of a type, together where nothing is in doubt, else one by one.
+
+Columns come in as files and frames hold them. For reading together they are brought into the few
+forms that `values` knows, as columns; for reading one by one they become what JSON would have
+said, as Python values, and `engine.write.coercion` decides. The two ways agree, and a property
+test says so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as arrow
+
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.model import EdgeType
+from omnigraph.catalog.temporal import DAY_MS
+from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
+from omnigraph.compiler.ir import STRING
+from omnigraph.effects import REAL
+from omnigraph.engine.load.bulk import fault_of
+from omnigraph.engine.tables.cells import Row
+from omnigraph.engine.tables.columns import build_table, column_type, schema_of
+from omnigraph.engine.write.batch import find_faults
+from omnigraph.engine.write.coercion import coerce_row
+from omnigraph.pipeline.sources.envelopes import Numbers
+from omnigraph.pipeline.sources.mappings import ENDS, IDENTITIES, Feed
+from omnigraph.pipeline.sources.parse import Parsed
+from omnigraph.pipeline.sources.texts import parse_texts, read_text
+from omnigraph.pipeline.sources.values import (
+    Column,
+    Doubt,
+    check_rules,
+    fit_column,
+    identify,
+    joined,
+    require,
+)
+
+_UNITS_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
+
+
+def read_table(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
+    """The rows of a table; they are numbered from 0."""
+    parsed = read_together(feed, rows, np.arange(rows.num_rows, dtype=np.int64))
+    return _read_one_by_one(feed, rows) if parsed is None else parsed
+
+
+def read_together(feed: Feed, rows: pa.Table | pa.RecordBatch, lines: Numbers) -> Parsed | None:
+    """All rows at once, and the line of each; None if something is in doubt."""
+    try:
+        table, given_ids = _read_columns(feed, rows)
+    except (Doubt, pa.ArrowException):
+        return None
+    parsed = Parsed()
+    if table.num_rows:
+        parsed.add(feed.type, table, lines, given_ids)
+    return parsed
+
+
+def read_givens(feed: Feed, givens: Iterable[tuple[int, Mapping[str, object]]]) -> Parsed:
+    """Rows by what JSON would have said of them, each with its line; with all care."""
+    type_ = feed.type
+    parsed = Parsed()
+    rows: list[Row] = []
+    lines: list[int] = []
+    given_ids = 0
+    for line, given in givens:
+        coerced = coerce_row(type_, given, REAL.new_id)
+        faults = find_faults(type_, coerced)
+        if faults:
+            parsed.faults += [(line, fault_of(each)) for each in faults]
+            continue
+        rows.append(coerced.row)
+        lines.append(line)
+        given_ids += not coerced.is_new
+    if rows:
+        numbers = np.array(lines, dtype=np.int64)
+        parsed.add(type_, build_table(type_, rows), numbers, given_ids)
+    return parsed
+
+
+# ── together ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_columns(feed: Feed, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table, int]:
+    type_ = feed.type
+
+    def column(target: str, wanted: ValueType) -> Column:
+        name = feed.columns.get(target)
+        if name is None:
+            wanted_type: Any = arrow_type(wanted)
+            return pa.nulls(rows.num_rows, wanted_type)
+        return _carry(feed, joined(rows[name]), wanted, is_identity=target in IDENTITIES)
+
+    columns: dict[str, Column] = {}
+    if isinstance(type_, EdgeType):
+        for target, stored in ENDS.items():
+            columns[stored] = require(column(target, STRING))
+    for each in type_.properties:
+        if each.name in feed.columns:
+            columns[each.name] = fit_column(each, column(each.name, each.type))
+        else:
+            columns[each.name] = column(each.name, each.type)
+            if not each.type.nullable:
+                raise Doubt
+    check_rules(type_, columns)
+    columns["id"], given_ids = identify(type_, column("id", STRING), columns)
+    schema = schema_of(type_)
+    return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
+
+
+def _carry(feed: Feed, column: Column, wanted: ValueType, *, is_identity: bool) -> Column:
+    """A column in the form that `values` knows. Raises Doubt, or an error of Arrow."""
+    plain = _decoded(column)
+    # Arrow believes that text is UTF-8, and that is for us to find out.
+    plain.validate(full=True)
+    if feed.are_texts and arrow.is_string(plain.type):
+        return parse_texts(plain, wanted)
+    if is_identity and arrow.is_integer(plain.type):
+        return pc.cast(plain, pa.string())
+    if wanted.is_list or wanted.is_vector:
+        return _carry_list(plain, wanted)
+    return _carry_scalar(plain, wanted.base)
+
+
+def _decoded(column: Column) -> Column:
+    if isinstance(column.type, pa.DictionaryType):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if arrow.is_string_view(column.type) else column
+
+
+def _carry_list(column: Column, wanted: ValueType) -> Column:
+    if arrow.is_null(column.type):
+        return column.cast(pa.list_(pa.float64() if wanted.is_vector else pa.string()))
+    items = _decoded(column.flatten())
+    carried = items if wanted.is_vector else _carry_scalar(items, wanted.base)
+    lengths: Column = pc.list_value_length(column)
+    # Made anew, because what stands behind a null list is not part of the items.
+    offsets = np.zeros(len(column) + 1, dtype=np.int32)
+    np.cumsum(np.asarray(lengths.fill_null(0)), out=offsets[1:])
+    mask = joined(pc.is_null(column)) if column.null_count else None
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), joined(carried), mask=mask)
+
+
+def _carry_scalar(column: Column, base: object) -> Column:
+    given = column.type
+    match base:
+        case Scalar.STRING:
+            return column.cast(pa.string())
+        case Scalar.DATE if arrow.is_date32(given):
+            return column.view(pa.int32())
+        case Scalar.DATETIME if arrow.is_date32(given):
+            days = column.view(pa.int32()).cast(pa.int64())
+            return pc.multiply_checked(days, pa.scalar(DAY_MS, pa.int64()))
+        case Scalar.DATETIME if isinstance(given, pa.TimestampType):
+            return _milliseconds(column, given.unit)
+        case Scalar.DATE | Scalar.DATETIME if not arrow.is_integer(given):
+            return column.cast(pa.string())
+        case Scalar.BLOB if not arrow.is_string(given) and not arrow.is_large_string(given):
+            return column.cast(pa.binary()).cast(pa.large_binary())
+        case _ if base in FLOATS and arrow.is_decimal(given):
+            # Through its digits, which are read to the nearest double.
+            return column.cast(pa.string()).cast(pa.float64())
+        case _ if base in INTEGERS and arrow.is_decimal(given):
+            assert isinstance(base, Scalar)
+            return column.cast(arrow_type(ValueType(base)))
+        case _ if arrow.is_null(given):
+            assert isinstance(base, Scalar)
+            return column.cast(arrow_type(ValueType(base)))
+        case _:
+            return column
+
+
+def _milliseconds(column: Column, unit: str) -> Column:
+    counts = column.view(pa.int64()) if not column.type.tz else column.cast(pa.int64())
+    if unit == "ms":
+        return counts
+    if unit == "s":
+        return pc.multiply_checked(counts, pa.scalar(1_000, pa.int64()))
+    # Towards the past, also before 1970: so a text would have been cut off.
+    whole = np.floor_divide(np.asarray(pc.fill_null(counts, 0)), _UNITS_PER_MS[unit])
+    return pa.array(whole, pa.int64(), mask=np.asarray(pc.is_null(counts)))
+
+
+# ── one by one ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_one_by_one(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
+    targets = list(feed.columns)
+    columns = [
+        _spell(
+            feed,
+            joined(rows[feed.columns[target]]),
+            column_type(feed.type, target),
+            is_identity=target in IDENTITIES,
+        )
+        for target in targets
+    ]
+    givens = (dict(zip(targets, row, strict=True)) for row in zip(*columns, strict=True))
+    return read_givens(feed, enumerate(givens))
+
+
+def _spell(feed: Feed, column: Column, wanted: ValueType, *, is_identity: bool) -> Sequence[object]:
+    """A column as JSON would have said it."""
+    plain = _decoded(column)
+    if feed.are_texts and arrow.is_string(plain.type):
+        texts = _texts(plain)
+        return [read_text(each, wanted) if isinstance(each, str) else each for each in texts]
+    if is_identity and arrow.is_integer(plain.type):
+        return [None if each is None else str(each) for each in plain.to_pylist()]
+    if not (wanted.is_list or wanted.is_vector) or arrow.is_null(plain.type):
+        return _spell_scalars(plain, wanted.base)
+    items = iter(_spell_scalars(_decoded(plain.flatten()), wanted.base))
+    lengths: list[int | None] = pc.list_value_length(plain).to_pylist()
+    return [None if each is None else [next(items) for _ in range(each)] for each in lengths]
+
+
+def _spell_scalars(column: Column, base: object) -> Sequence[object]:
+    given = column.type
+    if arrow.is_date32(given):
+        days = column.view(pa.int32()).to_pylist()
+        factor = DAY_MS if base is Scalar.DATETIME else 1
+        return [None if each is None else each * factor for each in days]
+    if isinstance(given, pa.TimestampType):
+        counts = column.cast(pa.int64()).to_pylist()
+        return [None if each is None else _to_ms(each, given.unit) for each in counts]
+    if arrow.is_decimal(given):
+        number = int if base in INTEGERS else float
+        return [None if each is None else number(each) for each in column.to_pylist()]
+    if arrow.is_floating(given):
+        return _list(column.cast(pa.float64()))
+    if arrow.is_string(given) or arrow.is_large_string(given):
+        return _texts(column)
+    return _list(column)
+
+
+def _to_ms(count: int, unit: str) -> int:
+    if unit == "s":
+        return count * 1_000
+    return count if unit == "ms" else count // _UNITS_PER_MS[unit]
+
+
+def _texts(column: Column) -> Sequence[object]:
+    """Texts; bytes where there are none that can be read."""
+    whole = column.cast(pa.large_binary()) if arrow.is_large_string(column.type) else column
+    return [_decode(each) for each in _list(whole.cast(pa.binary()))]
+
+
+def _decode(data: Any) -> object:
+    if data is None:
+        return None
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        return data
+
+
+def _list(column: Column) -> list[object]:
+    values: list[object] = column.to_pylist()
+    return values

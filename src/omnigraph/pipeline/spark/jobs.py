@@ -1,0 +1,107 @@
+"""Running tasks on Spark: numbers go out, one text comes back for each.
+
+A task is a plain Python function of its number, and what it returns is small: receipts and counts
+as JSON. Rows never pass through the JVM. A job is collected exactly once, because asking a second
+time would run it a second time, and it writes files.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession, functions
+
+from omnigraph.errors import FileUnreadable, JobFailed, SparkUnusable
+from omnigraph.jsontext import read_json
+from omnigraph.pipeline.settings import SCRATCH
+from omnigraph.pipeline.spark.lost_session import GONE, SPARK_ERRORS, is_lost
+from omnigraph.pipeline.spark.progress import Rows, running
+from omnigraph.pipeline.spark.worker_check import REMEDY
+
+Work = Callable[[int], dict[str, Any]]
+"""What one task does; its answer must be a JSON document. `rows` in it is shown to who watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Work as it is sent to the workers, which must not send our errors back as tracebacks."""
+
+    work: Work
+    marker: str | None = None
+    """A file that a worker sees if it sees what the driver sees (D22)."""
+    rows: Rows | None = None
+
+    def __call__(self, number: int) -> str:
+        if self.marker is not None and not Path(self.marker).exists():
+            return json.dumps({"unshared": str(Path(self.marker).parent)})
+        # Tasks share the machine already; threads of their own would only wait for each other.
+        pa.set_cpu_count(1)
+        try:
+            answer = self.work(number)
+        except FileUnreadable as error:
+            return json.dumps({"unreadable": error.path, "reason": error.reason})
+        if self.rows is not None:
+            self.rows.add(answer.get("rows", 0))
+        return json.dumps(answer)
+
+
+def run_tasks(
+    spark: SparkSession,
+    work: Work,
+    count: int,
+    *,
+    job: str,
+    concurrency: int | None = None,
+    marker: str | None = None,
+) -> list[dict[str, Any]]:
+    """The answers of tasks 0 to `count`, in that order.
+
+    Raises FileUnreadable, JobFailed, and SparkUnusable where a worker does not see the marker.
+    """
+    slots = min(count, concurrency or count)
+    with failing_as(job) as seen:
+        numbers = spark.range(0, count, 1, slots)
+        task = functions.udf(Task(work, marker, seen), "string", useArrow=False)
+        task = task.asNondeterministic()
+        rows = numbers.select("id", task("id").alias("answer")).collect()
+    answers = [read_json(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
+    for answer in answers:
+        if "unshared" in answer:
+            raise SparkUnusable(
+                f"its workers do not see {answer['unshared']}; set {SCRATCH} to a folder that they "
+                "do see, and keep the graph and its input where they reach them"
+            )
+        if "unreadable" in answer:
+            raise FileUnreadable(answer["unreadable"], reason=answer["reason"])
+    return answers
+
+
+@contextmanager
+def failing_as(job: str) -> Iterator[Rows | None]:
+    """One job: somebody may watch it, and Spark's errors become ours. Raises JobFailed."""
+    with telling(job), running(SparkSession.getActiveSession(), job) as rows:
+        yield rows
+
+
+@contextmanager
+def telling(job: str) -> Iterator[None]:
+    """Make Spark's errors ours. Raises JobFailed, SparkUnusable."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        reason = GONE if is_lost() else reason_of(error)
+        if "No module named 'omnigraph" in reason:
+            raise SparkUnusable(
+                f"its workers cannot run tasks of ours: {reason}; {REMEDY}"
+            ) from error
+        raise JobFailed(job, reason=reason) from error
+
+
+def reason_of(error: Exception) -> str:
+    """The last line of a worker's traceback is what went wrong; the rest is how it got there."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__

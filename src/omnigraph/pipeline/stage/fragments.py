@@ -1,0 +1,256 @@
+"""Where a worker puts rows: into fragments of their table, or aside.
+
+Both kinds of files are unknown to everybody until the answer of the task names them. Fragments are
+written through `storage`, on the version of the table that was pinned when the load began; the
+commit names them on whatever version it finds, which has the same columns.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.commit.leases.staging import Witness
+from omnigraph.effects import REAL
+from omnigraph.engine.load.bulk import ORDINAL, LoadMode, Target
+from omnigraph.engine.tables.columns import schema_of
+from omnigraph.engine.write.base_rows import Type
+from omnigraph.ids import OperationId
+from omnigraph.pipeline.stage.buckets import BucketFile, Filed
+from omnigraph.pipeline.stage.keys import BUCKETS, ROWS_OF_KEYS, keys_of
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.layout import Root
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import ROWS_PER_FILE, Mark, Pieces, Receipt, Shrunk
+
+UNNAMED: Final = Mark("staged by a worker")
+"""What is staged here is committed by somebody else, under a name of his."""
+
+FRAGMENT_BYTES: Final = 128 * 2**20
+"""Rows of this size make a fragment, be they few: a worker has to hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a worker reaches the graph. It travels with the task, never in Spark's settings (D22)."""
+
+    root: Root
+    options: Mapping[str, str] = field(repr=False)
+    durability: Durability
+    note: OperationId | None = None
+    """Of a job that may end before its tasks do: the note that says whether it goes on."""
+
+    def open(self) -> Stores:
+        """Raises Unwanted."""
+        stores = self._open()
+        self.check_wanted()
+        return stores
+
+    def _open(self) -> Stores:
+        return open_stores(
+            self.root.uri, REAL, storage_options=self.options, durability=self.durability
+        )
+
+    def check_wanted(self) -> None:
+        """Is there anybody who will ever refer to what is written here? Raises Unwanted."""
+        if self.note is None:
+            return
+        witness = _witnesses.get(self.note)
+        if witness is None:
+            witness = _witnesses[self.note] = Witness(self._open().objects, self.note, REAL)
+            for old in list(_witnesses)[:-_WITNESSES_MAX]:
+                del _witnesses[old]
+        if not witness.is_wanted():
+            raise Unwanted(f"nobody waits for {self.note} any more")
+
+
+class Unwanted(Exception):
+    """Whoever asked for the work is gone; a task that notices ends, and so does its Spark job."""
+
+
+_WITNESSES_MAX: Final = 64
+_witnesses: Final[dict[OperationId, Witness]] = {}
+"""What a worker saw of the notes of its jobs. Workers are used again, so it outlives a task."""
+
+
+@dataclass(slots=True)
+class InPlace:
+    """Rows become fragments, each as large as the table wants them."""
+
+    storage: Storage
+    target: Target
+    mode: LoadMode
+    _waiting: list[pa.Table] = field(default_factory=list)
+    _waiting_rows: int = 0
+    _waiting_bytes: int = 0
+    _receipts: list[Receipt] = field(default_factory=list)
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:  # noqa: ARG002 - as Aside
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= FRAGMENT_BYTES:
+            self._stage(pa.concat_tables(self._waiting))
+            self._keep([])
+        elif self._waiting_rows >= ROWS_PER_FILE:
+            gathered = pa.concat_tables(self._waiting)
+            whole = gathered.num_rows - gathered.num_rows % ROWS_PER_FILE
+            self._stage(gathered.slice(0, whole))
+            self._keep([gathered.slice(whole)])
+
+    def _keep(self, waiting: list[pa.Table]) -> None:
+        self._waiting = waiting
+        self._waiting_rows = sum(each.num_rows for each in waiting)
+        self._waiting_bytes = sum(each.nbytes for each in waiting)
+
+    def close(self) -> dict[str, Any]:
+        if self._waiting_rows:
+            self._stage(pa.concat_tables(self._waiting))
+        return {"receipts": [[each.fragment, each.row_count] for each in self._receipts]}
+
+    def _stage(self, rows: pa.Table) -> None:
+        tables = self.storage.open().tables
+        handle = tables.open_at(self.target.ref, self.target.version)
+        if self.mode is LoadMode.OVERWRITE:
+            ordered = rows.select(handle.schema.names)
+            staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, ordered)
+        else:
+            staged = tables.stage_append(handle, rows, UNNAMED)
+        self._receipts += tables.hand_over(staged).fresh
+
+
+class Aside:
+    """Rows go into a file of their own, as they are, with their ordinals."""
+
+    def __init__(self, type_: Type, path: Path) -> None:
+        self._path = path
+        self._schema = aside_schema(type_)
+        self._size_bytes = 0
+        self._firsts: list[int] = []
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        self._writer = pa.ipc.new_file(str(path), self._schema, options=options)
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:
+        whole = rows.append_column(ORDINAL, ordinals).cast(self._schema)
+        self._size_bytes += whole.nbytes
+        for batch in whole.combine_chunks().to_batches():
+            self._firsts.append(int(batch[ORDINAL][0].as_py() or 0))
+            self._writer.write_batch(batch)
+
+    def close(self) -> dict[str, Any]:
+        self._writer.close()
+        return {"aside": str(self._path), "firsts": self._firsts, "size_bytes": self._size_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class AsideFile:
+    """Rows that were put aside, in the order of their lines."""
+
+    path: str
+    firsts: tuple[int, ...]
+    """The ordinal that each of its batches begins with."""
+
+    def read(self, *, begin: int = 0, end: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Its batches; only those that may have ordinals from `begin` to before `end`."""
+        first = max(0, bisect_right(self.firsts, begin) - 1)
+        last = len(self.firsts) if end is None else bisect_left(self.firsts, end)
+        with pa.ipc.open_file(self.path) as file:
+            assert file.num_record_batches == len(self.firsts)
+            for number in range(first, last):
+                yield file.get_batch(number)
+
+
+def aside_schema(type_: Type) -> pa.Schema:
+    return schema_of(type_).append(pa.field(ORDINAL, pa.int64(), nullable=False))
+
+
+class KeyRows:
+    """The keys of rows, as Spark reads them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, keys: pa.Table) -> None:
+        if self._writer is None:
+            # Keys hardly repeat and are read whole, so neither a dictionary nor bounds would pay.
+            self._writer = pq.ParquetWriter(
+                str(self._path),
+                keys.schema,
+                compression="lz4",
+                use_dictionary=False,
+                write_statistics=False,
+            )
+        self._writer.write_table(keys)
+
+    def close(self) -> str | None:
+        """Where they are; None if nothing was written."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        return str(self._path)
+
+
+class KeyFile:
+    """The keys of rows that come in, for the checks that span rows."""
+
+    def __init__(self, path: Path, columns: Sequence[Filed], bucket_count: int) -> None:
+        self._rows = KeyRows(path)
+        self._buckets = BucketFile(path.with_suffix(".arrow"), columns, bucket_count)
+
+    def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
+        """Add some; the buckets do without columns that nobody will ask about."""
+        self._rows.write(keys)
+        self._buckets.write(keys, without=without)
+
+    def close(self) -> dict[str, Any]:
+        return {ROWS_OF_KEYS: self._rows.close(), BUCKETS: self._buckets.close()}
+
+
+@dataclass(slots=True)
+class Sink:
+    """Everything that is written for one table of one split."""
+
+    type: Type
+    rows: Aside | InPlace
+    keys: KeyFile | None
+    row_count: int = 0
+
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, with_ids: bool) -> None:
+        """`with_ids`: some rows gave their own id, which may be anybody else's too."""
+        self.row_count += rows.num_rows
+        self.rows.write(rows, ordinals)
+        if self.keys is not None:
+            keys = keys_of(self.type, rows, pa.chunked_array([ordinals]))
+            # No edge leads to an edge, so ids that were made up are asked about by nobody.
+            is_unasked = isinstance(self.type, EdgeType) and not with_ids
+            self.keys.write(keys, without=("id",) if is_unasked else ())
+
+    def close(self) -> dict[str, Any]:
+        answer = {"rows": self.row_count, **self.rows.close()}
+        if self.keys is not None:
+            answer |= self.keys.close()
+        return answer
+
+
+# ── what is said of files ────────────────────────────────────────────────────────────────────────
+
+
+def pieces_document(pieces: Pieces) -> dict[str, Any]:
+    """Pieces as a task answers them."""
+    return asdict(pieces)
+
+
+def read_pieces(document: Mapping[str, Any]) -> Pieces:
+    return Pieces(
+        fresh=tuple(Receipt(**each) for each in document["fresh"]),
+        shrunk=tuple(Shrunk(**each) for each in document["shrunk"]),
+        removed=tuple(document["removed"]),
+        updated=document["updated"],
+        dropped=document["dropped"],
+    )

@@ -1,0 +1,173 @@
+"""What a worker does with one split: read, check, write, and say what came of it.
+
+1. Rows are written as they come, some tens of thousands at a time, so that a worker's memory
+   follows the size of a block and not the size of a split, nor that of a compressed file.
+2. Once a record of the split is wrong nothing will be loaded, so no more is written; the rest is
+   read for what else is wrong.
+3. Between blocks it looks whether anybody still waits for the load, if that may be otherwise.
+4. Every file has a name of its own. A task that is tried again writes other files, and only those
+   that an answer names are ever read.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import pyarrow as pa
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.effects import REAL
+from omnigraph.engine.load.bulk import Fault, LoadMode, Placement, Target
+from omnigraph.engine.write.base_rows import Type
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.sources.delimited import read_cells
+from omnigraph.pipeline.sources.parquet import read_row_groups
+from omnigraph.pipeline.sources.parse import Parsed, parse_block
+from omnigraph.pipeline.sources.splits import (
+    Cells,
+    Partition,
+    Records,
+    RowGroups,
+    Split,
+    count_lines,
+    ordinal_of,
+    read_blocks,
+)
+from omnigraph.pipeline.stage.fragments import Aside, InPlace, KeyFile, Sink, Storage
+from omnigraph.pipeline.stage.keys import filed_columns
+
+_VALUE_CHARACTERS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """The work of one load; task n reads split n."""
+
+    splits: tuple[Split, ...]
+    catalog: Catalog
+    mode: LoadMode
+    targets: Mapping[TableKey, Target]
+    storage: Storage
+    scratch: str
+    errors_max: int
+    is_small: bool
+    """All rows are put aside and no keys are kept: the engine will ask for the rows themselves."""
+    bucket_count: int
+    keeps_faults: bool = False
+    """Somebody wants to know all of them: they go to a file."""
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        split = self.splits[number]
+        return self.absorb(split.number, self._read(split))
+
+    def _read(self, split: Split) -> Iterator[tuple[Parsed, int]]:
+        """What a split holds, some at a time, and how many lines that was."""
+        match split.content:
+            case Records():
+                for block in read_blocks(split, self.storage.options):
+                    yield parse_block(self.catalog, block), count_lines(block)
+            case Cells():
+                yield from read_cells(split, self.storage.options)
+            case RowGroups():
+                yield from read_row_groups(split, self.storage.options)
+            case Partition():
+                raise AssertionError("Spark reads its data frames itself")
+            case _:
+                assert_never(split.content)
+
+    def absorb(self, split: int, pieces: Iterable[tuple[Parsed, int]]) -> dict[str, Any]:
+        """Write what was read of one split, and say what came of it."""
+        report = Report(self.errors_max, self._faults_path(split))
+        sinks: dict[TableKey, Sink] = {}
+        for parsed, line_count in pieces:
+            self.storage.check_wanted()
+            first = report.line_count
+            report.add(parsed, line_count)
+            for type_, rows, lines in parsed.tables:
+                sink = sinks.get(type_.table_key)
+                if sink is None:
+                    sink = sinks[type_.table_key] = self._sink(type_, split)
+                if not report.fault_count:
+                    sink.write(
+                        rows,
+                        pa.array(lines + ordinal_of(split, first)),
+                        with_ids=bool(parsed.given_ids[type_.table_key]),
+                    )
+        for key, sink in sinks.items():
+            report.tables[key] = {**sink.close(), "given_ids": report.given_ids[key]}
+        return report.document()
+
+    def _faults_path(self, split: int) -> Path | None:
+        name = f"faults-{split:06}-{REAL.new_id()}.jsonl"
+        return Path(self.scratch) / name if self.keeps_faults else None
+
+    def _sink(self, type_: Type, split: int) -> Sink:
+        stem = f"{type_.table_key.replace(':', '-')}-{split:06}-{REAL.new_id()}"
+        folder = Path(self.scratch)
+        target = self.targets[type_.table_key]
+        aside = self.is_small or target.placement is Placement.ASIDE
+        rows: Aside | InPlace
+        if aside:
+            rows = Aside(type_, folder / f"{stem}.arrow")
+        else:
+            rows = InPlace(self.storage, target, self.mode)
+        keys = None
+        if not self.is_small:
+            columns = filed_columns(type_, with_partners=self.mode is LoadMode.MERGE)
+            keys = KeyFile(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
+        return Sink(type_, rows, keys)
+
+
+@dataclass
+class Report:
+    """What is known of a split so far."""
+
+    errors_max: int
+    path: Path | None = None
+    """Where all faults go, if they are wanted."""
+    line_count: int = 0
+    fault_count: int = 0
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
+    given_ids: dict[TableKey, int] = field(default_factory=dict)
+    tables: dict[TableKey, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, parsed: Parsed, line_count: int) -> None:
+        if self.path is not None and parsed.faults:
+            with self.path.open("a", encoding="utf-8") as file:
+                for line, each in parsed.faults:
+                    file.write(f"{json.dumps(_told(self.line_count + line, each))}\n")
+        room = max(0, self.errors_max - len(self.faults))
+        self.faults += [(self.line_count + line, each) for line, each in parsed.faults[:room]]
+        self.fault_count += len(parsed.faults)
+        for key, count in parsed.given_ids.items():
+            self.given_ids[key] = self.given_ids.get(key, 0) + count
+        self.line_count += line_count
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "lines": self.line_count,
+            "rows": sum(each["rows"] for each in self.tables.values()),
+            "fault_count": self.fault_count,
+            "faults": [_told(line, each) for line, each in self.faults],
+            "all_faults": str(self.path) if self.path is not None and self.fault_count else None,
+            "tables": self.tables,
+        }
+
+
+def _told(line: int, fault: Fault) -> list[object]:
+    return [line, asdict(_brief(fault))]
+
+
+def _brief(fault: Fault) -> Fault:
+    """A fault may be about a vector or a book; where it is found they need not be repeated."""
+    shown = repr(fault.value)
+    if len(shown) > _VALUE_CHARACTERS_MAX:
+        return replace(fault, value=f"{shown[:_VALUE_CHARACTERS_MAX]}…")
+    try:
+        json.dumps(fault.value, allow_nan=False)
+    except (TypeError, ValueError):
+        # Tables hold what JSON has no word for, such as bytes and numbers that are none.
+        return replace(fault, value=shown)
+    return fault

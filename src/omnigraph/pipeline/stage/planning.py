@@ -1,0 +1,223 @@
+"""Before a load: what every source is, what it feeds, and how it is cut.
+
+Only names, headers and footers are read here, so that a table that cannot fit is refused before
+anything is done. All that is wrong with all tables is told at once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.engine.load.bulk import Fault
+from omnigraph.engine.load.inputs import STDIN, Format, Input
+from omnigraph.engine.write.base_rows import Type
+from omnigraph.errors import LoadRejected, UsageError
+from omnigraph.pipeline.sources.delimited import read_header, settle_quotes
+from omnigraph.pipeline.sources.mappings import Feed, Fitting, find_table_type, fit_feed
+from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
+from omnigraph.pipeline.sources.splits import (
+    CODECS,
+    INFLATION,
+    PARTITIONS_MAX,
+    SPLIT_BYTES,
+    Cells,
+    Split,
+    codec_of,
+    cut_bytes,
+    cut_records,
+    spool,
+)
+from omnigraph.pipeline.stage.frames import FILE, LINE, Frame, frame_schema
+from omnigraph.storage.inputs import InputFile, find_inputs
+
+_SUFFIXES: Final[Mapping[str, Format]] = {
+    ".parquet": Format.PARQUET,
+    ".csv": Format.CSV,
+    ".tsv": Format.CSV,
+}
+
+QuoteCounter = Callable[[Sequence[Split]], Sequence[int]]
+"""Counts the quotes of every split, wherever they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One file or frame of rows, and what its columns feed."""
+
+    source: Input
+    shown: str
+    schema: pa.Schema
+    fitting: Fitting
+    file: InputFile | None = None
+    footer: Footer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    source: Input
+    file: InputFile
+
+
+Item = Table | RecordFile
+
+
+@dataclass(slots=True)
+class Plan:
+    splits: list[Split] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    size_bytes: int = 0
+    """Of the files, as far as one can tell."""
+    next_number: int = 0
+
+    def add(self, splits: Sequence[Split], size_bytes: int) -> None:
+        self.splits += splits
+        self.next_number += len(splits)
+        self.size_bytes += size_bytes
+
+    def is_small(self, small_bytes: int) -> bool:
+        """How much is behind a frame nobody knows."""
+        return not self.frames and self.size_bytes < small_bytes
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Finds out what sources are."""
+
+    catalog: Catalog
+    options: Mapping[str, str] = field(repr=False)
+    scratch: Path | None = None
+    """Where standard input goes."""
+
+    def look(self, sources: Sequence[Input]) -> list[Item]:
+        """Everything that is to be read, in order. Raises UsageError, FileUnreadable."""
+        if not sources:
+            raise UsageError("there is nothing to load: name a file")
+        return [item for source in sources for item in self._look_at(source)]
+
+    def _look_at(self, source: Input) -> list[Item]:
+        if isinstance(source.data, DataFrame):
+            return [self._frame(source, source.data)]
+        if not isinstance(source.data, str | Path):
+            raise UsageError(f"a {type(source.data).__name__} cannot be loaded")
+        if str(source.data) == STDIN:
+            if source.format not in (None, Format.RECORDS):
+                raise UsageError("standard input is JSON lines; write a table to a file first")
+            return [] if self.scratch is None else [RecordFile(source, spool(self.scratch))]
+        files = find_inputs(str(source.data), self.options)
+        return [self._file(source, each) for each in files]
+
+    def _file(self, source: Input, file: InputFile) -> Item:
+        match source.format or format_of(file.path):
+            case Format.RECORDS:
+                return RecordFile(source, file)
+            case Format.PARQUET:
+                type_ = self._type(source, file)
+                footer = read_footer(file, self.options)
+                fitting = fit_feed(type_, source, footer.schema, shown=file.shown, are_texts=False)
+                return Table(source, file.shown, footer.schema, fitting, file, footer)
+            case Format.CSV:
+                type_ = self._type(source, file)
+                delimiter = delimiter_of(source, file.path)
+                names = read_header(file.path, file.shown, self.options, delimiter)
+                schema = pa.schema([pa.field(name, pa.string()) for name in names])
+                fitting = fit_feed(type_, source, schema, shown=file.shown, are_texts=True)
+                return Table(source, file.shown, schema, fitting, file)
+
+    def _type(self, source: Input, file: InputFile) -> Type:
+        if not source.is_table:
+            raise UsageError(f"{file.shown} is a table: say which type of nodes or edges it feeds")
+        return find_table_type(self.catalog, source)
+
+    def _frame(self, source: Input, frame: DataFrame) -> Table:
+        if not source.is_table:
+            raise UsageError("a data frame is a table: say which type of nodes or edges it feeds")
+        shown = source.name or "<data frame>"
+        schema = frame_schema(frame)
+        if source.files:
+            schema = pa.schema([each for each in schema if each.name not in (FILE, LINE)])
+        type_ = find_table_type(self.catalog, source)
+        fitting = fit_feed(type_, source, schema, shown=shown, are_texts=source.are_texts)
+        return Table(source, shown, schema, fitting)
+
+
+def format_of(path: str) -> Format:
+    """As the name says; what has no known ending is JSON lines."""
+    suffixes = [each for each in Path(path).suffixes if each not in CODECS]
+    return _SUFFIXES.get(suffixes[-1].lower(), Format.RECORDS) if suffixes else Format.RECORDS
+
+
+def delimiter_of(source: Input, path: str) -> str:
+    """Raises UsageError."""
+    given = source.delimiter
+    if given is None:
+        return "\t" if ".tsv" in Path(path).suffixes else ","
+    if len(given) != 1 or not given.isascii() or given in '"\r\n':
+        raise UsageError(f"a delimiter is one ASCII character, not a quote or a newline: {given!r}")
+    return given
+
+
+def check_tables(items: Sequence[Item], errors_max: int) -> None:
+    """Raises LoadRejected with what is wrong with tables as such."""
+    faults: list[Fault] = [
+        fault for item in items if isinstance(item, Table) for fault in item.fitting.faults
+    ]
+    if faults:
+        raise LoadRejected(faults[:errors_max], count=len(faults))
+
+
+# ── cutting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def cut(items: Sequence[Item], count_quotes: QuoteCounter, split_bytes: int = SPLIT_BYTES) -> Plan:
+    """Raises UsageError."""
+    plan = Plan()
+    for item in items:
+        if isinstance(item, RecordFile):
+            splits = cut_records(item.file, plan.next_number, split_bytes)
+            plan.add(splits, _text_bytes(item.file))
+        elif item.file is None:
+            assert isinstance(item.source.data, DataFrame)
+            feed = item.fitting.feed
+            plan.frames.append(
+                Frame(plan.next_number, item.source.data, feed, item.shown, item.source.files)
+            )
+            plan.next_number += PARTITIONS_MAX
+        elif item.footer is not None:
+            feed = item.fitting.feed
+            groups = cut_row_groups(item.file, item.footer, feed, plan.next_number, split_bytes)
+            plan.add(*groups)
+        else:
+            splits = _cut_cells(item, item.file, plan.next_number, count_quotes, split_bytes)
+            plan.add(splits, _text_bytes(item.file))
+    return plan
+
+
+def _text_bytes(file: InputFile) -> int:
+    return file.size_bytes * (INFLATION if codec_of(file.path) is not None else 1)
+
+
+def _cut_cells(
+    item: Table, file: InputFile, first: int, count_quotes: QuoteCounter, split_bytes: int
+) -> list[Split]:
+    content = cells_of(item, file, item.fitting.feed)
+    if codec_of(file.path) is not None:
+        return [Split(first, file.path, file.shown, 0, None, content)]
+    pieces = [
+        Split(first + number, file.path, file.shown, start, end, content)
+        for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
+    ]
+    return settle_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
+
+
+def cells_of(item: Table, file: InputFile, feed: Feed) -> Cells:
+    """How the cells of a CSV are read."""
+    delimiter = delimiter_of(item.source, file.path)
+    return Cells(feed, tuple(item.schema.names), delimiter, item.source.null)

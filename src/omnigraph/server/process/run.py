@@ -1,0 +1,174 @@
+"""Running a server: one process that listens, and one or several that answer.
+
+The listening socket is opened once. With one worker this very process answers; with several, each
+is a fresh interpreter that inherits the socket, and this process only watches: it starts another
+for one that dies, passes signals on, and has them all read their configuration again.
+"""
+
+import asyncio
+import contextlib
+import errno
+import gc
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.server.app import build_app
+from omnigraph.server.process.connection import connection_type
+from omnigraph.server.process.supervisor import GRACE_S, STOPS, Crew, Told
+from omnigraph.server.runtime import shared_spark
+from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.settings import Flags
+from omnigraph.server.runtime.state import Host
+from omnigraph.server.telemetry import metrics
+from omnigraph.server.telemetry.logs import start_logging
+
+WATCH_S = 0.5
+"""How soon a worker notices what another one was told."""
+
+
+def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os.environ) -> None:
+    """Serve until told to stop. Raises what a bad configuration raises."""
+    start_logging()
+    if workers == 1:
+        host = Host(flags, environment)
+        with listen(host.current.settings.bind) as listening:
+            announce(listening)
+            answer_from(host, listening)
+        return
+    # Nobody asks this host anything. It finds out whether a configuration can be used.
+    host = Host(flags, environment)
+    with listen(host.current.settings.bind) as listening:
+        told = Told()
+        told.heed()
+        with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
+            generations = Generations(Path(folder) / "configuration")
+            host.share(generations)
+            spark = Path(folder) / "spark"
+            shared = {**environment, metrics.SHARED: folder, shared_spark.SHARED: str(spark)}
+            announce(listening)
+            try:
+                Crew(flags, generations, listening, shared, told).run(workers, host)
+            finally:
+                shared_spark.stop_spark(spark)
+
+
+def listen(bind: str) -> socket.socket:
+    """Raises UsageError, ConfigInvalid."""
+    address, colon, port = bind.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"--bind takes ADDRESS:PORT, not '{bind}'")
+    name = address.removeprefix("[").removesuffix("]") or "127.0.0.1"
+    family = socket.AF_INET6 if ":" in name else socket.AF_INET
+    # Only of a socket that says it is TCP does asyncio send small pieces at once. The body of an
+    # answer would wait for the caller's kernel to confirm the headers, which takes it 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((name, int(port)))
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        reason = error.strerror or str(error)
+        if error.errno == errno.EADDRINUSE:
+            reason = "another program listens there; name another with --bind"
+        raise ConfigInvalid(bind, reason=reason) from error
+    return listening
+
+
+def announce(listening: socket.socket) -> None:
+    """One line that says where, for whoever let us choose the port."""
+    host, port = listening.getsockname()[:2]
+    sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={host}:{port}\n")
+    sys.stdout.flush()
+
+
+class Server(uvicorn.Server):
+    """Signals are left to us: between two owners of them, one that comes then would be lost."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def make_server(host: Host) -> Server:
+    config = uvicorn.Config(
+        build_app(host),
+        loop="uvloop",
+        http=connection_type(lambda: host.current.settings.limits.body_timeout_s),
+        ws="none",
+        proxy_headers=False,  # nothing depends on where a caller sits
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=host.current.settings.limits.drain_s,
+    )
+    return Server(config)
+
+
+def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None) -> None:
+    """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
+
+    Before that there is nothing to finish, and a signal ends this process as it ends any other.
+    `crew` is the process that watches over a worker. A server of one process depends on nobody:
+    the shell that started it may go.
+    """
+    server = make_server(host)
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
+        _stop(server, host.current.settings.limits.drain_s, is_worker=crew is not None)
+
+    for each in STOPS if crew is None else [signal.SIGTERM]:
+        signal.signal(each, stop)
+
+    def is_orphan() -> bool:
+        return crew is not None and os.getppid() != crew
+
+    async def answer() -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, host.try_reload))
+        watching = asyncio.create_task(_watch(host, server, is_orphan))
+        if not server.should_exit:  # or it would listen once more
+            await server.serve(sockets=[listening])
+        watching.cancel()
+
+    # What is there by now stays, and need not be looked at whenever garbage is searched for.
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(answer())
+        host.jobs.close(host.current.settings.limits.drain_s)
+        if is_orphan() and (spark := os.environ.get(shared_spark.SHARED)):
+            shared_spark.stop_spark(Path(spark))  # nobody else is left to do it
+        signal.alarm(GRACE_S)  # requests that were given up may go on in their threads
+
+
+def _stop(server: Server, drain_s: int, *, is_worker: bool) -> None:
+    """Told for the first time: begin to finish. Told again, end at once; a worker is ended by its
+    crew, which may have been told together with it and passes that on.
+    """
+    for each in STOPS:
+        signal.signal(each, signal.SIG_IGN if is_worker else signal.SIG_DFL)
+    server.config.timeout_graceful_shutdown = drain_s
+    server.should_exit = True
+    # Requests, then jobs. Whatever holds on to this process then, be it the interpreter's lock,
+    # the kernel ends it.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(2 * drain_s + GRACE_S)
+
+
+async def _watch(host: Host, server: uvicorn.Server, is_orphan: Callable[[], bool]) -> None:
+    """Follow the other workers; and stop when nobody is left who would start us again."""
+    while not server.should_exit:
+        await asyncio.sleep(WATCH_S)
+        await asyncio.to_thread(host.follow)
+        if is_orphan():
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,133 @@
+"""Several workers on one socket: starting them, starting others for those that die, stopping them.
+
+Workers are fresh interpreters, never forks: the table format keeps threads, and a forked child
+inherits their locks without the threads that would open them.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Thread
+from types import FrameType
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from omnigraph.effects import REAL
+from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.settings import Flags
+from omnigraph.server.runtime.state import Host
+
+STOPS: Final = (signal.SIGTERM, signal.SIGINT)
+"""The signals that tell a server to stop."""
+
+GRACE_S: Final = 5
+"""How much longer than its drain time a worker may take to end."""
+
+FLAGS: Final = TypeAdapter(Flags)
+"""How flags are handed to a worker."""
+
+LOOK_MS: Final = 200
+PAUSE_MS: Final = 2_000
+
+logger = logging.getLogger(__name__)
+
+
+class Told:
+    """What signals said. Their handlers do nothing but note it: what they interrupt may hold any
+    lock, that of an event too.
+    """
+
+    stops = 0
+    reloads = 0
+
+    def heed(self) -> None:
+        """From here on no signal is lost."""
+        for number in STOPS:
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._reload)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler
+        self.stops += 1
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler
+        self.reloads += 1
+
+
+@dataclass
+class Crew:
+    flags: Flags
+    generations: Generations
+    listening: socket.socket
+    environment: Mapping[str, str]
+    told: Told
+
+    def run(self, count: int, host: Host) -> None:
+        """Keep so many workers alive until told to stop; then let them finish."""
+        workers: list[subprocess.Popen[bytes]] = []
+        reloads = self.told.reloads
+        while not self.told.stops:
+            if len(workers) < count:
+                workers.append(self._start())
+                continue
+            self._rest(LOOK_MS)
+            if self.told.reloads > reloads:
+                reloads = self.told.reloads
+                # A graph may take long to open, and whoever says stop is not to wait for it.
+                Thread(target=host.try_reload, daemon=True).start()
+            for worker in [each for each in workers if each.poll() is not None]:
+                logger.warning(
+                    "worker %d ended with %d; starting another", worker.pid, worker.returncode
+                )
+                workers.remove(worker)
+                if worker.returncode > 0:
+                    # It could not start. Another one says the same, and need not at once.
+                    self._rest(PAUSE_MS)
+        self._stop(workers, host.current.settings.limits.drain_s)
+
+    def _stop(self, workers: "list[subprocess.Popen[bytes]]", drain_s: int) -> None:
+        """Let workers finish, for as long as they may take; told again, do not let them."""
+        # Whoever comes now is refused at once, instead of waiting for somebody to take the call.
+        with contextlib.suppress(OSError):
+            self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        for worker in workers:
+            worker.terminate()
+        with contextlib.suppress(FileNotFoundError):  # somebody may have tidied up
+            drain_s = self.generations.read()[1].settings.limits.drain_s
+        deadline_ms = REAL.monotonic_ms() + 2_000 * (drain_s + GRACE_S)
+        while any(each.poll() is None for each in workers):
+            if self.told.stops > 1 or REAL.monotonic_ms() > deadline_ms:
+                for worker in workers:
+                    worker.kill()
+            REAL.sleep_ms(LOOK_MS // 4)
+
+    def _rest(self, pause_ms: int) -> None:
+        until_ms = REAL.monotonic_ms() + pause_ms
+        while not self.told.stops and REAL.monotonic_ms() < until_ms:
+            REAL.sleep_ms(LOOK_MS // 4)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        descriptor = self.listening.fileno()
+        worker = subprocess.Popen(  # noqa: S603 - this very interpreter
+            [
+                sys.executable,
+                "-m",
+                "omnigraph.server.process.worker",
+                str(os.getpid()),
+                str(descriptor),
+                str(self.generations.path),
+                FLAGS.dump_json(self.flags).decode(),
+            ],
+            pass_fds=[descriptor],
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+        )
+        logger.info("worker %d started by %d", worker.pid, os.getpid())
+        return worker

@@ -1,0 +1,315 @@
+"""One request: who asks, of which graph, with how large a body.
+
+The order is fixed: the token, then the graph, then the policy, then admission, then the engine.
+Nothing of the body is read for somebody the server does not know.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from omnigraph.commit.manifest.records import Commit
+from omnigraph.engine.cancellation import CancelToken, cancellable
+from omnigraph.errors import RequestInvalid
+from omnigraph.ids import BranchName
+from omnigraph.jsontext import NestedTooDeeply, read_json
+from omnigraph.policy.actions import Action
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.runtime.settings import Limits
+from omnigraph.server.runtime.state import Host, Served, Serving
+from omnigraph.server.telemetry import metrics
+
+IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
+KEY: Final = "Idempotency-Key"
+PREFER: Final = "Prefer"
+
+SLOWEST_BYTES_PER_S: Final = 1024
+"""A body that comes slower is not waited for, once the time a pause may take is used up."""
+
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_KEY: Final = re.compile(r"[!-~]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request whose sender is known, and what it is about."""
+
+    host: Host
+    serving: Serving
+    served: Served
+    actor: str | None
+    request: Request
+    token: CancelToken = field(default_factory=CancelToken)
+    """Cancelled when the caller goes away, on routes that read."""
+
+    @property
+    def graph(self) -> LocalGraph:
+        return self.served.graph
+
+    def check(
+        self, action: Action, branch: str | None = None, *, target: str | None = None
+    ) -> None:
+        """Ask the policy at the boundary. Raises Forbidden."""
+        self.served.guard(
+            self.actor,
+            action,
+            None if branch is None else BranchName(branch),
+            None if target is None else BranchName(target),
+        )
+
+    @property
+    def key(self) -> str | None:
+        """The key that makes asking again harmless. Raises RequestInvalid."""
+        given = self.request.headers.get(KEY)
+        if given is not None and not _KEY.fullmatch(given):
+            raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
+        return given
+
+    @property
+    def prefers_job(self) -> bool:
+        """Would the caller rather not wait?"""
+        return "respond-async" in self.request.headers.get(PREFER, "")
+
+    @property
+    def stall_s(self) -> float:
+        """How long a caller may take nothing of an answer in pieces."""
+        return self.serving.settings.limits.body_timeout_s
+
+    @contextmanager
+    def reading(self, timeout: float | None = None) -> Iterator[None]:
+        """A read: it ends when its time is over, or nobody waits for it any more."""
+        limit = self.serving.settings.limits.query_seconds
+        seconds = limit if timeout is None else min(limit, timeout)
+        with cancellable(CancelToken(seconds, self.token)):
+            yield
+
+    def count(self, commit: Commit | None) -> None:
+        """Tell whoever watches that something was written."""
+        if commit is not None:
+            metrics.COMMITS.labels(self.served.id).inc()
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Raises TooManyRequests."""
+        size = getattr(self.request.state, "body_bytes", 0)
+        with self.host.admission.admitted(self.actor, size):
+            yield
+
+
+def _find_asked(request: Request) -> Asked:
+    asked = request.state.asked
+    assert isinstance(asked, Asked)
+    return asked
+
+
+Ask = Annotated[Asked, Depends(_find_asked)]
+
+
+def find_host(request: Request) -> Host:
+    host = request.app.state.host
+    assert isinstance(host, Host)
+    return host
+
+
+def _declare_key(
+    key: Annotated[
+        str | None,
+        Header(
+            alias=KEY,
+            description="Asked again with the same key, a write answers what it answered before.",
+            pattern="^[!-~]{1,255}$",
+        ),
+    ] = None,
+) -> None:
+    """Only so that the document mentions it."""
+
+
+KEYED: Final = Depends(_declare_key)
+"""For the routes that write."""
+
+
+def _declare_preference(
+    prefer: Annotated[
+        str | None, Header(alias=PREFER, description="`respond-async`: answer 202 with a job.")
+    ] = None,
+) -> None:
+    """Only so that the document mentions it."""
+
+
+PREFERRED: Final = Depends(_declare_preference)
+"""For the routes whose work can be a job."""
+
+Hosted = Annotated[Host, Depends(find_host)]
+
+
+class LimitedRequest(Request):
+    """Reads its body in pieces, counts them, and does not wait for ever."""
+
+    def __init__(self, request: Request, limits: Limits, bytes_max: int) -> None:
+        super().__init__(request.scope, request.receive)
+        self._limits = limits
+        self._bytes_max = bytes_max
+        self._is_read = asyncio.Event()
+        if request.method in ("GET", "HEAD"):
+            self._is_read.set()
+
+    async def wait_for_departure(self) -> None:
+        """Until the caller hangs up. Nobody else may want a body by then."""
+        await self._is_read.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """The body as it comes. Raises HTTPException for too much of it, or too little."""
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            # What it would grow to nobody knows before it has grown.
+            reason = "the body is encoded; send it without Content-Encoding"
+            raise HTTPException(415, reason, {"Accept-Encoding": "identity"})
+        declared = self.headers.get("content-length", "")
+        too_large = f"the body is larger than {self._bytes_max} bytes"
+        if declared.isdecimal() and int(declared) > self._bytes_max:
+            raise HTTPException(413, too_large)
+        count = 0
+        waited_s = 0.0
+        patience_s = self._limits.body_timeout_s
+        pieces = super().stream()
+        clock = asyncio.get_running_loop().time
+        while True:
+            # A client that sends a byte now and then would otherwise hold us for ever. What we
+            # ourselves take to put a piece away is not its fault.
+            left_s = patience_s + count / SLOWEST_BYTES_PER_S - waited_s
+            began = clock()
+            try:
+                async with asyncio.timeout(min(patience_s, left_s)):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                self._is_read.set()
+                return
+            except TimeoutError:
+                raise HTTPException(408, "the body did not arrive in time") from None
+            waited_s += clock() - began
+            count += len(piece)
+            self.state.body_bytes = count
+            if count > self._bytes_max:
+                raise HTTPException(413, too_large)
+            yield piece
+
+    async def json(self) -> Any:
+        """Raises JSONDecodeError; HTTPException for text that is no text."""
+        if not hasattr(self, "_json"):
+            self._json = parse_json(await self.body())
+        return self._json
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises JSONDecodeError, HTTPException."""
+    try:
+        text = body.decode("utf-8")
+        found = read_json(text)
+        if _ESCAPED_SURROGATE.search(body):
+            # Half of a pair can be spelled in JSON, and cannot be stored.
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError:
+        raise
+    except UnicodeDecodeError:
+        raise HTTPException(400, "the body is not UTF-8 text") from None
+    except UnicodeEncodeError:
+        raise HTTPException(400, "the body holds half of a surrogate pair") from None
+    except NestedTooDeeply as deep:
+        raise HTTPException(400, f"the body cannot be read: {deep}") from None
+    except ValueError:
+        raise HTTPException(400, "the body holds a number too long") from None
+    return found
+
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Route(APIRoute):
+    """What answers to GET answers to HEAD, without the body; balancers ask like that."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Only if no route is for HEAD itself: then this one was found, and would refuse.
+        if scope["method"] == "HEAD" and self.methods == {"GET"}:
+            scope = {**scope, "method": "GET"}
+        await super().handle(scope, receive, send)
+
+
+class ServerRoute(Route):
+    """A route about the server itself; it sees to tokens on its own."""
+
+    def get_route_handler(self) -> Handler:
+        original = super().get_route_handler()
+
+        async def limited(request: Request) -> Response:
+            limits = find_host(request).current.settings.limits
+            return await original(LimitedRequest(request, limits, limits.body_bytes))
+
+        return limited
+
+
+class GraphRoute(Route):
+    """A route of one graph: somebody known asks, with a body that is not too large."""
+
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.body_bytes
+
+    def get_route_handler(self) -> Handler:
+        original = super().get_route_handler()
+
+        async def asked(request: Request) -> Response:
+            host = find_host(request)
+            serving = host.current
+            actor = serving.authenticate(request.headers.get("authorization"))
+            graph_id = request.path_params.get("graph_id")
+            if graph_id is None and len(serving.graphs) != 1:
+                raise HTTPException(404)  # short addresses are for a server of one graph
+            served = serving.find_graph(graph_id)
+            limits = serving.settings.limits
+            limited = LimitedRequest(request, limits, self.bytes_max(limits))
+            request.state.asked = Asked(host, serving, served, actor, limited)
+            return await self.answer(original, limited, request.state.asked)
+
+        return asked
+
+    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:  # noqa: ARG002 - for routes that read
+        return await handler(request)
+
+
+class ReadRoute(GraphRoute):
+    """A route whose work is stopped when nobody waits for it any more."""
+
+    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:
+        async def watch() -> None:
+            await request.wait_for_departure()
+            asked.token.cancel()
+
+        watching = asyncio.create_task(watch())
+        try:
+            return await handler(request)
+        finally:
+            watching.cancel()
+
+
+class LoadRoute(GraphRoute):
+    """A load in a JSON string."""
+
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.load_body_bytes
+
+
+class StreamRoute(GraphRoute):
+    """A load that goes to disk as it comes."""
+
+    def bytes_max(self, limits: Limits) -> int:
+        return limits.load_stream_bytes

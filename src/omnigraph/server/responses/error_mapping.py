@@ -1,0 +1,84 @@
+"""Every error as an answer, in one table.
+
+The first line that fits wins, so what is special stands before what is general. A line without a
+code is a status that the closed set of codes has no word for.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.responses import Response
+
+from omnigraph import errors
+from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.errors import OmnigraphError
+from omnigraph.server.responses.answers import JsonResponse
+from omnigraph.server.telemetry import metrics
+from omnigraph.wire.causes import cause_document
+from omnigraph.wire.details import find_details
+from omnigraph.wire.problems import WireCode
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    error: type[OmnigraphError]
+    status: int
+    code: WireCode | None
+
+
+TABLE: Final = (
+    Line(errors.Unauthorized, 401, "unauthorized"),
+    Line(errors.Forbidden, 403, "forbidden"),
+    Line(errors.TooManyRequests, 429, "too_many_requests"),
+    Line(errors.KeyReused, 409, "conflict"),
+    Line(errors.ChangesRefused, 409, "conflict"),
+    Line(errors.ChangeFeedGap, 410, None),
+    Line(errors.QueryMemoryExceeded, 413, None),
+    Line(errors.QueryTimeout, 408, None),
+    Line(errors.QueryCancelled, 503, None),
+    Line(errors.BlobRangeInvalid, 416, None),
+    Line(errors.ExternalBlob, 424, None),
+    Line(errors.BlobChanged, 412, None),
+    Line(errors.InputError, 400, "bad_request"),
+    Line(errors.NotFoundError, 404, "not_found"),
+    Line(errors.HeadMoved, 412, None),
+    Line(errors.RecoveryPending, 503, None),
+    Line(errors.DriftFound, 503, None),
+    Line(errors.ConflictError, 409, "conflict"),
+    Line(errors.OutcomeUnknown, 503, None),
+    Line(errors.SidecarCorrupt, 503, None),
+    Line(errors.SidecarTooNew, 503, None),
+    Line(errors.InvariantViolated, 503, None),
+    Line(OmnigraphError, 500, "internal"),
+)
+
+
+def line_for(error: OmnigraphError) -> Line:
+    return next(line for line in TABLE if isinstance(error, line.error))
+
+
+def problem_document(error: OmnigraphError) -> JsonObject:
+    """The body that tells of an error."""
+    line = line_for(error)
+    document: JsonObject = {"error": str(error)}
+    if line.code is not None:
+        document["code"] = line.code
+    document |= find_details(error)
+    document["retryable"] = error.retryable
+    document["cause"] = cause_document(error)
+    return document
+
+
+def problem(error: OmnigraphError) -> Response:
+    line = line_for(error)
+    if isinstance(error, errors.ConflictError):
+        metrics.CONFLICTS.labels(error.code.value).inc()
+    headers = {}
+    if isinstance(error, errors.TooManyRequests):
+        metrics.REFUSALS.inc()
+        headers["Retry-After"] = str(error.retry_after_s)
+    if isinstance(error, errors.BlobRangeInvalid):
+        headers["Content-Range"] = f"bytes */{error.length}"
+    if line.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JsonResponse(problem_document(error), status_code=line.status, headers=headers)

@@ -1,0 +1,71 @@
+"""May they? The states a server can be in, and the gate of each graph it serves.
+
+| tokens | any policy | `--unauthenticated` | state        |
+|--------|------------|---------------------|--------------|
+| no     | no         | no                  | refuses to start |
+| no     | no         | yes                 | open: everybody may do everything |
+| yes    | no         | any                 | default deny: a token allows reading, no more |
+| no     | yes        | any                 | refuses to start: a policy about nobody |
+| yes    | yes        | any                 | policy: Cedar decides |
+
+The same guard is asked at the boundary, before anything is read, and again by the engine's writers.
+"""
+
+from enum import Enum
+from typing import Final
+
+from omnigraph.errors import ConfigInvalid, Forbidden
+from omnigraph.ids import BranchName
+from omnigraph.policy.actions import Action
+from omnigraph.policy.cedar import Policy, Question
+from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
+
+
+class State(Enum):
+    OPEN = "open"
+    DEFAULT_DENY = "default_deny"
+    POLICY = "policy"
+
+
+def find_state(*, has_tokens: bool, has_policy: bool, unauthenticated: bool) -> State:
+    """Raises ConfigInvalid where the server must not start."""
+    if has_tokens:
+        return State.POLICY if has_policy else State.DEFAULT_DENY
+    named = f"{SINGLE}, {FILE} or {INLINE}"
+    if has_policy:
+        reason = f"there are policies and no tokens to tell actors by; set them in {named}"
+        raise ConfigInvalid("server", reason=reason)
+    if not unauthenticated:
+        reason = f"there are no tokens; set them in {named}, or say --unauthenticated"
+        raise ConfigInvalid("server", reason=reason)
+    return State.OPEN
+
+
+class Guard:
+    """The gate of one graph, or of the server itself. What it decides by can be replaced."""
+
+    def __init__(self, state: State, policy: Policy | None = None) -> None:
+        self._rule: Final[list[tuple[State, Policy | None]]] = [(state, policy)]
+
+    def replace(self, state: State, policy: Policy | None) -> None:
+        """Decide by something else from now on."""
+        self._rule[0] = (state, policy)
+
+    def allows(self, question: Question) -> bool:
+        state, policy = self._rule[0]
+        if state is State.OPEN:
+            return True
+        if policy is None:
+            return question.actor is not None and question.action is Action.READ
+        return policy.decide(question).allowed
+
+    def __call__(
+        self,
+        actor: str | None,
+        action: Action,
+        branch: BranchName | None,
+        target: BranchName | None = None,
+    ) -> None:
+        """Raises Forbidden."""
+        if not self.allows(Question(actor, action, branch, target)):
+            raise Forbidden(actor, action=action, branch=target or branch)

@@ -1,0 +1,68 @@
+"""One Spark for all workers: a Connect server that the first load starts (D23).
+
+A worker that loads asks for it and needs no Java machine of its own. It belongs to the crew: the
+folder with its note is the crew's, and whoever ends last ends it. Where the environment names a
+Spark, that one is used, and nothing is started here.
+"""
+
+import fcntl
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from omnigraph.errors import SparkUnusable
+from omnigraph.pipeline.settings import MASTER, REMOTE, SparkSettings
+
+Result = TypeVar("Result")
+
+SHARED: Final = "OMNIGRAPH_SERVER_SPARK_FOLDER"
+"""Set by the crew for its workers."""
+
+
+def find_spark(environment: Mapping[str, str] = os.environ) -> SparkSettings | None:
+    """Where a load runs; None: as the environment says. Raises JavaMissing, SparkUnusable."""
+    folder = environment.get(SHARED)
+    if not folder or environment.get(MASTER) or environment.get(REMOTE):
+        return None
+    from omnigraph.pipeline.spark.connect import start_server  # noqa: PLC0415 - brings Spark along
+
+    place = Path(folder)
+    with place.with_suffix(".lock").open("w") as lock:
+        # All workers may be asked to load at the same moment, and one of them starts it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        server = start_server(_free_port(), folder=place)
+    return SparkSettings(remote=server.address)
+
+
+def run_on_spark(job: Callable[[SparkSettings | None], Result]) -> Result:
+    """Run a job on the shared server; on a new one, if the server died before the job began.
+
+    A server that was killed still listens for a moment, so `find_spark` can return its address.
+    `SparkUnusable` means that the job staged nothing, so it may run again.
+    """
+    spark = find_spark()
+    try:
+        return job(spark)
+    except SparkUnusable:
+        replacement = find_spark()
+        if replacement == spark:
+            raise
+        return job(replacement)
+
+
+def stop_spark(folder: Path) -> None:
+    """End the server of a crew, if it was ever started."""
+    if not (folder / "server.json").exists():
+        return
+    from omnigraph.pipeline.spark.connect import stop_server  # noqa: PLC0415 - brings Spark along
+
+    stop_server(folder=folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port

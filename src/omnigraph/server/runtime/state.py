@@ -1,0 +1,299 @@
+"""The graphs a server has open, and the rules it serves them by.
+
+A `Serving` is a value: a request takes the current one and keeps it. A reload makes another one and
+puts it in place; whatever cannot be read leaves the old one where it is. Graphs stay open across
+reloads, and their gates follow the new policy at once.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Final
+
+from omnigraph.effects import REAL
+from omnigraph.engine.opening import open_graph
+from omnigraph.engine.settings import Settings
+from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, RequestInvalid
+from omnigraph.lang.query.parser import grammar
+from omnigraph.policy.actions import Action
+from omnigraph.policy.bundle import parse_bundle
+from omnigraph.policy.cedar import Policy, Question
+from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.runtime.admission import Admission
+from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.configuration import Configuration, PolicyFile, read_configuration
+from omnigraph.server.runtime.guard import Guard, State, find_state
+from omnigraph.server.runtime.jobs import Jobs
+from omnigraph.server.runtime.settings import (
+    EMBEDDING,
+    GRAPH_ID,
+    RESERVED,
+    Flags,
+    GraphSettings,
+    Limits,
+    ServerSettings,
+)
+from omnigraph.server.runtime.stored_queries import StoredQueries, check_stored
+from omnigraph.server.runtime.tokens import Tokens
+from omnigraph.server.telemetry import metrics
+from omnigraph.server.telemetry.tracing import find_tracer
+
+RETRY_MS: Final = 5_000
+"""When a worker tries again to follow the others, if it could not."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A graph that is open, and how: opened otherwise, it is another. So it is under another id,
+    with the policy of that.
+    """
+
+    id: str
+    uri: str
+    settings: Settings
+    graph: LocalGraph
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One graph that answers."""
+
+    id: str
+    graph: LocalGraph
+    guard: Guard
+    queries: StoredQueries = field(default_factory=StoredQueries)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    generation: int
+    settings: ServerSettings
+    state: State
+    tokens: Tokens
+    guard: Guard
+    """For what concerns the server itself."""
+    has_server_policy: bool
+    graphs: Mapping[str, Served]
+    quarantined: Mapping[str, str]
+    """Graphs that could not be opened, and why."""
+    policies: Mapping[str, Policy]
+    """By graph; put into the guards when this is put in place."""
+
+    def authenticate(self, header: str | None) -> str | None:
+        """Who asks. Raises Unauthorized."""
+        # Where nobody is known a token says nothing.
+        return None if self.state is State.OPEN else self.tokens.resolve(header)
+
+    def find_graph(self, graph_id: str | None) -> Served:
+        """A graph by its id; the only one if none is given. Raises GraphNotServed."""
+        if graph_id is None:
+            return next(iter(self.graphs.values()))
+        if not GRAPH_ID.fullmatch(graph_id) or graph_id in RESERVED:
+            raise RequestInvalid(f"{graph_id!r} cannot be the id of a graph")
+        found = self.graphs.get(graph_id)
+        if found is None:
+            raise GraphNotServed(graph_id)
+        return found
+
+    def allows_listing(self, actor: str | None) -> bool:
+        """May they know which graphs there are? Needs a policy for the server."""
+        return self.has_server_policy and self.guard.allows(Question(actor, Action.GRAPH_LIST))
+
+    def allows_admin(self, actor: str | None) -> bool:
+        """May they have the server reload? Whoever administers one of its graphs may."""
+        question = Question(actor, Action.ADMIN)
+        return any(each.guard.allows(question) for each in self.graphs.values())
+
+
+class Host:
+    """Holds what is served now, and makes what is served next."""
+
+    def __init__(
+        self,
+        flags: Flags,
+        environment: Mapping[str, str],
+        generations: Generations | None = None,
+    ) -> None:
+        """Serve what the other workers serve; what flags and files say if there are none yet.
+
+        Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if every
+        graph is required.
+        """
+        self._generations = generations
+        self._flags = flags
+        self._environment = environment
+        self.tracer = find_tracer(environment)
+        self._open: list[_Opened] = []
+        self._lock = Lock()
+        self._seen = 0
+        # It takes a while to make, and all requests that came first would make it at once.
+        grammar()
+        if generations is None or not generations.find_newest():
+            self.current = self._read()
+        else:
+            self._seen, configuration = generations.read()
+            self.current = self._build(self._seen, configuration)
+        self._refused = (0, 0)
+        """What could not be taken over from the others, if anything, and when."""
+        self.admission = Admission(self.current.settings.limits)
+        self.jobs = Jobs(REAL)
+
+    def share(self, generations: Generations) -> None:
+        """Hand what is served here to workers that are started from now on, and follow them."""
+        with generations.alone():
+            self._seen = generations.announce(self._configuration)
+        self._generations = generations
+
+    def reload(self) -> Serving:
+        """Read the whole configuration again, and have the other workers do so.
+
+        Raises as the constructor; then nothing changes, here or there.
+        """
+        with self._lock:
+            self._put_in_place(self._read())
+            return self.current
+
+    def try_reload(self) -> None:
+        """The same, for a caller that nobody listens to: a refusal is told in the log."""
+        with _refusals_told():
+            self.reload()
+
+    def follow(self) -> None:
+        """Take over the configuration that another worker read; later, if it cannot be now."""
+        generations = self._generations
+        if generations is None:
+            return
+        with self._lock, _refusals_told():
+            newest = generations.find_newest()
+            refused, refused_ms = self._refused
+            is_early = newest == refused and REAL.monotonic_ms() - refused_ms < RETRY_MS
+            if newest in (0, self._seen) or is_early:
+                return
+            self._refused = (newest, REAL.monotonic_ms())
+            number, configuration = generations.read()
+            self._put_in_place(self._build(number, configuration))
+            self._seen = number
+
+    def _put_in_place(self, serving: Serving) -> None:
+        # From here on the new rules hold, for requests under way too.
+        for name, served in serving.graphs.items():
+            served.guard.replace(serving.state, serving.policies.get(name))
+        served_now = {id(each.graph) for each in serving.graphs.values()}
+        self._open = [each for each in self._open if id(each.graph) in served_now]
+        self.current = serving
+        self.admission.limits = serving.settings.limits
+        logger.info("configuration %d is in force", serving.generation)
+
+    def _read(self) -> Serving:
+        """What flags and files say now; and if it can be served, have the other workers do so."""
+        generations = self._generations
+        with generations.alone() if generations is not None else nullcontext():
+            configuration = read_configuration(self._flags, self._environment)
+            serving = self._build(self._seen + 1, configuration)
+            if generations is None:
+                self._seen += 1
+            else:
+                self._seen = generations.announce(configuration)
+            self._configuration = configuration
+        return replace(serving, generation=self._seen)
+
+    def _build(self, generation: int, configuration: Configuration) -> Serving:
+        settings, tokens = configuration.settings, configuration.tokens
+        policies = {
+            name: _parse_policy(file, graph_id=name)
+            for name, file in configuration.policies.items()
+        }
+        server_policy = None
+        if configuration.server_policy is not None:
+            server_policy = _parse_policy(configuration.server_policy, graph_id=None)
+        state = find_state(
+            has_tokens=bool(tokens),
+            has_policy=bool(policies) or server_policy is not None,
+            unauthenticated=settings.unauthenticated,
+        )
+        graphs: dict[str, Served] = {}
+        quarantined: dict[str, str] = {}
+        for name, each in settings.graphs.items():
+            try:
+                opened = self._open_graph(
+                    name, each, settings.limits, Guard(state, policies.get(name))
+                )
+                stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
+                _tell(stored)
+                graphs[name] = Served(name, opened.graph, opened.guard, stored)
+            except OmnigraphError as error:
+                is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
+                if is_of_file or settings.require_all_graphs:
+                    raise
+                logger.warning("graph %s is kept back: %s", name, error)
+                quarantined[name] = str(error)
+        if not graphs:
+            reasons = "; ".join(quarantined.values())
+            raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")
+        return Serving(
+            generation,
+            settings,
+            state,
+            tokens,
+            Guard(state, server_policy),
+            server_policy is not None,
+            graphs,
+            quarantined,
+            policies,
+        )
+
+    def _open_graph(
+        self, name: str, settings: GraphSettings, limits: Limits, guard: Guard
+    ) -> _Opened:
+        """The graph and its gate; those of before if it is open already."""
+        embedding = None
+        if settings.embedding is not None:
+            embedding = settings.embedding.resolve(self._environment)
+        options = Settings(
+            storage_options=settings.resolve_options(),
+            embedding=embedding,
+            query_memory_bytes_max=limits.query_memory_bytes,
+            query_cache_bytes_max=limits.query_cache_bytes,
+            storage_cache_bytes_max=limits.storage_cache_bytes,
+            meter=metrics.GraphMeter(name),
+        )
+        for each in self._open:
+            if (each.id, each.uri, each.settings) == (name, settings.uri, options):
+                return each
+        graph = LocalGraph(open_graph(settings.uri, settings=options, gate=guard))
+        self._open.append(_Opened(name, settings.uri, options, graph, guard))
+        return self._open[-1]
+
+
+@contextmanager
+def _refusals_told() -> Iterator[None]:
+    """Whoever watches for the next configuration goes on watching, whatever this one holds."""
+    try:
+        yield
+    except OmnigraphError as error:
+        logger.error("the new configuration was refused: %s", error)  # noqa: TRY400
+    except Exception:
+        logger.exception("the new configuration was refused")
+
+
+def _tell(stored: StoredQueries) -> None:
+    """For whoever reads the log."""
+    for broken in stored.broken:
+        logger.warning("stored query %s is kept back: %s", broken.source, broken.reason)
+    for query in stored.queries.values():
+        for warning in query.warnings:
+            logger.warning("stored query %s: %s", query.name, warning)
+
+
+def _parse_policy(file: PolicyFile, *, graph_id: str | None) -> Policy:
+    """The policy of a graph, or of the server. Raises ConfigInvalid, PolicyInvalid."""
+    bundle = parse_bundle(file.text, name=file.path)
+    if bundle.rules and bundle.is_for_server is not (graph_id is None):
+        wanted = "the server" if graph_id is None else f"graph '{graph_id}'"
+        raise ConfigInvalid(file.path, reason=f"its rules are not about {wanted}")
+    return Policy(bundle, name=file.path, graph_id=graph_id or "graph")

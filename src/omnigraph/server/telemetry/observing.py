@@ -1,0 +1,141 @@
+"""What every request leaves behind: an id, a line in the log, a count.
+
+A request's id is the caller's, if it looks like one, and is on every answer. An error that nobody
+foresaw is told in the log, with its trace; the caller learns the id and no more.
+"""
+
+import json
+import logging
+import re
+from asyncio import CancelledError
+from contextvars import ContextVar
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from omnigraph.effects import REAL
+from omnigraph.server.telemetry import metrics
+from omnigraph.server.telemetry.tracing import CALLER, Span, Tracer, untraced
+
+REQUEST_ID: Final = "X-Request-Id"
+OPENAPI: Final = "/openapi.json"
+_ACCEPTED: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+
+logger = logging.getLogger("omnigraph.server.requests")
+
+
+class Observer:
+    """Stands around the application, outside everything else."""
+
+    def __init__(self, app: ASGIApp, tracer: Tracer = untraced) -> None:
+        self._app = app
+        self._tracer = tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        identity = given if _ACCEPTED.fullmatch(given) else REAL.new_id()
+        request_id.set(identity)
+        metrics.INFLIGHT.inc()
+        started_ms = REAL.monotonic_ms()
+        status: list[int] = []
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status.append(message["status"])
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (REQUEST_ID.lower().encode(), identity.encode()),
+                ]
+            await send(message)
+
+        with self._tracer(scope["method"], _find_caller(scope)) as span:
+            try:
+                await self._app(scope, receive, tell)
+            except ClientDisconnect:
+                """Nobody is there to be answered, and nothing failed here."""
+            except CancelledError:
+                if status:
+                    raise
+                await _answer_given_up(tell, identity)
+            except Exception:
+                logger.exception("request failed", extra={"facts": {"request_id": identity}})
+                if status:
+                    raise  # half an answer is out; closing the connection is all that is left
+                await _answer_failure(tell, identity)
+            finally:
+                self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
+                _describe(span, scope, status, identity)
+
+    def _record(self, scope: Scope, status: list[int], took_ms: int, identity: str) -> None:
+        metrics.INFLIGHT.dec()
+        route = _route(scope)
+        answered = str(status[0]) if status else "none"
+        # Addresses nobody serves are one line, or whoever tries many would fill the memory.
+        metrics.REQUESTS.labels(scope["method"], route or "unknown", answered).inc()
+        metrics.LATENCY.labels(scope["method"], route or "unknown").observe(took_ms / 1000)
+        facts: dict[str, Any] = {
+            "request_id": identity,
+            "method": scope["method"],
+            "route": route,
+            "status": status[0] if status else None,
+            "took_ms": took_ms,
+            **_find_who(scope),
+        }
+        logger.info("request", extra={"facts": facts})
+
+
+def _route(scope: Scope) -> str | None:
+    # The description has a route of FastAPI's own, which does not tell that it was taken.
+    if scope["path"] == OPENAPI:
+        return OPENAPI
+    return getattr(scope.get("route"), "path", None)
+
+
+def _find_who(scope: Scope) -> dict[str, str | None]:
+    """Who asked, and which graph, once that was found out. The token is nowhere near."""
+    asked = scope.get("state", {}).get("asked")
+    return {} if asked is None else {"graph": asked.served.id, "actor": asked.actor}
+
+
+def _find_caller(scope: Scope) -> dict[str, str]:
+    """The span of whoever calls, if it names one."""
+    found = dict(scope["headers"]).get(CALLER.encode())
+    return {} if found is None else {CALLER: found.decode("latin-1")}
+
+
+def _describe(span: Span, scope: Scope, status: list[int], identity: str) -> None:
+    route = _route(scope) or "unknown"
+    span.rename(f"{scope['method']} {route}")
+    span.note("http.request.method", scope["method"])
+    span.note("http.route", route)
+    span.note("omnigraph.request_id", identity)
+    if status:
+        span.note("http.response.status_code", status[0])
+
+
+async def _answer_failure(send: Send, identity: str) -> None:
+    body = {"error": "internal error", "code": "internal", "request_id": identity}
+    await _answer(send, 500, body)
+
+
+async def _answer_given_up(send: Send, identity: str) -> None:
+    """The server stops, and the request took longer than it waits. Its thread may go on for a
+    moment yet, so nobody knows what becomes of a write.
+    """
+    error = "the server stops before this request has ended; whether it wrote is not known"
+    body = {"error": error, "retryable": True, "request_id": identity}
+    await _answer(send, 503, body, (b"retry-after", b"1"))
+
+
+async def _answer(
+    send: Send, status: int, body: dict[str, Any], *more: tuple[bytes, bytes]
+) -> None:
+    headers = [(b"content-type", b"application/json"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

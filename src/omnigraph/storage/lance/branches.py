@@ -1,0 +1,108 @@
+"""Branches of a Lance table: a ref file that makes them exist, and a folder that holds them.
+
+Lance creates the folder before the ref and deletes the ref before the folder. Whatever dies in
+between leaves a folder without a ref: not listed, not deletable by Lance, and in the way of a new
+branch of that name. `clear_branch` removes both, in whichever state they are.
+"""
+
+from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFound
+from omnigraph.jsontext import read_json
+from omnigraph.storage import layout
+from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import Branch, TableRef
+from omnigraph.storage.translate import branch_error
+
+
+def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
+    """Every branch, by name.
+
+    Lance's own listing fails when a branch is deleted while it reads the refs. Reading them one by
+    one, a branch that is gone by then is not among them.
+    """
+    store.open(TableRef(path))
+    refs = store.objects.list(f"{path}/{layout.BRANCH_REFS}")
+    names = sorted(layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs)
+    found = (find_branch(store, path, name) for name in names)
+    return tuple(each for each in found if each is not None)
+
+
+def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
+    """Lance lists all refs to read one; the ref is a small file with a name we know."""
+    key = f"{path}/{layout.branch_ref_file(branch)}"
+    try:
+        facts = read_json(store.objects.read(key).data)
+        return Branch(
+            name=branch,
+            parent=facts["parentBranch"],
+            parent_version=facts["parentVersion"],
+            identifier=":".join(token for _, token in facts["identifier"]["version_mapping"]),
+        )
+    except ObjectNotFound:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObjectCorrupt(key, reason=f"it is not the ref of a branch: {error}") from error
+
+
+def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
+    ref = TableRef(source.ref.path, branch)
+    with translating(ref, "fork"):
+        try:
+            # A dataset of its own: Lance borrows it exclusively, and handles are shared.
+            store.reopen(source).create_branch(branch, source.version)
+        except (OSError, ValueError) as error:
+            ours = branch_error(error, path=ref.path, branch=branch)
+            if ours is None and _has_versions(store, ref):
+                # A commit that came too late for a branch that was removed: Lance takes the number
+                # of its version for the newest, and looks for the others.
+                ours = ForkExists(ref.path, branch=branch)
+            if ours is None:
+                raise
+            raise ours from error
+    forked = store.open(ref, source.version)
+    _flush_fork(store, forked)
+    return forked
+
+
+def _has_versions(store: LanceStore, ref: TableRef) -> bool:
+    folder = f"{ref.path}/{layout.branch_folder(ref.branch)}/{layout.VERSIONS}"
+    return bool(store.objects.list(folder))
+
+
+def _flush_fork(store: LanceStore, forked: LanceHandle) -> None:
+    assert forked.ref.branch is not None
+    uuid = store.read_transaction(forked).uuid
+    table = TableRef(forked.ref.path)
+    folder = layout.branch_folder(forked.ref.branch)
+    files = (
+        f"{folder}/{layout.transaction_file(forked.version, uuid)}",
+        f"{folder}/{layout.version_file(forked.version)}",
+        layout.branch_ref_file(forked.ref.branch),
+    )
+    store.flush(table, list(files))
+
+
+def delete_branch(store: LanceStore, path: str, branch: str) -> None:
+    main = store.open(TableRef(path))
+    with translating(TableRef(path, branch), "delete"):
+        try:
+            main.dataset.branches.delete(branch)
+        except (OSError, ValueError) as error:
+            ours = branch_error(error, path=path, branch=branch)
+            if ours is None:
+                raise
+            raise ours from error
+
+
+def clear_branch(store: LanceStore, path: str, branch: str, *, only: str | None = None) -> None:
+    children = [each.name for each in find_branches(store, path) if each.parent == branch]
+    if children:
+        raise ForkInUse(path, branch=branch, children=children)
+    if only is not None:
+        found = find_branch(store, path, branch)
+        if found is None or found.identifier != only:
+            return
+    # Not by Lance, which reads all refs to delete one, and fails if another vanishes meanwhile.
+    store.objects.delete(f"{path}/{layout.branch_ref_file(branch)}")
+    # Folder by folder: a branch whose name continues this one lives inside its folder.
+    for folder in layout.TABLE_FOLDERS:
+        store.objects.delete_prefix(f"{path}/{layout.branch_folder(branch)}/{folder}")

@@ -1,0 +1,177 @@
+"""Moving HEAD on Lance: commits that land exactly, restore, compaction.
+
+Always with the dataset a change was staged on and never with its address: a branch handle gives
+the address of main, and a commit sent there destroys main.
+"""
+
+from pathlib import Path
+
+from lance import LanceDataset, LanceOperation, Transaction
+from lance.optimize import Compaction
+
+from omnigraph.errors import OmnigraphError, ReplyLost
+from omnigraph.storage import layout
+from omnigraph.storage.durability import flush_files
+from omnigraph.storage.lance import table_files
+from omnigraph.storage.lance.history import find_marked
+from omnigraph.storage.lance.stage import LancePayload
+from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import (
+    Elsewhere,
+    Landed,
+    Mark,
+    Outcome,
+    Refused,
+    Staged,
+    StagedCompaction,
+)
+from omnigraph.storage.translate import is_foreign, is_refusal
+
+# --- exact commits --------------------------------------------------------------------------
+
+
+def commit_exact(store: LanceStore, staged: Staged) -> Outcome:
+    payload = staged.payload
+    assert isinstance(payload, LancePayload), "staged by another store"
+    try:
+        dataset = _send(store, staged, payload)
+    except BaseException as failure:
+        if not is_foreign(failure):
+            raise
+        handle = _look_for(store, staged, failure)
+        if handle is None:
+            return Refused(str(failure).partition(", /")[0])
+    else:
+        handle = LanceHandle(staged.ref, dataset.version, dataset)
+        _check_mark(store, handle, staged)
+    _flush_commit(store, staged, payload, handle)
+    return judge(handle, staged.read_version)
+
+
+def _send(store: LanceStore, staged: Staged, payload: LancePayload) -> LanceDataset:
+    transaction = Transaction(
+        staged.read_version,
+        payload.operation,
+        uuid=staged.mark.uuid,
+        transaction_properties=dict(staged.mark.properties),
+    )
+    if payload.base is not None:
+        return LanceDataset.commit(payload.base.dataset, transaction, max_retries=0)
+    # (2) Retries stay 0: a retried creation finds the winner's table and overwrites it.
+    LanceDataset.commit(
+        store.uri(staged.ref),
+        transaction,
+        max_retries=0,
+        enable_stable_row_ids=True,
+        storage_options=store.options(),
+    )
+    # Reopened, because a table made by its address does not share the session.
+    return store.open(staged.ref, version=1).dataset
+
+
+def _look_for(store: LanceStore, staged: Staged, failure: BaseException) -> LanceHandle | None:
+    """(3) Look before judging: a refusal may be of our own second try, a failure a lost reply."""
+    try:
+        head = store.open(staged.ref)
+        version = find_marked(head, staged.mark.uuid, after=staged.read_version)
+    except OmnigraphError as blind:
+        if is_refusal(failure):
+            return None
+        raise _lost(staged, failure) from blind
+    if version is not None:
+        return store.open(staged.ref, version)
+    if is_refusal(failure):
+        return None
+    raise _lost(staged, failure) from failure
+
+
+def _lost(staged: Staged, failure: BaseException) -> ReplyLost:
+    return ReplyLost("commit to", subject=staged.ref.path, reason=str(failure))
+
+
+def _check_mark(store: LanceStore, handle: LanceHandle, staged: Staged) -> None:
+    found = store.read_transaction(handle).uuid
+    if found != staged.mark.uuid:
+        reason = f"version {handle.version} is of transaction {found}, not {staged.mark.uuid}"
+        raise ReplyLost("commit to", subject=handle.ref.path, reason=reason)
+
+
+def judge(handle: LanceHandle, read_version: int) -> Outcome:
+    assert handle.version > read_version, "versions only rise"
+    return Landed(handle) if handle.version == read_version + 1 else Elsewhere(handle)
+
+
+def _flush_commit(
+    store: LanceStore, staged: Staged, payload: LancePayload, handle: LanceHandle
+) -> None:
+    if not store.is_flushed:
+        return
+    files = [
+        *table_files.with_blobs(Path(store.uri(staged.ref)), payload.files),
+        layout.transaction_file(staged.read_version, staged.mark.uuid),
+        layout.version_file(handle.version),
+    ]
+    store.flush(staged.ref, files, is_new_table=payload.base is None)
+
+
+def try_out(scratch: LanceDataset, operation: LanceOperation.BaseOperation) -> LanceDataset:
+    """Commit to a copy that nobody will ever see."""
+    return LanceDataset.commit(scratch, Transaction(scratch.version, operation), max_retries=0)
+
+
+# --- restore --------------------------------------------------------------------------------
+
+
+def restore(store: LanceStore, head: LanceHandle, *, to: int, mark: Mark) -> Outcome:
+    now = store.open(head.ref)
+    if now.version != head.version:
+        return Refused(f"HEAD is {now.version}, not {head.version}")
+    outcome = commit_exact(store, _staged_restore(head, to, mark))
+    if isinstance(outcome, Elsewhere):
+        # Lance never refuses a restore, so ours has buried a commit that was not ours to bury.
+        buried = outcome.handle.version - 1
+        assert isinstance(outcome.handle, LanceHandle)
+        again = Mark(f"{mark.uuid}-unburied", mark.properties)
+        return _not_landed(commit_exact(store, _staged_restore(outcome.handle, buried, again)))
+    return outcome
+
+
+def _staged_restore(head: LanceHandle, to: int, mark: Mark) -> Staged:
+    payload = LancePayload(head, LanceOperation.Restore(to), ())
+    return Staged(ref=head.ref, read_version=head.version, mark=mark, payload=payload)
+
+
+def _not_landed(outcome: Outcome) -> Outcome:
+    """The repair of a restore is not the restore, wherever it landed."""
+    return Elsewhere(outcome.handle) if isinstance(outcome, Landed) else outcome
+
+
+# --- compaction -----------------------------------------------------------------------------
+
+
+def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
+    assert isinstance(staged.payload, tuple)
+    handle, rewritten = staged.payload
+    assert isinstance(handle, LanceHandle)
+    dataset = store.reopen(handle)
+    with translating(staged.ref, "compact"):
+        try:
+            Compaction.commit(dataset, rewritten)
+        except OSError as failure:
+            if is_refusal(failure):
+                return Refused(str(failure).partition(", /")[0])
+            raise
+    compacted = LanceHandle(staged.ref, dataset.version, dataset)
+    harden(store, compacted)
+    # Lance reserves fragment numbers in one version and swaps the fragments in the next.
+    is_exact = compacted.version == staged.read_version + 2
+    return Landed(compacted) if is_exact else Elsewhere(compacted)
+
+
+def harden(store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None) -> None:
+    if not store.is_flushed:
+        return
+    with translating(handle.ref, "flush"):
+        known = set() if beyond is None else set(table_files.reachable(beyond.dataset))
+        files = [each for each in table_files.reachable(handle.dataset) if each not in known]
+        flush_files(store.disk, files, below=Path(store.root.locate(handle.ref.path)))

@@ -1,0 +1,83 @@
+"""Compaction on Lance: rows of small fragments are written together, and no row changes.
+
+Which fragments go together is planned first. Each task of the plan can be done by any process that
+sees the table, and comes to a text; whoever has all of them commits (`lance.commit`). Fragments
+that different segments of an index cover are never put together. Fragments of an older Lance that
+have null blobs stay as they are: copied by this one, nulls would become empty blobs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lance.optimize import Compaction, CompactionTask, RewriteResult
+
+from omnigraph.jsontext import read_json
+from omnigraph.storage.lance import table_files
+from omnigraph.storage.lance.index import columns_of, identity_of
+from omnigraph.storage.lance.old_blobs import blob_columns, has_nulls
+from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import Gathered, StagedCompaction
+
+
+def stage_compaction(
+    store: LanceStore, handle: LanceHandle, *, rows_per_file: int
+) -> StagedCompaction | None:
+    tasks = _plan(store, handle, rows_per_file)
+    if not tasks:
+        return None
+    with translating(handle.ref, "compact"):
+        return _stage(handle, [each.execute(handle.dataset) for each in tasks])
+
+
+def plan_compaction(
+    store: LanceStore, handle: LanceHandle, *, rows_per_file: int
+) -> tuple[str, ...]:
+    return tuple(str(each.json()) for each in _plan(store, handle, rows_per_file))
+
+
+def gather(store: LanceStore, handle: LanceHandle, task: str) -> str:
+    with translating(handle.ref, "compact"):
+        reader: Any = CompactionTask
+        outcome = reader.from_json(task).execute(handle.dataset)
+    store.flush(handle.ref, table_files.written_data(outcome.new_fragments))
+    return str(outcome.json())
+
+
+def stage_gathered(handle: LanceHandle, outcomes: Sequence[str]) -> StagedCompaction:
+    with translating(handle.ref, "compact"):
+        reader: Any = RewriteResult
+        return _stage(handle, [reader.from_json(each) for each in outcomes])
+
+
+def _plan(store: LanceStore, handle: LanceHandle, rows_per_file: int) -> list[Any]:
+    """Tasks, and what they come to, can do more than they are declared to: so they are `Any`."""
+    with translating(handle.ref, "plan a compaction of"):
+        plan = Compaction.plan(handle.dataset, {"target_rows_per_fragment": rows_per_file})
+        return [each for each in plan.tasks if not _loses_nulls(store, handle, each)]
+
+
+def _loses_nulls(store: LanceStore, handle: LanceHandle, task: Any) -> bool:
+    return bool(blob_columns(handle.dataset)) and any(
+        has_nulls(store, handle.dataset, fragment) for fragment in task.fragments
+    )
+
+
+def _stage(handle: LanceHandle, outcomes: list[Any]) -> StagedCompaction:
+    columns = columns_of(handle.dataset)
+    return StagedCompaction(
+        ref=handle.ref,
+        read_version=handle.version,
+        fragments_before=len(handle.dataset.get_fragments()),
+        gathered=tuple(_gathered(each, columns) for each in outcomes),
+        payload=(handle, outcomes),
+    )
+
+
+def _gathered(outcome: Any, columns: str) -> Gathered:
+    # There may be many of them, and as objects they are slow to come by.
+    before = read_json(outcome.json())["original_fragments"]
+    after = sorted(outcome.new_fragments, key=lambda each: int(each.physical_rows))
+    return Gathered(
+        before=tuple(int(each["id"]) for each in before),
+        after=tuple(identity_of(each, columns) for each in after),
+    )

@@ -1,0 +1,441 @@
+"""A slow, obvious interpreter of reads over dicts: the second opinion on every faster way.
+
+It follows the language rule by rule and step by step, keeps whole rows in memory, looks at every
+node and every edge each time, and is never optimised. Conditions have three outcomes: True, False,
+and None for unknown. A dangling edge, one of whose ends is missing, is as good as absent.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from omnigraph.compiler import ir
+from omnigraph.compiler.ir import Comparator, Direction, Value
+from omnigraph.compiler.scope import (
+    bound_by,
+    conjuncts_of,
+    is_named,
+    ranked_variable,
+    ranking_of,
+    selected_by_rank,
+    variables_of,
+)
+from support.search import (
+    Ranking,
+    fuse,
+    is_text_match,
+    only,
+    rank_by_distance,
+    rank_by_text,
+)
+from support.values import (
+    NullsFirst,
+    aggregate,
+    all_true,
+    any_true,
+    compare,
+    number,
+    sort_by,
+    sort_key,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    id: str
+    source: str
+    target: str
+    properties: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    nodes: Mapping[str, Mapping[str, Mapping[str, Value]]]
+    """Type, then id, then property."""
+    edges: Mapping[str, Sequence[Edge]]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A node or an edge that a row binds. Ids are unique within a type only."""
+
+    type_name: str
+    id: str
+    properties: Mapping[str, Value] = field(compare=False, repr=False)
+
+    def only(self, columns: tuple[str, ...] | None) -> "Element":
+        """As a step hands it on: with these properties, or all when none were chosen yet."""
+        if columns is None:
+            return self
+        kept = {name: self.properties.get(name) for name in columns}
+        return Element(self.type_name, self.id, kept)
+
+
+Row = Mapping[str, Element | None]
+"""A variable that is there without a value was left unbound by an optional block."""
+
+Embedder = Callable[[str, int], Sequence[float]]
+"""Text and dimension to vector."""
+
+
+def refuse(text: str, dimension: int) -> Sequence[float]:
+    """The embedder of who expects to need none."""
+    raise AssertionError(f"no embedder was given for {text!r} in {dimension} dimensions")
+
+
+def run(
+    query: ir.Read,
+    graph: Graph,
+    parameters: Mapping[str, Value],
+    now_ms: int,
+    embed: Embedder = refuse,
+) -> list[tuple[Value, ...]]:
+    """The rows of the result, in order if the query has one."""
+    return Execution(graph, parameters, now_ms, embed).read(query)
+
+
+def matching_ids(
+    where: ir.Predicate,
+    records: Mapping[str, Mapping[str, Value]],
+    parameters: Mapping[str, Value],
+    now_ms: int,
+) -> list[str]:
+    """The ids of the records that the predicate of a mutation finds."""
+    execution = Execution(Graph({}, {}), parameters, now_ms)
+    value = execution.value(where.value, {})
+    return [
+        each
+        for each, record in records.items()
+        if compare(record.get(where.column), where.comparator, value) is True
+    ]
+
+
+# ── execution ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One run: everything that stays the same while rows come and go."""
+
+    graph: Graph
+    parameters: Mapping[str, Value]
+    now_ms: int
+    embed: Embedder = refuse
+
+    # operands and conditions
+
+    def value(self, operand: ir.Operand, row: Row) -> Value:
+        match operand:
+            case ir.Constant(value):
+                return value
+            case ir.ParameterRef(name):
+                return self.parameters.get(name)
+            case ir.Now():
+                return self.now_ms
+            case ir.IdOf(variable):
+                element = row[variable]
+                return None if element is None else element.id
+            case ir.PropertyOf(variable, name):
+                element = row[variable]
+                return None if element is None else element.properties.get(name)
+            case _:
+                assert_never(operand)
+
+    def truth(self, condition: ir.Condition, row: Row) -> bool | None:
+        match condition:
+            case ir.Compare(left, comparator, right):
+                return compare(self.value(left, row), comparator, self.value(right, row))
+            case ir.Member(needle, haystack):
+                return self.membership(self.value(needle, row), haystack, row)
+            case ir.StringMatch(subject, test, pattern):
+                text, part = self.value(subject, row), self.value(pattern, row)
+                if not isinstance(text, str) or not isinstance(part, str):
+                    return None
+                return part in text if test is ir.StringTest.CONTAINS else text.startswith(part)
+            case ir.NullTest(operand, negated):
+                return (self.value(operand, row) is None) != negated
+            case ir.TextMatch(function, target, query, max_edits):
+                text, wanted = self.value(target, row), self.value(query, row)
+                if not isinstance(text, str) or not isinstance(wanted, str):
+                    return None
+                edits = None if max_edits is None else self.value(max_edits, row)
+                assert edits is None or isinstance(edits, int)
+                return is_text_match(function, text, wanted, edits)
+            case ir.AllOf(conditions):
+                return all_true(self.truth(each, row) for each in conditions)
+            case ir.AnyOf(conditions):
+                return any_true(self.truth(each, row) for each in conditions)
+            case _:
+                assert_never(condition)
+
+    def membership(
+        self, needle: Value, haystack: ir.Operand | tuple[ir.Operand, ...], row: Row
+    ) -> bool | None:
+        if isinstance(haystack, tuple):
+            elements: Value = tuple(self.scalar(each, row) for each in haystack)
+        else:
+            elements = self.value(haystack, row)
+        if elements is None:
+            return None
+        assert isinstance(elements, tuple)
+        return any_true(compare(each, Comparator.EQ, needle) for each in elements)
+
+    def scalar(self, operand: ir.Operand, row: Row) -> ir.Scalarish:
+        value = self.value(operand, row)
+        assert not isinstance(value, tuple)
+        return value
+
+    def holds(self, conditions: Iterable[ir.Condition], row: Row) -> bool:
+        return all(self.truth(each, row) is True for each in conditions)
+
+    # steps
+
+    def rows(self, steps: Sequence[ir.Step], rows: list[Row]) -> list[Row]:
+        for step in steps:
+            rows = [after for row in rows for after in self.step(step, row)]
+        return rows
+
+    def step(self, step: ir.Step, row: Row) -> Iterator[Row]:
+        match step:
+            case ir.Scan(variable, type_name, filters, columns):
+                for node in self.nodes(type_name):
+                    if self.holds(filters, {**row, variable: node}):
+                        yield {**row, variable: node.only(columns)}
+            case ir.Expand():
+                yield from self.expand(step, row)
+            case ir.Where(condition):
+                if self.holds([condition], row):
+                    yield row
+            case ir.Without(steps):
+                if not self.rows(steps, [row]):
+                    yield row
+            case ir.Optionally(steps):
+                unbound: Row = dict.fromkeys(bound_by(steps))
+                yield from self.rows(steps, [row]) or [{**unbound, **row}]
+            case _:
+                assert_never(step)
+
+    def nodes(self, type_name: str) -> list[Element]:
+        found = self.graph.nodes.get(type_name, {})
+        return [Element(type_name, each, record) for each, record in found.items()]
+
+    def expand(self, step: ir.Expand, row: Row) -> Iterator[Row]:
+        source = row[step.source]
+        if source is None:
+            return
+        for target, edge in self.ends(step, source):
+            if step.target in row and row[step.target] != target:
+                continue
+            found = {step.target: target}
+            handed_on = {} if step.target in row else {step.target: target.only(step.columns)}
+            if step.edge_variable is not None and edge is not None:
+                found[step.edge_variable] = edge
+                handed_on[step.edge_variable] = edge.only(step.edge_columns)
+            if self.holds(step.filters, {**row, **found}):
+                yield {**row, **handed_on}
+
+    def ends(self, step: ir.Expand, source: Element) -> list[tuple[Element, Element | None]]:
+        """Where a walk arrives; once per edge when the edge is bound, once per node otherwise."""
+        if step.edge_variable is not None:
+            return [
+                (target, Element(step.edge, edge.id, edge.properties))
+                for target, edge in self.neighbours(step, source)
+            ]
+        visited, frontier = {source}, [source]
+        found: dict[Element, None] = {}
+        for hop in range(1, step.hops_high + 1):
+            reached: list[Element] = []
+            for node in frontier:
+                for other, _ in self.neighbours(step, node):
+                    # A self-loop emits its node at this hop, but is not followed again.
+                    is_loop, is_new = other == node, other not in visited
+                    if (is_loop or is_new) and hop >= step.hops_low:
+                        found[other] = None
+                    if is_new:
+                        visited.add(other)
+                        reached.append(other)
+            if source.type_name != step.target_type:
+                break  # an edge between two types cannot be chained
+            frontier = reached
+        return [(each, None) for each in found]
+
+    def neighbours(self, step: ir.Expand, node: Element) -> list[tuple[Element, Edge]]:
+        """One hop, edge by edge; a self-loop counts once, whichever way it is walked."""
+        targets = self.graph.nodes.get(step.target_type, {})
+        found = []
+        for edge in self.graph.edges.get(step.edge, ()):
+            ends: list[str] = []
+            if step.direction is not Direction.IN and edge.source == node.id:
+                ends.append(edge.target)
+            if step.direction is not Direction.OUT and edge.target == node.id:
+                ends.append(edge.source)
+            found += [
+                (Element(step.target_type, each, targets[each]), edge)
+                for each in dict.fromkeys(ends)
+                if each in targets
+            ]
+        return found
+
+    # ranking
+
+    def ranking(
+        self, rank: ir.Rank, type_name: str, among: Iterable[str], most: int | None
+    ) -> Ranking:
+        """The candidates that `rank` keeps, best first. Text is scored against the whole table."""
+        match rank:
+            case ir.Nearest(target, query):
+                vectors = self.column(type_name, target.name)
+                known = {each: v for each, v in vectors.items() if isinstance(v, tuple)}
+                wanted = self.vector(query, target)
+                if wanted is None:
+                    return []
+                ranking = rank_by_distance({e: _floats(v) for e, v in known.items()}, wanted)
+                return only(ranking, among)[:most]
+            case ir.Bm25(target, query):
+                texts = self.column(type_name, target.name)
+                words = self.value(query, {})
+                if not isinstance(words, str):
+                    return []
+                known_texts = {each: t for each, t in texts.items() if isinstance(t, str)}
+                return only(rank_by_text(known_texts, words), among)
+            case ir.Rrf(first, second, k):
+                among = list(among)
+                arms = [self.ranking(arm, type_name, among, most) for arm in (first, second)]
+                constant = self.value(k, {})
+                assert isinstance(constant, int)
+                return fuse(arms[0], arms[1], constant)[:most]
+            case _:
+                assert_never(rank)
+
+    def column(self, type_name: str, name: str) -> dict[str, Value]:
+        return {each.id: each.properties.get(name) for each in self.nodes(type_name)}
+
+    def vector(self, query: ir.Operand, target: ir.PropertyOf) -> Sequence[float] | None:
+        value = self.value(query, {})
+        if isinstance(value, str):
+            base = target.type.base
+            assert not isinstance(base, str)
+            return self.embed(value, base.dimension)
+        return _floats(value) if isinstance(value, tuple) else None
+
+    # the whole read
+
+    def read(self, query: ir.Read) -> list[tuple[Value, ...]]:
+        limit, offset = self.bound(query.limit), self.bound(query.offset) or 0
+        most = None if limit is None else limit + offset
+        rank = ranking_of(query)
+        if rank is None:
+            rows = self.rows(query.steps, [{}])
+            table = self.grouped(query, rows) if query.is_aggregate else self.ordered(query, rows)
+        else:
+            table = self.ranked(query, rank, most)
+        return table[offset:most]
+
+    def bound(self, count: int | ir.ParameterRef | None) -> int | None:
+        if isinstance(count, ir.ParameterRef):
+            value = self.value(count, {})
+            assert value is None or isinstance(value, int)
+            return value
+        return count
+
+    def ordered(self, query: ir.Read, rows: list[Row]) -> list[tuple[Value, ...]]:
+        if query.order:
+            rows = sorted(rows, key=lambda row: identity(query, row))
+            for ordering in reversed(query.order):
+                key = ordering.key
+                expression = query.outputs[key].expression if isinstance(key, int) else key
+                cells = [self.cell(expression, row, {}) for row in rows]
+                rows = sort_by(rows, cells, descending=ordering.descending)
+        return [self.project(query, row, {}) for row in rows]
+
+    def ranked(self, query: ir.Read, rank: ir.Rank, most: int | None) -> list[tuple[Value, ...]]:
+        """A ranked scan is narrowed before anything is joined; a ranked walk, after everything."""
+        variable = ranked_variable(rank)
+        selected = selected_by_rank(query)
+        if selected is not None:
+            own = own_conditions(query.steps, selected)
+            scan = next(s for s in query.steps if isinstance(s, ir.Scan) and s.variable == selected)
+            among = [n for n in self.nodes(scan.type_name) if self.holds(own, {selected: n})]
+            rows = self.rows(query.steps, [{}])
+        else:
+            rows = self.rows(query.steps, [{}])
+            among = [n for n in dict.fromkeys(row[variable] for row in rows) if n is not None]
+        if not among:
+            return []
+        ranking = self.ranking(rank, among[0].type_name, [each.id for each in among], most)
+        place = {each: position for position, (each, _) in enumerate(ranking)}
+        kept = [(node.id, row) for row in rows if (node := row[variable]) and node.id in place]
+        kept.sort(key=lambda item: (place[item[0]], identity(query, item[1])))
+        return [self.project(query, row, dict(ranking)) for _, row in kept]
+
+    def project(self, query: ir.Read, row: Row, scores: Mapping[str, float]) -> tuple[Value, ...]:
+        return tuple(self.cell(each.expression, row, scores) for each in query.outputs)
+
+    def cell(
+        self, expression: ir.Operand | ir.Aggregate | ir.Rank, row: Row, scores: Mapping[str, float]
+    ) -> Value:
+        match expression:
+            case ir.Nearest() | ir.Bm25() | ir.Rrf():
+                node = row[ranked_variable(expression)]
+                return None if node is None else scores.get(node.id)
+            case ir.Aggregate():
+                raise AssertionError("an aggregate has no value for one row")
+            case _:
+                return self.value(expression, row)
+
+    def grouped(self, query: ir.Read, rows: list[Row]) -> list[tuple[Value, ...]]:
+        keys = [o.expression for o in query.outputs if not isinstance(o.expression, ir.Aggregate)]
+        groups: dict[tuple[Value, ...], list[Row]] = {} if keys else {(): []}
+        for row in rows:
+            groups.setdefault(tuple(self.cell(key, row, {}) for key in keys), []).append(row)
+        table = [self.summarise(query, key, members) for key, members in groups.items()]
+        if query.order:
+            places = [o.expression for o in query.outputs]
+            plain = [at for at, each in enumerate(places) if not isinstance(each, ir.Aggregate)]
+            table.sort(key=lambda cells: [sort_key(cells[at]) for at in plain])
+            for ordering in reversed(query.order):
+                key = ordering.key
+                at = key if isinstance(key, int) else places.index(key)
+                column = [cells[at] for cells in table]
+                table = sort_by(table, column, descending=ordering.descending)
+        return table
+
+    def summarise(
+        self, query: ir.Read, key: tuple[Value, ...], rows: list[Row]
+    ) -> tuple[Value, ...]:
+        remaining = iter(key)
+        return tuple(
+            aggregate(
+                each.expression.function,
+                [self.value(each.expression.argument, row) for row in rows],
+                distinct=each.expression.distinct,
+            )
+            if isinstance(each.expression, ir.Aggregate)
+            else next(remaining)
+            for each in query.outputs
+        )
+
+
+def identity(query: ir.Read, row: Row) -> list[NullsFirst]:
+    """What breaks ties: the ids of all named variables, in name order."""
+    names = sorted(each for each in bound_by(query.steps) if is_named(each))
+    return [sort_key(None if (element := row[name]) is None else element.id) for name in names]
+
+
+def own_conditions(steps: Sequence[ir.Step], variable: str) -> list[ir.Condition]:
+    """The conditions, of the outermost block, that read this variable and no other."""
+    found: list[ir.Condition] = []
+    for step in steps:
+        match step:
+            case ir.Scan() | ir.Expand():
+                found += step.filters
+            case ir.Where(condition):
+                found.append(condition)
+            case _:
+                pass
+    parts = [part for each in found for part in conjuncts_of(each)]
+    return [each for each in parts if variables_of(each) == {variable}]
+
+
+def _floats(vector: Sequence[ir.Scalarish]) -> tuple[float, ...]:
+    return tuple(number(each) for each in vector)

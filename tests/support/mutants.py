@@ -1,0 +1,766 @@
+"""Lines of the product that matter, each broken once, and the tests that must notice.
+
+A mutant is one edit of one file. The script copies the sources, breaks the copy and runs only the
+tests that the mutant names: if they still pass, the net has a hole. First they all run on a copy
+that is as it should be, since a test that fails anyway notices nothing.
+
+    scripts/mutants                     all of them
+    scripts/mutants fence epoch         those whose names hold one of these words
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from omnigraph.effects import REAL
+
+TIMEOUT_S: Final = 300
+REPOSITORY: Final = Path(__file__).parents[2]
+SOURCES: Final = REPOSITORY / "src"
+RESULTS: Final = REPOSITORY / "benchmarks" / "results" / "mutants.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is broken, where, and who must notice."""
+
+    name: str
+    file: str
+    original: str
+    broken: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        return Path("omnigraph") / self.file
+
+    def count(self, sources: Path = SOURCES) -> int:
+        """How often its line is in the sources. Anything but once, and it breaks something else."""
+        return (sources / self.path).read_text().count(self.original)
+
+    def apply(self, sources: Path) -> None:
+        target = sources / self.path
+        target.write_text(target.read_text().replace(self.original, self.broken))
+
+
+def _of(file: str, *mutants: tuple[str, str, str, str]) -> Iterator[Mutant]:
+    """The mutants of one file: name, line, broken line, tests."""
+    for name, original, broken, tests in mutants:
+        yield Mutant(name, file, original, broken, tuple(tests.split()))
+
+
+_SYSTEM_CALLS: Final = (
+    "tests/faults/test_write_durability.py::"
+    "test_the_system_calls_of_a_command_reach_the_disk_in_three_waves"
+)
+
+MUTANTS: Final[Sequence[Mutant]] = (
+    *_of(
+        "storage/durability.py",
+        ("nothing is flushed", "os.fsync(descriptor)", "descriptor.bit_length()", _SYSTEM_CALLS),
+        (
+            "folders are not flushed",
+            "_flush(path, os.O_RDONLY | os.O_DIRECTORY)",
+            "path.exists()",
+            _SYSTEM_CALLS,
+        ),
+    ),
+    *_of(
+        "storage/objects_local.py",
+        (
+            "an object that changed is replaced",
+            "                if current != tag:",
+            "                if current == data:",
+            "tests/contract/test_objects.py::test_put_if_match_refuses_what_changed_since",
+        ),
+        (
+            "an object that changed is overwritten in its file",
+            "if _tag(file.read()) != tag:",
+            "if _tag(file.read()) == data:",
+            "tests/contract/test_objects.py::test_put_if_match_refuses_what_changed_since",
+        ),
+        (
+            "an object that exists is made again",
+            "os.link(temporary, target)",
+            "shutil.copy(temporary, target)",
+            "tests/contract/test_objects.py::test_put_new_creates_once_and_keeps_the_first",
+        ),
+        (
+            "a folder is never locked",
+            "            _lock(descriptor, kind, self._lock_wait_ms)\n",
+            "",
+            "tests/contract/test_objects.py::test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever",
+        ),
+    ),
+    *_of(
+        "storage/lance/commit.py",
+        (
+            "the version of another counts as ours",
+            "        _check_mark(store, handle, staged)\n",
+            "",
+            "tests/contract/test_tables.py::test_a_commit_that_is_answered_with_the_version_of_another_is_not_taken_for_ours",
+        ),
+        (
+            "a commit on its way counts as refused",
+            "    raise _lost(staged, failure) from failure\n",
+            "    return None\n",
+            "tests/contract/test_tables.py::test_a_commit_that_failed_on_its_way_there_is_a_lost_reply_and_no_refusal",
+        ),
+        (
+            "a lost reply is not looked for",
+            "        handle = _look_for(store, staged, failure)",
+            "        handle = None",
+            "tests/contract/test_tables.py::test_a_commit_whose_reply_was_lost_is_found_and_reported_landed",
+        ),
+        (
+            "a commit that landed further on counts as exact",
+            "handle.version == read_version + 1",
+            "handle.version > read_version",
+            "tests/contract/test_tables.py::test_a_commit_that_something_harmless_slipped_before_lands_elsewhere",
+        ),
+        (
+            "a restore does not look at the newest version",
+            "if now.version != head.version:",
+            "if now.version < head.version:",
+            "tests/contract/test_tables.py::test_restore_is_refused_when_head_is_not_the_one_that_was_seen",
+        ),
+        (
+            "what a restore buried stays buried",
+            "    if isinstance(outcome, Elsewhere):",
+            "    if isinstance(outcome, Refused):",
+            "tests/contract/test_tables.py::test_a_commit_that_a_restore_buried_is_put_back",
+        ),
+        (
+            "what a commit wrote is not flushed",
+            "    store.flush(staged.ref, files, is_new_table=payload.base is None)\n",
+            "",
+            _SYSTEM_CALLS,
+        ),
+        (
+            "a version is not hardened",
+            "flush_files(store.disk, files, below=Path(store.root.locate(handle.ref.path)))",
+            "files.clear()",
+            _SYSTEM_CALLS,
+        ),
+    ),
+    *_of(
+        "storage/lance/swap.py",
+        (
+            "a sealed key is repeated",
+            "if held is None or not held.isdisjoint(swapped) else",
+            "if held is None else",
+            "tests/contract/test_tables.py::test_a_key_that_was_sealed_is_replaced_and_not_repeated",
+        ),
+    ),
+    *_of(
+        "storage/lance/store.py",
+        (
+            "a moved graph is read from its old place",
+            "raise GraphRelocated(recorded=recorded, actual=table)",
+            "continue",
+            "tests/contract/test_tables.py::test_a_moved_graph_is_noticed_and_never_read_from_the_old_place",
+        ),
+    ),
+    *_of(
+        "commit/manifest/publish.py",
+        (
+            "the fence of a publish is off",
+            "        raise Fenced(publication.branch, recovered_by=publication.fence)\n",
+            "        return landed\n",
+            "tests/integration/test_publish_failures.py::test_an_operation_that_was_recovered_does_not_go_on",
+        ),
+        (
+            "expectations are not compared",
+            "check_expected(publication.expected)",
+            "check_expected({})",
+            "tests/integration/test_publish_failures.py::test_an_expectation_that_stopped_holding_is_not_tried_again",
+        ),
+        (
+            "the head is not compared",
+            "check_head(publication.on_top_of)",
+            "check_head(None)",
+            "tests/integration/test_mutations_conflicts.py::test_a_commit_to_any_table_right_before_ours_is_noticed",
+        ),
+        (
+            "a key that was used is used again",
+            "if found is not None and found.id != intent.id:",
+            "if found is not None and found.id == intent.id:",
+            "tests/integration/test_publish_failures.py::test_a_key_that_somebody_else_published_first_is_not_published_again",
+        ),
+        (
+            "an unknown outcome is tried again",
+            "        raise unknown from failure\n",
+            "        return None\n",
+            "tests/integration/test_publish_failures.py::test_when_nothing_landed_and_nothing_moved_the_outcome_is_unknown",
+        ),
+        (
+            "one lost race too few is survived",
+            "BUDGET: Final = 5",
+            "BUDGET: Final = 4",
+            "tests/integration/test_publish_failures.py::test_five_lost_races_are_survived_and_the_parent_is_found_anew",
+        ),
+        (
+            "what others left of the manifest is not flushed",
+            "        stores.tables.harden(base.handle, beyond=base.durable)\n",
+            "        pass\n",
+            "tests/integration/test_publish_failures.py::test_what_a_stranger_left_unflushed_is_flushed_before_we_answer",
+        ),
+        (
+            "commits that landed are published again",
+            "if each.id not in there]",
+            "if each.id]",
+            "tests/integration/test_publish_failures.py::test_of_a_chain_only_the_commits_that_are_missing_are_published",
+        ),
+        (
+            "a record of the wrong version stays",
+            "replace(each, manifest_version=actual) for each",
+            "each for each",
+            "tests/integration/test_publish_failures.py::test_a_commit_beside_which_settings_changed_records_where_it_is",
+        ),
+    ),
+    *_of(
+        "commit/manifest/model.py",
+        (
+            "the head is the oldest commit",
+            "commit.manifest_version, commit.created_at_us, commit.id",
+            "commit.manifest_version, -commit.created_at_us, commit.id",
+            "tests/unit/commit/manifest/test_model.py::test_the_head_is_the_newest_by_version_then_time_then_id",
+        ),
+        (
+            "an expectation is flipped",
+            "if (actual := self.version_of(key)) != version:",
+            "if (actual := self.version_of(key)) == version:",
+            "tests/unit/commit/manifest/test_model.py::test_an_expectation_that_fails_carries_the_facts",
+        ),
+        (
+            "a tombstone does not hide its own version",
+            "if self.tombstones.get(key, 0) < shown.version",
+            "if self.tombstones.get(key, 0) <= shown.version",
+            "tests/unit/commit/manifest/test_model.py::test_a_tombstone_hides_its_own_version_and_older_ones_only",
+        ),
+    ),
+    *_of(
+        "commit/manifest/updates.py",
+        (
+            "a commit stands beside the one before",
+            "parent, after_us = intent.id,",
+            "parent, after_us = parent,",
+            "tests/unit/commit/manifest/test_model.py::test_two_commits_of_one_publish_stand_on_each_other",
+        ),
+        (
+            "times do not rise within a swap",
+            "max(intent.created_at_us, after_us)",
+            "intent.created_at_us",
+            "tests/faults/test_recovery.py::test_a_write_whose_clock_was_ahead_does_not_stay_the_head_once_it_is_finished",
+        ),
+        (
+            "a merge forgets its second parent",
+            "merged_parent=intent.merged_parent,",
+            "merged_parent=None,",
+            "tests/faults/test_merge_sweep.py::test_a_merge_that_moved_everything_goes_forward_with_both_parents",
+        ),
+        (
+            "a lower version is published",
+            "if table.version < before.version:",
+            "if table.version < 0:",
+            "tests/unit/commit/manifest/test_model.py::test_a_lower_version_is_never_published",
+        ),
+    ),
+    *_of(
+        "commit/manifest/lineage.py",
+        (
+            "every common ancestor is a merge base",
+            "sorted(common - surpassed)",
+            "sorted(common)",
+            "tests/unit/commit/manifest/test_lineage.py::test_a_nearer_but_older_ancestor_is_not_the_base",
+        ),
+    ),
+    *_of(
+        "commit/leases/holder.py",
+        (
+            "a lost lease is not noticed",
+            "                    self._is_lost = True\n",
+            "",
+            "tests/unit/commit/leases/test_holder.py::test_whoever_was_taken_over_notices_at_the_next_step",
+        ),
+        (
+            "a lost lease is held on to",
+            "            raise LeaseLost(self.operation_id)\n",
+            "            return\n",
+            "tests/unit/commit/leases/test_holder.py::test_whoever_was_taken_over_notices_at_the_next_step",
+        ),
+        (
+            "a lease of the living is taken over",
+            "if not self._is_over(current, stored):",
+            "if self._is_over(current, stored):",
+            "tests/unit/commit/leases/test_holder.py::test_what_is_held_is_waited_for_and_then_named",
+        ),
+        (
+            "what the dead held is taken without recovery",
+            "                raise Abandoned(place, current.operation_id)\n",
+            "                current = self._nobody()\n",
+            "tests/unit/commit/leases/test_holder.py::test_one_that_is_not_renewed_is_abandoned",
+        ),
+        (
+            "an epoch stands still",
+            "Lease(owner, operation_id, current.epoch + 1, self.timing.ttl_ms)",
+            "Lease(owner, operation_id, current.epoch, self.timing.ttl_ms)",
+            "tests/unit/commit/leases/test_holder.py::test_what_is_given_back_can_be_taken_and_the_epoch_counts_up",
+        ),
+        (
+            "a lease is over too late",
+            "stored.modified_ms > lease.ttl_ms",
+            "stored.modified_ms > 2 * lease.ttl_ms",
+            "tests/unit/commit/leases/test_holder.py::test_one_that_is_not_renewed_is_abandoned",
+        ),
+        (
+            "nothing is renewed while the rest is waited for",
+            "            self._heart.attend(held)\n",
+            "",
+            "tests/unit/commit/leases/test_holder.py::test_what_is_held_is_renewed_while_the_rest_is_waited_for",
+        ),
+        (
+            "a process keeps a place for ever",
+            "if held.is_older_than(now_ms - self.timing.streak_ms):",
+            "if held.is_older_than(0):",
+            "tests/unit/commit/leases/test_holder.py::test_others_get_their_turn_however_many_wait_here",
+        ),
+    ),
+    *_of(
+        "commit/leases/fair_queue.py",
+        (
+            "the newest ticket is next",
+            "other.number >= ticket.number",
+            "other.number <= ticket.number",
+            "tests/unit/commit/leases/test_fair_queue.py::test_the_oldest_ticket_is_next_and_the_dead_do_not_count",
+        ),
+    ),
+    *_of(
+        "commit/recovery/classify.py",
+        (
+            "foreign rows are taken for ours",
+            "if not all(is_part(each, write, operation_id) for each in moved):",
+            "if not any(is_part(each, write, operation_id) for each in (*moved, *since)):",
+            "tests/unit/commit/recovery/test_classify.py::test_our_sidecars_are_judged_by_the_transactions_they_name",
+        ),
+        (
+            "one finished table takes the others forward",
+            "if all(each is PinClass.ROLLED_PAST for each in classes):",
+            "if any(each is PinClass.ROLLED_PAST for each in classes):",
+            "tests/unit/commit/recovery/test_classify.py::test_all_tables_go_one_way",
+        ),
+        (
+            "a recovery turns round halfway",
+            "if any(each.properties.get(RECOVERS) == operation_id for each in since):",
+            "if any(each.properties.get(RECOVERS) == OPERATION for each in since):",
+            "tests/unit/commit/recovery/test_classify.py::test_a_recovery_that_died_on_its_way_back_is_continued_that_way",
+        ),
+        (
+            "what others published is taken for ours",
+            "    if shown != write.expected:",
+            "    if shown < write.expected:",
+            "tests/unit/commit/recovery/test_classify.py::test_a_table_that_others_published_meanwhile_is_not_taken_for_ours",
+        ),
+        (
+            "forward and back are swapped",
+            "        return Decision.ROLL_FORWARD\n    return Decision.ROLL_BACK",
+            "        return Decision.ROLL_BACK\n    return Decision.ROLL_FORWARD",
+            "tests/unit/commit/recovery/test_classify.py::test_all_tables_go_one_way",
+        ),
+    ),
+    *_of(
+        "commit/attempt/phases.py",
+        (
+            "no sidecar is left",
+            "    write_sidecar(hold.bench.stores.objects, prepared.sidecar)\n",
+            "",
+            _SYSTEM_CALLS,
+        ),
+        (
+            "a lease is not checked before the publish",
+            "        hold.held.check()\n        try:\n            return publish(",
+            "        try:\n            return publish(",
+            "tests/faults/test_zombies.py::test_a_writer_whose_heir_is_not_done_does_not_guess",
+        ),
+        (
+            "a schema is put over a newer one",
+            "        hold.held.check()\n        promote(",
+            "        promote(",
+            "tests/faults/test_zombies.py::test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one",
+        ),
+        (
+            "a publish does not say by which commit it is fenced",
+            "fence=recovery_commit_id(hold.operation_id),",
+            "fence=None,",
+            "tests/faults/test_zombies.py::test_a_writer_that_does_not_know_that_it_slept_is_fenced_by_the_publish",
+        ),
+        (
+            "rows that slip in are published",
+            "            _check_company(hold, write, change, handle)\n",
+            "",
+            "tests/faults/test_drift.py::test_rows_that_slip_in_below_a_commit_are_not_published_with_it",
+        ),
+        (
+            "a failure undoes nothing",
+            "        _undo(hold, prepared, failure)\n        raise\n",
+            "        raise\n",
+            "tests/faults/test_recovery.py::test_a_refused_table_commit_is_a_conflict_and_undone",
+        ),
+        (
+            "what was read is not checked again",
+            "            change.recheck(manifest)\n",
+            "",
+            "tests/integration/test_mutations_conflicts.py::test_an_edge_whose_end_vanished_meanwhile_is_refused_and_undone",
+        ),
+        (
+            "a sidecar is never removed",
+            "        remove_sidecar(hold.bench.stores.objects, prepared.sidecar.operation_id)\n",
+            "        pass\n",
+            "tests/faults/test_failpoints.py::test_a_lost_reply_is_recognised_and_the_write_acknowledged_once",
+        ),
+        (
+            "tables are published unflushed",
+            "        hold.bench.harden(applied.reached[each.key], hold.base, onto=each.expected)\n",
+            "        pass\n",
+            _SYSTEM_CALLS,
+        ),
+    ),
+    *_of(
+        "commit/recovery/resolve.py",
+        (
+            "a recovery publishes what was not flushed",
+            "        bench.stores.tables.harden(each.head)\n",
+            "",
+            "tests/faults/test_write_durability.py::test_a_recovery_flushes_what_the_dead_had_not",
+        ),
+        (
+            "a recovery forgets what the writer had read",
+            "        expected |= sidecar.reads\n",
+            "",
+            "tests/faults/test_recovery.py::test_a_write_is_finished_only_if_the_tables_it_had_read_are_as_they_were",
+        ),
+        (
+            "a recovery forgets what it was to be on top of",
+            "on_top_of=sidecar.on_top_of if finishes and isinstance(sidecar, Sidecar) else None,",
+            "on_top_of=None,",
+            "tests/faults/test_recovery.py::test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of",
+        ),
+        (
+            "a sidecar is applied to another branch of its name",
+            "if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:",
+            'if isinstance(sidecar, Sidecar) and sidecar.branch_identifier == "":',
+            "tests/faults/test_recovery.py::test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back",
+        ),
+        (
+            "a recovery is not recorded",
+            "    audit.record(bench.stores, recovery)\n",
+            "",
+            "tests/faults/test_failpoints.py::test_two_that_resolve_one_note_resolve_it_once",
+        ),
+    ),
+    *_of(
+        "commit/attempt/schema_lock.py",
+        (
+            "a dead schema lock is not cleared",
+            "    clear_stale(bench)\n    if _is_there(bench):",
+            "    if _is_there(bench):",
+            "tests/faults/test_schema_sweep.py::test_indexes_need_no_reopening_after_a_schema_change_was_killed",
+        ),
+    ),
+    *_of(
+        "commit/retention.py",
+        (
+            "one commit too few is kept",
+            "at >= self.keep",
+            "at >= self.keep - 1",
+            "tests/integration/test_maintenance.py::test_retained_commits_answer_as_before_and_others_are_gone",
+        ),
+        (
+            "a cleanup forgets where branches came from",
+            "    _retain_points(stores, retained, read)\n",
+            "",
+            "tests/integration/test_maintenance.py::test_a_branch_can_still_be_merged_after_cleanup",
+        ),
+        (
+            "a cleanup forgets what forks read",
+            "    _retain_forks(stores, retained)\n",
+            "",
+            "tests/integration/test_maintenance.py::test_what_a_fork_reads_stays_though_nothing_else_shows_it",
+        ),
+        (
+            "a cleanup forgets unfinished writes",
+            "    _retain_operations(stores, retained, read)\n",
+            "",
+            "tests/faults/test_maintenance_sweep.py::test_cleanup_leaves_alone_what_an_unfinished_write_needs",
+        ),
+    ),
+    *_of(
+        "commit/recovery/heal.py",
+        (
+            "a sleeper is forgotten",
+            "        leave_fence(bench.stores.objects, operation_id, places, sleeper)\n",
+            "        pass\n",
+            "tests/faults/test_zombie_sweep.py",
+        ),
+    ),
+    *_of(
+        "engine/maintain/repair.py",
+        (
+            "force shows what was fenced",
+            "    if drift.has_fenced:\n        return RepairAction.REFUSED\n",
+            "",
+            "tests/faults/test_drift.py::test_what_foreign_rows_stand_on_is_not_published_by_force",
+        ),
+    ),
+    *_of(
+        "commit/manifest/branches.py",
+        (
+            "a fork that is shown is reclaimed",
+            "    _check_orphan(stores, bases, pin, branch)\n",
+            "",
+            "tests/integration/test_branches.py::test_a_fork_another_branch_shows_is_never_reclaimed",
+        ),
+        (
+            "a branch that others came from is deleted",
+            "    _check_unused(stores, bases, name, live)\n",
+            "",
+            "tests/integration/test_branches.py::test_a_branch_that_others_came_from_cannot_be_deleted",
+        ),
+    ),
+    *_of(
+        "commit/manifest/create.py",
+        (
+            "a graph that is there is taken back",
+            "if still_ours and not has_manifest(stores):",
+            "if still_ours:",
+            "tests/integration/test_making_graphs.py::test_a_store_that_fails_at_a_failpoint_of_init_leaves_nothing_or_a_graph",
+        ),
+    ),
+    *_of(
+        "engine/write/validate.py",
+        (
+            "one edge too many is let in",
+            "count > high:",
+            "count > high + 1:",
+            "tests/unit/engine/write/test_validate.py::test_cardinality_is_judged_for_touched_sources_that_stay",
+        ),
+        (
+            "a unique value may be held twice",
+            "if len(ids) > 1 and values in written:",
+            "if len(ids) > 2 and values in written:",
+            "tests/integration/test_mutations_validation.py::test_a_committed_row_holds_its_unique_value",
+        ),
+        (
+            "committed rows are not probed for unique values",
+            'rivals = [row for row in before.find_holders(delta) if row["id"] not in replaced]',
+            "rivals: list[Row] = []",
+            "tests/integration/test_mutations_validation.py::test_a_committed_row_holds_its_unique_value",
+        ),
+        (
+            "ends of edges are not checked",
+            "            if end in missing:",
+            "            if end is missing:",
+            "tests/integration/test_mutations_validation.py::test_missing_ends_name_the_edge_the_end_and_the_type",
+        ),
+        (
+            "an end that goes counts as there",
+            "if each not in written and each not in gone}",
+            "if each not in written}",
+            "tests/unit/engine/write/test_validate.py::test_an_end_that_is_deleted_by_the_write_is_missing",
+        ),
+    ),
+    *_of(
+        "engine/write/pending.py",
+        (
+            "an edge that moves is not missed",
+            "            if there is not None and isinstance(self.type, EdgeType):",
+            "            if there is None and isinstance(self.type, EdgeType):",
+            "tests/integration/test_mutations_validation.py::test_moving_an_edge_counts_for_the_source_it_leaves",
+        ),
+    ),
+    *_of(
+        "engine/load/incoming.py",
+        (
+            "an overwrite leaves edges without nodes",
+            "violations = [*find_violations(deltas, before), *orphans.violations]",
+            "violations = [*find_violations(deltas, before)]",
+            "tests/pipeline/test_loading.py::test_an_overwrite_that_leaves_edges_without_nodes_is_refused",
+        ),
+        (
+            "an id is given twice",
+            "            if len(ordinals) > 1:",
+            "            if len(ordinals) > 2:",
+            "tests/pipeline/test_loading.py::test_an_id_given_twice_is_an_error_unless_merging",
+        ),
+    ),
+    *_of(
+        "engine/write/idempotency.py",
+        (
+            "a key answers another request",
+            "    if recorded.body_hash != wanted.body_hash:",
+            '    if recorded.body_hash == "":',
+            "tests/integration/test_once.py::test_a_key_that_comes_back_with_another_request_is_refused",
+        ),
+        (
+            "a branch is made again for the same key",
+            "Begun.DONE if is_done else Begun.BEFORE",
+            "Begun.BEFORE",
+            "tests/integration/test_once.py::test_a_branch_is_made_and_deleted_once",
+        ),
+    ),
+    *_of(
+        "engine/write/upkeep.py",
+        (
+            "upkeep comes one fragment late",
+            "return count_untidy(anatomy, specs) >= FRAGMENTS_MAX",
+            "return count_untidy(anatomy, specs) > FRAGMENTS_MAX",
+            "tests/unit/engine/write/test_upkeep.py::test_so_many_small_or_uncovered_fragments_are_too_many",
+        ),
+    ),
+    *_of(
+        "engine/graph.py",
+        (
+            "maintenance is not skipped",
+            "Upkeep(self._bench, contract.catalog) if settings.maintenance else None",
+            "Upkeep(self._bench, contract.catalog)",
+            "tests/integration/test_upkeep.py::test_a_graph_opened_without_maintenance_is_left_as_it_is",
+        ),
+    ),
+    *_of(
+        "engine/write/mutate.py",
+        (
+            "a table that moved meanwhile is written",
+            "        check_unmoved(held, seen)\n",
+            "",
+            "tests/integration/test_mutations_conflicts.py::test_an_update_or_delete_is_told_when_its_table_moved_meanwhile",
+        ),
+        (
+            "every move counts as upkeep",
+            "return bool(since) and all(each.kind in _HARMLESS for each in since)",
+            "return bool(since)",
+            "tests/integration/test_mutations_conflicts.py::test_an_update_or_delete_is_told_when_its_table_moved_meanwhile",
+        ),
+        (
+            "rows that must be new replace others",
+            "    pending.check_fresh()\n",
+            "",
+            "tests/integration/test_mutations_batches.py::test_insert_refuses_rows_that_exist_and_writes_none",
+        ),
+    ),
+)
+
+
+# ── trying them ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Verdict(StrEnum):
+    CAUGHT = "caught"
+    SURVIVED = "survived"
+    HUNG = "hung"
+    LOST = "lost"
+    """Its line is no longer there, or is there twice."""
+    UNRUN = "unrun"
+    """Its tests could not even be collected, or there are none of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    mutant: Mutant
+    verdict: Verdict
+    seconds: float
+
+    def encode(self) -> dict[str, object]:
+        return {
+            "name": self.mutant.name,
+            "file": self.mutant.file,
+            "tests": list(self.mutant.tests),
+            "verdict": self.verdict.value,
+            "seconds": self.seconds,
+        }
+
+
+def try_out(mutant: Mutant) -> Tried:
+    """Break a copy, and see who notices."""
+    if mutant.count() != 1:
+        return Tried(mutant, Verdict.LOST, 0)
+    started_ms = REAL.monotonic_ms()
+    with _copied() as sources:
+        copy = Path(sources)
+        mutant.apply(copy)
+        verdict = _run(copy, mutant.tests)
+    return Tried(mutant, verdict, round((REAL.monotonic_ms() - started_ms) / 1000, 1))
+
+
+def _copied() -> "TemporaryDirectory[str]":
+    folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="mutant-")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCES, folder.name, ignore=ignored, dirs_exist_ok=True)
+    return folder
+
+
+def _run(sources: Path, tests: Iterable[str]) -> Verdict:
+    """By what pytest says of itself: 0 all passed, 1 some failed; the rest is about the run."""
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(sources),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    try:
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=environment,
+            timeout=TIMEOUT_S,
+            check=False,
+            capture_output=True,
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict.HUNG
+    return {0: Verdict.SURVIVED, 1: Verdict.CAUGHT}.get(done.returncode, Verdict.UNRUN)
+
+
+def select(words: Sequence[str]) -> list[Mutant]:
+    return [each for each in MUTANTS if not words or any(word in each.name for word in words)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/mutants")
+    parser.add_argument("words", nargs="*", help="only mutants whose names hold one of these")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="where the results go")
+    asked = parser.parse_args()
+    chosen = select(asked.words)
+    if not chosen:
+        parser.error(f"no mutant is called anything like {' or '.join(asked.words)}")
+    with _copied() as sources:
+        sound = _run(Path(sources), sorted({test for each in chosen for test in each.tests}))
+    if sound is not Verdict.SURVIVED:
+        sys.stderr.write("mutants: the tests do not pass on sources that nobody broke\n")
+        return 2
+    tried = []
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        for each in pool.map(try_out, chosen):
+            tried.append(each)
+            place = f"{each.mutant.file:28} {each.mutant.name}"
+            sys.stdout.write(f"{each.verdict:9} {each.seconds:6.1f} s  {place}\n")
+            sys.stdout.flush()
+    asked.json.parent.mkdir(parents=True, exist_ok=True)
+    asked.json.write_text(json.dumps([each.encode() for each in tried], indent=2) + "\n")
+    missed = sum(each.verdict is not Verdict.CAUGHT for each in tried)
+    sys.stdout.write(f"{len(tried) - missed} of {len(tried)} caught; {asked.json}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,467 @@
+"""Random well-typed reads over a catalog, with values for their parameters.
+
+They are built as steps, not as text, so that they also take shapes which the front of the compiler
+never emits: filters anywhere, scans that a walk could replace, walks out of an optional block.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.types import Scalar, ValueType, are_compatible
+from omnigraph.compiler.ir import (
+    F64,
+    I64,
+    STRING,
+    WILDCARD_PREFIX,
+    Aggregate,
+    AggregateFunction,
+    AllOf,
+    AnyOf,
+    Bm25,
+    Comparator,
+    Compare,
+    Condition,
+    Constant,
+    Direction,
+    Expand,
+    IdOf,
+    Member,
+    Nearest,
+    Now,
+    NullTest,
+    Operand,
+    Optionally,
+    Ordering,
+    Output,
+    Parameter,
+    ParameterRef,
+    PropertyOf,
+    Rank,
+    Read,
+    Rrf,
+    Scalarish,
+    Scan,
+    Step,
+    StringMatch,
+    StringTest,
+    TextFunction,
+    TextMatch,
+    Value,
+    Where,
+    Without,
+)
+from support.graphs import IDS, SCALARS, values
+
+PARAMETERS: dict[str, ValueType] = {
+    "number": I64,
+    "number_or_null": I64.optional(),
+    "real": F64,
+    "word": STRING,
+    "word_or_null": STRING.optional(),
+    "words": ValueType(Scalar.STRING, is_list=True),
+    "at_most": I64,
+}
+HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3))
+
+
+@st.composite
+def parameter_values(draw: DrawFn) -> Mapping[str, Value]:
+    """A value for each parameter that a random query may use."""
+    drawn = {name: draw(values(kind)) for name, kind in PARAMETERS.items()}
+    return drawn | {"at_most": draw(st.integers(0, 4))}
+
+
+@st.composite
+def reads(draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> Read:
+    """With `spellable`, most of them have a text that means the same; see `support.texts`."""
+    builder = _Builder(draw, catalog, spellable=spellable)
+    steps = builder.block(_Scope(), depth=0)
+    rank = builder.rank(steps.scope) if draw(st.integers(0, 3)) == 0 else None
+    outputs = builder.outputs(steps.scope, rank)
+    is_aggregate = any(isinstance(each.expression, Aggregate) for each in outputs)
+    order: tuple[Ordering, ...] = () if rank is None else (Ordering(rank),)
+    if rank is None:
+        order = builder.order(steps.scope, outputs, is_aggregate=is_aggregate)
+    counts = st.sampled_from((None, None, None, 0, 2, 5, ParameterRef("at_most", I64)))
+    limit = draw(st.integers(1, 4) if isinstance(rank, Nearest | Rrf) else counts)
+    return Read(
+        "random",
+        tuple(Parameter(name, kind) for name, kind in PARAMETERS.items()),
+        steps.steps,
+        outputs,
+        order,
+        limit,
+        draw(st.sampled_from((None, None, None, 0, 1))),
+    )
+
+
+@st.composite
+def filtered_scans(draw: DrawFn, catalog: Catalog) -> Read:
+    """One node and one or two conditions on it, one of them perhaps negated: nothing but logic."""
+    builder = _Builder(draw, catalog)
+    scope = _Scope()
+    scan = builder.scan(scope)
+    steps: list[Step] = [scan, Where(builder.condition(scope))]
+    if draw(st.booleans()):
+        where = Where(builder.condition(scope))
+        steps.append(Without((where,)) if draw(st.booleans()) else where)
+    output = Output("id", IdOf(scan.variable), STRING)
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    return Read("filtered", parameters, tuple(steps), (output,))
+
+
+@st.composite
+def walks(draw: DrawFn, catalog: Catalog) -> Read:
+    """One to three walks from a scan, and one variable that is known by its id, perhaps ranked.
+
+    The best order hardly ever is the order in which they are written.
+    """
+    builder = _Builder(draw, catalog)
+    scope = _Scope()
+    steps: list[Step] = [replace(builder.scan(scope), filters=())]
+    for _ in range(draw(st.integers(1, 3))):
+        walk = builder.expand(scope)
+        steps += [] if walk is None else [replace(walk, filters=())]
+    known = draw(st.sampled_from(sorted(scope.nodes)))
+    wanted = Constant(draw(st.sampled_from(IDS)), STRING)
+    steps.append(Where(Compare(IdOf(known), Comparator.EQ, wanted)))
+    rank = builder.rank(scope) if draw(st.booleans()) else None
+    outputs = tuple(Output(name, IdOf(name), STRING) for name in sorted(scope.nodes))
+    parameters = tuple(Parameter(name, kind) for name, kind in PARAMETERS.items())
+    if rank is None:
+        return Read("walked", parameters, tuple(steps), outputs)
+    limit = draw(st.integers(1, 3))
+    return Read("walked", parameters, tuple(steps), outputs, (Ordering(rank),), limit)
+
+
+@dataclass(slots=True)
+class _Scope:
+    nodes: dict[str, NodeType] = field(default_factory=dict)
+    edges: dict[str, EdgeType] = field(default_factory=dict)
+
+    def copy(self) -> "_Scope":
+        return _Scope(dict(self.nodes), dict(self.edges))
+
+    def without(self, other: "_Scope") -> "_Scope":
+        return _Scope(
+            {name: each for name, each in self.nodes.items() if name not in other.nodes},
+            {name: each for name, each in self.edges.items() if name not in other.edges},
+        )
+
+    def properties(self) -> list[PropertyOf]:
+        bound: list[tuple[str, tuple[Property, ...]]] = [
+            *((name, each.properties) for name, each in self.nodes.items()),
+            *((name, each.properties) for name, each in self.edges.items()),
+        ]
+        return [
+            PropertyOf(name, each.name, each.type)
+            for name, properties in bound
+            if not name.startswith(WILDCARD_PREFIX)
+            for each in properties
+        ]
+
+    def scalars(self) -> list[PropertyOf]:
+        return [each for each in self.properties() if not each.type.is_list | each.type.is_vector]
+
+    def ids(self) -> list[IdOf]:
+        return [IdOf(name) for name in self.nodes if not name.startswith(WILDCARD_PREFIX)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    steps: tuple[Step, ...]
+    scope: _Scope
+    """What is bound after it."""
+
+
+class _Builder:
+    def __init__(self, draw: DrawFn, catalog: Catalog, *, spellable: bool = False) -> None:
+        self.draw = draw
+        self.catalog = catalog
+        self.spellable = spellable
+        self.count = 0
+
+    def flip(self) -> bool:
+        return self.draw(st.booleans())
+
+    def fresh(self) -> str:
+        self.count += 1
+        # Wildcards and names that do not sort in the order of binding.
+        prefixes = ("x", "w", "z") if self.spellable else ("x", "w", "z", WILDCARD_PREFIX)
+        prefix = self.draw(st.sampled_from(prefixes))
+        return f"{prefix}{self.count}"
+
+    # steps
+
+    def block(self, outer: _Scope, depth: int) -> _Block:
+        scope = outer.copy()
+        steps: list[Step] = []
+        if not scope.nodes:
+            steps.append(self.scan(scope))
+        for _ in range(self.draw(st.integers(1, 5 if depth == 0 else 3))):
+            before = scope.copy()
+            steps.append(self.step(scope, depth))
+            # What a block binds, and what a condition on it does, deserves to be asked often.
+            fresh = scope.without(before)
+            if isinstance(steps[-1], Optionally) and fresh.properties() and self.flip():
+                steps.append(Where(self.condition(fresh)))
+        return _Block(tuple(steps), scope)
+
+    def step(self, scope: _Scope, depth: int) -> Step:
+        kinds = ["expand", "expand", "expand", "where"]
+        # A scan in a block finds something for every row, so that a negation leaves none.
+        kinds += ["scan"] if len(scope.nodes) < 4 and (depth == 0 or self.flip()) else []
+        kinds += ["without", "optionally"] if depth < 2 else []
+        match self.draw(st.sampled_from(kinds)):
+            case "scan":
+                return self.scan(scope)
+            case "expand":
+                return self.expand(scope) or Where(self.condition(scope))
+            case "without":
+                return Without(self.block(scope, depth + 1).steps)
+            case "optionally":
+                inner = self.block(scope, depth + 1)
+                scope.nodes, scope.edges = inner.scope.nodes, inner.scope.edges
+                return Optionally(inner.steps)
+            case _:
+                return Where(self.condition(scope))
+
+    def scan(self, scope: _Scope) -> Scan:
+        node = self.draw(st.sampled_from(self.catalog.nodes))
+        variable = self.fresh()
+        filters = self.filters(_Scope(nodes={variable: node}))
+        scope.nodes[variable] = node
+        return Scan(variable, node.name, filters)
+
+    def expand(self, scope: _Scope) -> Expand | None:
+        ways = [
+            (source, edge, direction)
+            for source, node in scope.nodes.items()
+            for edge in self.catalog.edges
+            for direction in _directions(node, edge)
+        ]
+        if not ways:
+            return None
+        source, edge, direction = self.draw(st.sampled_from(ways))
+        arrival = edge.source if direction is Direction.IN else edge.target
+        node = self.catalog.node(arrival)
+        assert node is not None
+        bound = [name for name, each in scope.nodes.items() if each is node]
+        target = self.draw(st.sampled_from([self.fresh(), self.fresh(), *bound]))
+        hops = [each for each in HOPS if each[0] == 1 or not self.spellable]
+        low, high = self.draw(st.sampled_from(hops))
+        edge_variable = None
+        if (low, high) == (1, 1) and self.flip():
+            edge_variable = f"v{self.count}"
+            self.count += 1
+        own = [_Scope(nodes={target: node})]
+        if edge_variable is not None:
+            own.append(_Scope(edges={edge_variable: edge}))
+            scope.edges[edge_variable] = edge
+        filters = tuple(each for one in own for each in self.filters(one))
+        scope.nodes[target] = node
+        return Expand(
+            source, edge.name, direction, target, arrival, low, high, edge_variable, filters
+        )
+
+    def filters(self, scope: _Scope) -> tuple[Condition, ...]:
+        """Usually none, sometimes one."""
+        if not scope.properties() or self.draw(st.integers(0, 3)):
+            return ()
+        return (self.condition(scope),)
+
+    # conditions
+
+    def condition(self, scope: _Scope, depth: int = 0) -> Condition:
+        kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
+        # Mostly choices: a query whose every condition is hard to meet answers nothing.
+        kinds += ["all", "any", "any", "any", "any", "facts"] if depth < 2 else []
+        match self.draw(st.sampled_from(kinds)):
+            case "all":
+                return AllOf(self.conditions(scope, depth))
+            case "any":
+                return AnyOf(self.conditions(scope, depth))
+            case "facts":
+                return self.facts(scope)
+            case "member":
+                return self.member(scope)
+            case "string":
+                test = self.draw(st.sampled_from(StringTest))
+                return StringMatch(self.word(scope), test, self.word(scope))
+            case "null":
+                return NullTest(self.operand(scope), negated=self.flip())
+            case "text":
+                return self.text_match(scope)
+            case _:
+                return self.compare(scope)
+
+    def conditions(self, scope: _Scope, depth: int) -> tuple[Condition, ...]:
+        number = self.draw(st.sampled_from((2, 3) if self.spellable else (0, 1, 2, 2, 3, 3)))
+        return tuple(self.condition(scope, depth + 1) for _ in range(number))
+
+    def facts(self, scope: _Scope) -> AllOf:
+        """Several conditions on one thing: they may repeat, imply or exclude each other."""
+        known = self.operand(scope)
+        assert known.type is not None
+        assert isinstance(known.type.base, Scalar)
+        pool = known.type.enum_values or self.constants(known.type.base)
+        constants = st.sampled_from(pool).map(lambda value: Constant(value, known.type))
+        facts: list[Condition] = [
+            Compare(known, self.draw(st.sampled_from(Comparator)), self.draw(constants))
+            for _ in range(self.draw(st.integers(1, 3)))
+        ]
+        return AllOf((*facts, NullTest(known, negated=self.draw(st.integers(0, 5)) > 0)))
+
+    def compare(self, scope: _Scope) -> Compare:
+        left = self.operand(scope)
+        assert left.type is not None
+        right = self.operand_like(left.type, scope)
+        if self.flip():
+            left, right = right, left
+        return Compare(left, self.draw(st.sampled_from(Comparator)), right)
+
+    def member(self, scope: _Scope) -> Member:
+        lists = [each for each in scope.properties() if each.type.is_list]
+        if self.flip() and lists:
+            return Member(self.word(scope), self.draw(st.sampled_from(lists)))
+        needle = self.operand(scope)
+        assert needle.type is not None
+        if needle.type.is_string and self.flip():
+            return Member(needle, ParameterRef("words", PARAMETERS["words"]))
+        number = self.draw(st.integers(1 if self.spellable else 0, 3))
+        options = [self.operand_like(needle.type, _Scope()) for _ in range(number)]
+        constants = [each for each in options if isinstance(each, Constant)]
+        if constants and (self.spellable or self.flip()):
+            items = tuple(each.value for each in constants if not isinstance(each.value, tuple))
+            return Member(needle, Constant(items, _list_of(needle.type)))
+        return Member(needle, tuple(options))
+
+    def text_match(self, scope: _Scope) -> Condition:
+        texts = [each for each in scope.scalars() if each.type.is_string]
+        if not texts:
+            return self.compare(scope)
+        function = self.draw(st.sampled_from(TextFunction))
+        edits = Constant(self.draw(st.integers(0, 1)), I64)
+        return TextMatch(
+            function,
+            self.draw(st.sampled_from(texts)),
+            self.word(_Scope()),
+            edits if function is TextFunction.FUZZY else None,
+        )
+
+    # operands
+
+    def operand(self, scope: _Scope) -> Operand:
+        """Most often a property."""
+        scalars: list[Operand] = [*scope.scalars()]
+        others: list[Operand] = [
+            *([] if self.spellable else scope.ids()),
+            Constant(self.draw(st.sampled_from((0, 1, 2))), I64),
+            ParameterRef("number_or_null", PARAMETERS["number_or_null"]),
+        ]
+        wants_other = self.draw(st.integers(0, 5)) == 0
+        pool = others if wants_other or not scalars else scalars
+        return self.draw(st.sampled_from(pool))
+
+    def operand_like(self, kind: ValueType, scope: _Scope) -> Operand:
+        """Something that can be compared with a value of this type."""
+        assert isinstance(kind.base, Scalar)
+        constants = st.sampled_from(kind.enum_values or self.constants(kind.base))
+        pool: list[Operand] = [Constant(self.draw(constants), kind.required()) for _ in range(2)]
+        pool += [] if self.spellable else [Constant(None, None)]
+        pool += [
+            ParameterRef(name, each)
+            for name, each in PARAMETERS.items()
+            if are_compatible(each, kind)
+        ]
+        pool += [each for each in scope.scalars() if are_compatible(each.type, kind)]
+        if kind.base is Scalar.DATETIME:
+            pool.append(Now())
+        if kind.is_string:
+            pool.append(Constant(self.draw(st.sampled_from(IDS)), STRING))
+            pool += [] if self.spellable else scope.ids()
+        return self.draw(st.sampled_from(pool))
+
+    def constants(self, base: Scalar) -> tuple[Scalarish, ...]:
+        """A literal has no sign."""
+        pool = SCALARS[base]
+        if not self.spellable:
+            return pool
+        return tuple(each for each in pool if isinstance(each, str | None) or each >= 0)
+
+    def word(self, scope: _Scope) -> Operand:
+        return self.operand_like(STRING, scope)
+
+    # what is returned
+
+    def outputs(self, scope: _Scope, rank: Rank | None) -> tuple[Output, ...]:
+        pool: list[Operand] = [*scope.properties(), *scope.ids()]
+        pool = pool or [Constant(1, I64), ParameterRef("word", STRING)]
+        plain = [self.draw(st.sampled_from(pool)) for _ in range(self.draw(st.integers(0, 3)))]
+        expressions: list[Operand | Aggregate | Rank] = [*dict.fromkeys(plain)]
+        if rank is not None:
+            expressions += [rank] if self.flip() else []
+        elif self.flip():
+            expressions += [self.aggregate(scope) for _ in range(self.draw(st.integers(1, 2)))]
+        expressions = expressions or [pool[0]]
+        return tuple(
+            Output(f"c{at}", each, getattr(each, "type", None) or F64)
+            for at, each in enumerate(expressions)
+        )
+
+    def aggregate(self, scope: _Scope) -> Aggregate:
+        numbers = [each for each in scope.scalars() if each.type.is_number]
+        ordered = numbers + [each for each in scope.scalars() if each.type.is_string]
+        function = self.draw(st.sampled_from(AggregateFunction))
+        distinct = self.flip() and not self.spellable
+        if function in (AggregateFunction.SUM, AggregateFunction.AVG) and numbers:
+            return Aggregate(
+                function, self.draw(st.sampled_from(numbers)), distinct, F64.optional()
+            )
+        if function in (AggregateFunction.MIN, AggregateFunction.MAX) and ordered:
+            argument = self.draw(st.sampled_from(ordered))
+            return Aggregate(function, argument, distinct, argument.type.optional())
+        countable: list[Operand] = [*scope.ids(), *scope.scalars(), Constant(1, I64)]
+        argument_counted = self.draw(st.sampled_from(countable))
+        return Aggregate(AggregateFunction.COUNT, argument_counted, distinct, I64)
+
+    def order(
+        self, scope: _Scope, outputs: tuple[Output, ...], *, is_aggregate: bool
+    ) -> tuple[Ordering, ...]:
+        pool: list[Operand | int] = [*range(len(outputs))]
+        pool += [] if is_aggregate else scope.scalars()
+        return tuple(
+            Ordering(self.draw(st.sampled_from(pool)), descending=self.flip())
+            for _ in range(self.draw(st.integers(0, 2)))
+        )
+
+    def rank(self, scope: _Scope) -> Rank | None:
+        arms: dict[str, list[Nearest | Bm25]] = {}
+        for each in scope.properties():
+            if each.variable in scope.edges:
+                continue
+            if each.type.is_vector:
+                query = Constant((0.5, 0.0), each.type.required())
+                # Thrice: it is the one rank function that keeps fewer nodes than it could.
+                arms.setdefault(each.variable, []).extend([Nearest(each, query)] * 3)
+            elif each.type.is_string and not each.type.is_list:
+                arms.setdefault(each.variable, []).append(Bm25(each, self.word(_Scope())))
+        if not arms:
+            return None
+        options = self.draw(st.sampled_from(sorted(arms.items())))[1]
+        first, second = (self.draw(st.sampled_from(options)) for _ in range(2))
+        return Rrf(first, second, Constant(60, I64)) if self.flip() else first
+
+
+def _directions(node: NodeType, edge: EdgeType) -> list[Direction]:
+    ways = [Direction.OUT] if edge.source == node.name else []
+    ways += [Direction.IN] if edge.target == node.name else []
+    return [*ways, Direction.BOTH] if len(ways) == 2 else ways
+
+
+def _list_of(kind: ValueType) -> ValueType:
+    return ValueType(kind.base, is_list=True, enum_values=kind.enum_values)

@@ -1,0 +1,236 @@
+"""A kill storm: processes that write at random while others are killed and frozen at random.
+
+Every write is signed with a name of its own, kept in the commit as its actor. A worker notes what
+it is about to do before it asks, and what it was told after; both survive its death. Afterwards the
+history is replayed over a plain model: whatever was acknowledged must be in it, once; nothing that
+was not asked for may be; and the graph must equal the model.
+"""
+
+import json
+import random  # noqa: TID251 - a storm is repeated by its seed
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph.commit.leases.holder import Timing
+from omnigraph.effects import REAL
+from omnigraph.engine.graph import Graph, Mode
+from omnigraph.engine.opening import create, open_in
+from omnigraph.engine.settings import Settings
+from omnigraph.engine.write.mutate import Order
+from omnigraph.errors import ConflictError, InputError, OutcomeUnknown
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.lang.source import Source
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import open_stores
+
+SCHEMA: Final = """
+node Person { name: String @key  age: I64? }
+edge Knows: Person -> Person { since: I64? }
+"""
+PERSON: Final = TableKey("node:Person")
+KNOWS: Final = TableKey("edge:Knows")
+
+PROGRAM: Final = Source(
+    "<storm>",
+    """
+query put($name: String, $age: I64) { insert Person { name: $name, age: $age } }
+query link($a: String, $b: String, $n: I64) { insert Knows { from: $a, to: $b, since: $n } }
+query pair($a: String, $b: String, $n: I64) {
+  insert Person { name: $a, age: $n }
+  insert Person { name: $b, age: $n }
+  insert Knows { from: $a, to: $b, since: $n }
+}
+query age($name: String, $age: I64) { update Person set { age: $age } where name = $name }
+query drop($name: String) { delete Person where name = $name }
+query unlink($a: String) { delete Knows where from = $a }
+""",
+)
+
+NAMES: Final = tuple(f"p{number}" for number in range(12))
+BRANCHES: Final = (MAIN, BranchName("left"), BranchName("right"))
+TIMING: Final = Timing(ttl_ms=1500, heartbeat_ms=300, wait_ms_max=20_000, poll_ms=2)
+SETTINGS: Final = Settings(durability=Durability.RELAXED, timing=TIMING)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One write, as its worker noted it before asking."""
+
+    tag: str
+    branch: BranchName
+    query: str
+    params: Mapping[str, str | int]
+
+
+# ── the workers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def prepare(root: Path) -> None:
+    graph = create(str(root), SCHEMA, settings=SETTINGS)
+    for branch in BRANCHES[1:]:
+        graph.create_branch(branch)
+
+
+def reopen(root: Path, mode: Mode = Mode.READ_WRITE) -> Graph:
+    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    return open_in(stores, mode, SETTINGS)
+
+
+def work(root: Path, notes: Path, worker: str, seed: int, writes: int) -> int:
+    """Write at random, noting everything; how many were acknowledged."""
+    chance = random.Random(seed)
+    graph = reopen(root)
+    done = 0
+    with notes.open("a", buffering=1) as diary:
+        for number in range(writes):
+            asked = _draw(chance, f"{worker}:{number}")
+            diary.write(json.dumps(["asked", asked.tag, asked.branch, asked.query, asked.params]))
+            diary.write("\n")
+            try:
+                result = graph.mutate(
+                    PROGRAM,
+                    name=asked.query,
+                    params=asked.params,
+                    order=Order(asked.branch, actor=asked.tag),
+                )
+            except (InputError, ConflictError) as refused:
+                diary.write(json.dumps(["refused", asked.tag, refused.code.value]) + "\n")
+                continue
+            except OutcomeUnknown:
+                continue
+            commit = None if result.commit is None else result.commit.id
+            diary.write(json.dumps(["told", asked.tag, commit]) + "\n")
+            done += 1
+    return done
+
+
+def _draw(chance: "random.Random", tag: str) -> Asked:
+    branch = chance.choice(BRANCHES)
+    one, two = chance.choice(NAMES), chance.choice(NAMES)
+    number = chance.randrange(1000)
+    wishes: list[tuple[str, dict[str, str | int]]] = [
+        ("put", {"name": one, "age": number}),
+        ("put", {"name": one, "age": number}),
+        ("pair", {"a": one, "b": two, "n": number}),
+        ("link", {"a": one, "b": two, "n": number}),
+        ("age", {"name": one, "age": number}),
+        ("drop", {"name": one}),
+        ("unlink", {"a": one}),
+    ]
+    query, params = chance.choice(wishes)
+    return Asked(tag, branch, query, params)
+
+
+# ── the judge ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Model:
+    """What a branch should hold."""
+
+    people: dict[str, int] = field(default_factory=dict)
+    knows: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+
+    def apply(self, asked: Asked) -> None:
+        params = asked.params
+        match asked.query:
+            case "put" | "age":
+                self.people[str(params["name"])] = int(params["age"])
+            case "pair":
+                self.people[str(params["a"])] = self.people[str(params["b"])] = int(params["n"])
+                self.knows[str(params["a"]), str(params["b"]), int(params["n"])] += 1
+            case "link":
+                self.knows[str(params["a"]), str(params["b"]), int(params["n"])] += 1
+            case "drop":
+                gone = str(params["name"])
+                self.people.pop(gone)
+                for edge in [each for each in self.knows if gone in each[:2]]:
+                    del self.knows[edge]
+            case "unlink":
+                for edge in [each for each in self.knows if each[0] == params["a"]]:
+                    del self.knows[edge]
+            case query:
+                raise AssertionError(query)
+
+
+@dataclass(frozen=True, slots=True)
+class Diary:
+    """What the workers noted, all of them together."""
+
+    asked: Mapping[str, Asked]
+    told: Mapping[str, str | None]
+    refused: Mapping[str, str]
+
+
+def read_diaries(notes: Sequence[Path]) -> Diary:
+    asked: dict[str, Asked] = {}
+    told: dict[str, str | None] = {}
+    refused: dict[str, str] = {}
+    for line in _lines(notes):
+        match line:
+            case ["asked", tag, branch, query, params]:
+                asked[tag] = Asked(tag, BranchName(branch), query, params)
+            case ["told", tag, commit]:
+                told[tag] = commit
+            case ["refused", tag, code]:
+                refused[tag] = code
+            case _:
+                raise AssertionError(line)
+    return Diary(asked, told, refused)
+
+
+def _lines(notes: Sequence[Path]) -> Iterator[list[Any]]:
+    for path in notes:
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                # The worker died while it wrote its last line.
+                continue
+
+
+def judge(root: Path, notes: Sequence[Path]) -> list[str]:
+    """Everything that is wrong with the graph; nothing, it is hoped."""
+    diary = read_diaries(notes)
+    graph = reopen(root)
+    problems: list[str] = []
+    for branch in BRANCHES:
+        model = Model()
+        seen: Counter[str] = Counter()
+        for commit in reversed(graph.commits(branch)):
+            asked = diary.asked.get(commit.actor or "")
+            if commit.branch == branch and asked is not None:
+                seen[asked.tag] += 1
+                model.apply(asked)
+        problems += _judge_history(branch, diary, seen)
+        problems += _judge_rows(graph, branch, model)
+    return problems
+
+
+def _judge_history(branch: BranchName, diary: Diary, seen: Counter[str]) -> Iterator[str]:
+    for tag, times in seen.items():
+        if times > 1:
+            yield f"{branch}: {tag} is there {times} times"
+        if tag in diary.refused:
+            yield f"{branch}: {tag} was refused as {diary.refused[tag]}, and is there"
+        if tag in diary.told and diary.told[tag] is None:
+            yield f"{branch}: {tag} was told it changed nothing, and is there"
+    for tag, commit in diary.told.items():
+        if commit is not None and diary.asked[tag].branch == branch and tag not in seen:
+            yield f"{branch}: {tag} was acknowledged as {commit}, and is gone"
+
+
+def _judge_rows(graph: Graph, branch: BranchName, model: Model) -> Iterator[str]:
+    snapshot = graph.snapshot(branch)
+    tables = open_stores(graph.uri, REAL, durability=Durability.RELAXED).tables
+    people_rows = tables.read(graph.open_table(snapshot, PERSON)).to_pylist()
+    knows_rows = tables.read(graph.open_table(snapshot, KNOWS)).to_pylist()
+    people = {row["id"]: row["age"] for row in people_rows}
+    knows = Counter((row["src"], row["dst"], row["since"]) for row in knows_rows)
+    if people != model.people:
+        yield f"{branch}: people are {people}, should be {model.people}"
+    if knows != model.knows:
+        yield f"{branch}: edges are {knows}, should be {model.knows}"

@@ -1,0 +1,84 @@
+"""A small writer for tests of the commit protocol: one row into each table, in one commit."""
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.context import Workbench
+from omnigraph.commit.leases.holder import DEFAULT_TIMING, Timing
+from omnigraph.commit.leases.owner import Owner
+from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.publish import Published
+from omnigraph.commit.manifest.snapshot import open_pin
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.effects import REAL
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.opening import create
+from omnigraph.engine.settings import Settings
+from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.storage.durability import Durability
+from omnigraph.storage.stores import Stores, open_stores
+from omnigraph.storage.tables import Handle, Mark, Staged
+
+SCHEMA: Final = "node Person { name: String @key }  node Company { name: String @key }"
+PERSON: Final = TableKey("node:Person")
+COMPANY: Final = TableKey("node:Company")
+BOTH: Final = (PERSON, COMPANY)
+
+
+def new_graph(root: Path) -> Graph:
+    return create(str(root), SCHEMA, settings=Settings(durability=Durability.RELAXED))
+
+
+def stores_at(root: Path) -> Stores:
+    return open_stores(str(root), REAL, durability=Durability.RELAXED)
+
+
+def bench_of(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
+    return Workbench(stores, Bases(stores), timing=timing)
+
+
+def mortal_bench(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
+    """A writer whose process counts as dead as soon as it stops.
+
+    A test that simulates deaths is itself alive, so the process is one of an earlier boot.
+    """
+    gone = Owner(host=socket.gethostname(), boot_id="an earlier boot", pid=1, pid_start=1)
+    return Workbench(stores, Bases(stores), timing=timing, owner=gone)
+
+
+def appending(bench: Workbench, name: str) -> Callable[[Handle, Mark], Staged]:
+    def stage(handle: Handle, mark: Mark) -> Staged:
+        rows = pa.table({"id": [name], "name": [name]}, schema=handle.schema)
+        return bench.stores.tables.stage_append(handle, rows, mark)
+
+    return stage
+
+
+def write(
+    bench: Workbench,
+    name: str,
+    *,
+    branch: BranchName = MAIN,
+    keys: Sequence[TableKey] = BOTH,
+    kind: WriterKind = WriterKind.MUTATION,
+) -> Published:
+    """Heal, then add one row of this name to each table."""
+    heal(bench)
+    with hold(bench, branch, keys) as held:
+        pins = held.base.manifest.pins
+        stage = appending(bench, name)
+        writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in keys)
+        return run(held, Change(kind, branch, writes, actor="writer"))
+
+
+def names_in(root: Path, key: TableKey, branch: BranchName = MAIN) -> set[str]:
+    """The rows a branch shows of a table, read afresh."""
+    stores = stores_at(root)
+    pin = Bases(stores).current(branch).manifest.pins[key]
+    return {row["id"] for row in stores.tables.read(open_pin(stores, pin)).to_pylist()}

@@ -233,8 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in chosen.only:
             place = Path(folder) / name
             place.mkdir()
-            bench = Bench(place, Size(chosen.nodes), chosen.vectors, chosen.merge_rows)
-            figures += SECTIONS[name](bench)
+            context = Bench(place, Size(chosen.nodes), chosen.vectors, chosen.merge_rows)
+            figures += SECTIONS[name](context)
             shutil.rmtree(place)
             print(json.dumps([name, [each.name for each in figures]]), file=sys.stderr)
     report("load", figures)

@@ -21,7 +21,7 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, Verdict
 from omnigraph.engine.load.inputs import Input
-from omnigraph.engine.load.run import LoadOrder
+from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import LoadRejected
@@ -151,12 +151,12 @@ def run_load(order: Order) -> Took:
     _warm_up(order, bulk)
     graph = _new(order.folder / "g", order.schema)
     if order.before is not None:
-        graph.load(LoadOrder((Input(str(order.before)),), LoadMode.APPEND), bulk)
+        graph.load(LoadRequest((Input(str(order.before)),), LoadMode.APPEND), bulk)
     clock = Timed(bulk)
 
     def load() -> None:
         try:
-            graph.load(LoadOrder(order.sources, order.mode), clock)
+            graph.load(LoadRequest(order.sources, order.mode), clock)
         except LoadRejected:
             assert order.is_refused
         else:
@@ -187,8 +187,8 @@ def _warm_up(order: Order, bulk: SparkBulk) -> None:
         sources = (Input(str(load_input.write_graph(order.folder / "warm.jsonl", Size(3000)))),)
     graph = _new(order.folder / "w", order.schema)
     large = replace(bulk, small_bytes=0)
-    graph.load(LoadOrder(sources, LoadMode.APPEND), large)
-    graph.load(LoadOrder(sources, LoadMode.MERGE), large)
+    graph.load(LoadRequest(sources, LoadMode.APPEND), large)
+    graph.load(LoadRequest(sources, LoadMode.MERGE), large)
 
 
 def tables_of(people: Path, knows: Path) -> tuple[Input, ...]:
@@ -206,6 +206,6 @@ def apart_twice(uri: str, source: str) -> float:
 
 def load_twice(uri: str, source: str) -> float:
     graph, bulk = open_graph(uri), SparkBulk(SparkSettings())
-    order = LoadOrder((Input(source),), LoadMode.MERGE)
+    order = LoadRequest((Input(source),), LoadMode.MERGE)
     graph.load(order, bulk)
     return timed(lambda: graph.load(order, bulk))

@@ -20,15 +20,15 @@ import pyarrow as pa
 from lance.optimize import Compaction
 from measure import Figure, report, timed
 
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaOrder
-from omnigraph.engine.schema.rewriting import Hire, Rewriter, nobody
+from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.rewriting import Rewriter, RewriterFactory, in_process
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage.durability import Durability
@@ -59,22 +59,22 @@ def rows(start: int, count: int, of: pa.Schema) -> pa.Table:
 def append(graph: Graph, counts: list[int]) -> None:
     """One table version with so many fragments, in one commit."""
     stores = open_stores(graph.uri, REAL, durability=Durability.RELAXED)
-    bench = Workbench(stores, Bases(stores))
+    context = WriteContext(stores, Bases(stores))
 
     def stage(handle: Handle, mark: Mark) -> Staged:
         receipts: list[Receipt] = []
         start = 0
         for count in counts:
             batch = rows(start, count, handle.schema)
-            staged = bench.stores.tables.stage_append(handle, batch, mark)
+            staged = context.stores.tables.stage_append(handle, batch, mark)
             receipts += staged.receipts
             start += count
-        return bench.stores.tables.stage_receipts(handle, receipts, mark)
+        return context.stores.tables.stage_receipts(handle, receipts, mark)
 
-    with hold(bench, MAIN, [PERSON]) as held:
-        version = held.base.manifest.pins[PERSON].version
+    with acquire_write_locks(context, MAIN, [PERSON]) as lock:
+        version = lock.base.manifest.pins[PERSON].version
         write = TableWrite(PERSON, version, (stage,))
-        run(held, Change(WriterKind.LOAD, MAIN, (write,)))
+        run(lock, Change(WriterKind.LOAD, MAIN, (write,)))
 
 
 def measure_add(folder: Path, sizes: list[int], runs: int) -> list[Figure]:
@@ -99,7 +99,7 @@ def measure_add(folder: Path, sizes: list[int], runs: int) -> list[Figure]:
 
 
 def add_column(graph: Graph, number: int) -> None:
-    assert graph.apply_schema(SchemaOrder(schema(number))).applied
+    assert graph.apply_schema(SchemaRequest(schema(number))).applied
 
 
 def measure_optimize(
@@ -151,11 +151,11 @@ def measure_spark(folder: Path, size: int) -> list[Figure]:
     for name in ("warm-up", "here", "there"):
         shutil.copytree(first, folder / name)
         opened = open_graph(str(folder / name), settings=SETTINGS)
-        hire: Hire = nobody
+        hire: RewriterFactory = in_process
         if name != "here":
             rewriter = open_rewriter(opened.root, opened.settings, None)
             hire = partial(_always, rewriter)
-        filling = timed(partial(opened.apply_schema, SchemaOrder(wanted), hire))
+        filling = timed(partial(opened.apply_schema, SchemaRequest(wanted), hire))
         seconds[name] = [filling, timed(partial(opened.optimize, hire=hire))]
     return [
         Figure(f"{what} {size:,} rows on Spark", there, "this process", there / here)

@@ -22,8 +22,8 @@ import pyarrow as pa
 from measure import Figure, report
 
 import omnigraph
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.records import UPKEEP
@@ -55,35 +55,35 @@ def batches(schema: pa.Schema, start: int, stop: int) -> Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_arrays([columns[each] for each in schema.names], schema=schema)
 
 
-def bench_of(graph: LocalGraph) -> Workbench:
+def bench_of(graph: LocalGraph) -> WriteContext:
     stores = open_stores(graph.uri, REAL, durability=Durability.RELAXED)
-    return Workbench(stores, Bases(stores))
+    return WriteContext(stores, Bases(stores))
 
 
 def append(graph: LocalGraph, branch: BranchName, start: int, stop: int) -> None:
     """Put rows into a branch without the checks of a load, which are not what is measured."""
-    bench = bench_of(graph)
+    context = bench_of(graph)
 
     def stage(handle: Handle, mark: Mark) -> Staged:
         rows = pa.RecordBatchReader.from_batches(handle.schema, batches(handle.schema, start, stop))
-        return bench.stores.tables.stage_append(handle, rows, mark)
+        return context.stores.tables.stage_append(handle, rows, mark)
 
-    with hold(bench, branch, [DOC]) as held:
-        write = TableWrite(DOC, held.base.manifest.pins[DOC].version, (stage,))
-        run(held, Change(WriterKind.LOAD, branch, (write,)))
+    with acquire_write_locks(context, branch, [DOC]) as lock:
+        write = TableWrite(DOC, lock.base.manifest.pins[DOC].version, (stage,))
+        run(lock, Change(WriterKind.LOAD, branch, (write,)))
 
 
 def index(graph: LocalGraph) -> None:
-    bench = bench_of(graph)
+    context = bench_of(graph)
     specs = write_indexes(graph.catalog, DOC)
 
     def stage(handle: Handle, mark: Mark) -> Staged | None:
-        return bench.stores.tables.stage_indices(handle, specs, IndexScope.REBUILD, mark)
+        return context.stores.tables.stage_indices(handle, specs, IndexScope.REBUILD, mark)
 
-    with hold(bench, MAIN, [DOC]) as held:
-        version = held.base.manifest.pins[DOC].version
+    with acquire_write_locks(context, MAIN, [DOC]) as lock:
+        version = lock.base.manifest.pins[DOC].version
         write = TableWrite(DOC, version, (stage,), is_named=False)
-        run(held, Change(WriterKind.OPTIMIZE, MAIN, (write,), actor=UPKEEP))
+        run(lock, Change(WriterKind.OPTIMIZE, MAIN, (write,), actor=UPKEEP))
 
 
 def graph_of(folder: Path, rows: int) -> LocalGraph:

@@ -29,8 +29,8 @@ from lance.fragment import write_fragments
 from measure import Figure, percentile, report, timed
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.effects import REAL
@@ -223,23 +223,25 @@ def filled_graph(folder: Path, rows: int) -> Path:
     """So many persons, in files of the usual size, and indexed."""
     new_graph(folder)
     stores = open_stores(str(folder), REAL, durability=Durability.RELAXED)
-    bench = Workbench(stores, Bases(stores))
+    context = WriteContext(stores, Bases(stores))
     catalog = open_graph(str(folder)).catalog
 
     def stage(handle: Handle, mark: Mark) -> Staged:
         batches = pa.RecordBatchReader.from_batches(handle.schema, make_rows(handle.schema, rows))
         return stores.tables.stage_append(handle, batches, mark)
 
-    write_table(bench, PERSON, stage, WriterKind.LOAD)
+    write_table(context, PERSON, stage, WriterKind.LOAD)
     for key in (PERSON, JOINED):
-        write_table(bench, key, partial(stage_indexes, stores, catalog), WriterKind.ENSURE_INDICES)
+        write_table(
+            context, key, partial(stage_indexes, stores, catalog), WriterKind.ENSURE_INDICES
+        )
     return folder
 
 
-def write_table(bench: Workbench, key: TableKey, stage: Stage, kind: WriterKind) -> None:
-    with hold(bench, MAIN, [key]) as held:
-        version = held.base.manifest.pins[key].version
-        run(held, Change(kind, MAIN, (TableWrite(key, version, (stage,)),)))
+def write_table(context: WriteContext, key: TableKey, stage: Stage, kind: WriterKind) -> None:
+    with acquire_write_locks(context, MAIN, [key]) as lock:
+        version = lock.base.manifest.pins[key].version
+        run(lock, Change(kind, MAIN, (TableWrite(key, version, (stage,)),)))
 
 
 def stage_indexes(stores: Stores, catalog: Catalog, handle: Handle, mark: Mark) -> Staged | None:

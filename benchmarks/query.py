@@ -30,13 +30,13 @@ from query_documents import ASKED, KINDS, Documents, Searches, fill_rivals, make
 from query_documents import SCHEMA as DOCUMENTS
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.sdk.local import LocalGraph
@@ -111,12 +111,12 @@ def make_data(nodes: int) -> Data:
 def fill_graph(folder: Path, data: Data) -> None:
     create(str(folder), SCHEMA, settings=Settings(durability=Durability.RELAXED))
     stores = open_stores(str(folder), REAL, durability=Durability.RELAXED)
-    bench = Workbench(stores, Bases(stores))
+    context = WriteContext(stores, Bases(stores))
     catalog = open_graph(str(folder)).catalog
     for key, parts in ((PERSON, persons_of(data)), (KNOWS, edges_of(data))):
-        write_table(bench, key, partial(stage_rows, stores, parts), WriterKind.LOAD)
+        write_table(context, key, partial(stage_rows, stores, parts), WriterKind.LOAD)
         indexes = partial(stage_indexes, stores, catalog, key)
-        write_table(bench, key, indexes, WriterKind.ENSURE_INDICES)
+        write_table(context, key, indexes, WriterKind.ENSURE_INDICES)
 
 
 def fill_documents(folder: Path, documents: Documents) -> None:
@@ -124,11 +124,11 @@ def fill_documents(folder: Path, documents: Documents) -> None:
     stores = open_stores(str(folder), REAL, durability=Durability.RELAXED)
     rows = documents.rows.append_column("id", documents.rows["slug"])
     stage = partial(stage_rows, stores, iter((rows,)))
-    write_table(Workbench(stores, Bases(stores)), DOC, stage, WriterKind.LOAD)
+    write_table(WriteContext(stores, Bases(stores)), DOC, stage, WriterKind.LOAD)
     reopen(folder).ensure_indices()
 
 
-def reopen(folder: Path, access: Access = Access.AUTO) -> LocalGraph:
+def reopen(folder: Path, access: AccessMode = AccessMode.AUTO) -> LocalGraph:
     settings = Settings(durability=Durability.RELAXED, query_access=access)
     return LocalGraph(open_graph(str(folder), settings=settings))
 
@@ -163,10 +163,10 @@ def stage_indexes(
     return stores.tables.stage_indices(handle, specs, IndexScope.UNCOVERED, mark)
 
 
-def write_table(bench: Workbench, key: TableKey, stage: Stage, kind: WriterKind) -> None:
-    with hold(bench, MAIN, [key]) as held:
-        version = held.base.manifest.pins[key].version
-        run(held, Change(kind, MAIN, (TableWrite(key, version, (stage,)),)))
+def write_table(context: WriteContext, key: TableKey, stage: Stage, kind: WriterKind) -> None:
+    with acquire_write_locks(context, MAIN, [key]) as lock:
+        version = lock.base.manifest.pins[key].version
+        run(lock, Change(kind, MAIN, (TableWrite(key, version, (stage,)),)))
 
 
 def fill_ladybug(folder: Path) -> None:
@@ -376,7 +376,7 @@ def against(name: str, other: str, ours: float, theirs: float, ratio_max: float 
 
 def measure_searches(folder: Path, documents: Documents, rounds: int) -> Iterator[Figure]:
     """Searches, and how many of the ten that a look at everything finds are found by index."""
-    graph = reopen(folder / "g", Access.AUTO)
+    graph = reopen(folder / "g", AccessMode.AUTO)
     searches = Searches(documents, graph, open_ladybug(folder), open_duckdb(folder))
     for kind, name in KINDS.items():
         share = searches.agreement(kind)
@@ -394,7 +394,7 @@ def measure_searches(folder: Path, documents: Documents, rounds: int) -> Iterato
 
 def measure_indexed(folder: Path, asked: Sequence[Question], rounds: int) -> Iterator[Figure]:
     """The same by the indexes of the tables, with nothing kept in memory."""
-    graph = reopen(folder, Access.INDEXED)
+    graph = reopen(folder, AccessMode.INDEXED)
     for question in asked:
         answer = partial(graph.query, question.gq, params=dict(question.params))
         answer()
@@ -419,7 +419,7 @@ def measure_build(folder: Path) -> list[Figure]:
 
 
 def build(folder: Path) -> None:
-    graph = reopen(folder, Access.RESIDENT)
+    graph = reopen(folder, AccessMode.RESIDENT)
     graph.query("query q() { match { $p: Person } return { count($p) as n } }")
     before = memory("VmRSS")
     seconds = timed(
@@ -473,7 +473,7 @@ def main() -> None:
         folder.mkdir(exist_ok=True)
         data = prepare(folder, given.nodes)
         figures = measure_build(folder / "g")
-        graph = reopen(folder / "g", Access.RESIDENT)
+        graph = reopen(folder / "g", AccessMode.RESIDENT)
         programs = Programs(graph, open_ladybug(folder), open_duckdb(folder))
         for each in questions(data):
             figures += measure(programs, each, given.rounds)

@@ -20,14 +20,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from measure import Figure, best_of, percentile, report, timed
 
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
-from omnigraph.engine.maintain.indexes import IndexOrder, ensure_indices
+from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
 from omnigraph.engine.opening import create
 from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Means, Searched, rank
 from omnigraph.engine.search.texts import KeptTexts
@@ -111,16 +111,16 @@ def schema_of(dimension: int) -> str:
     """
 
 
-def fill(bench: Workbench, rows: pa.Table) -> None:
-    with hold(bench, MAIN, [DOC]) as held:
-        pin = held.base.manifest.pins[DOC]
+def fill(context: WriteContext, rows: pa.Table) -> None:
+    with acquire_write_locks(context, MAIN, [DOC]) as lock:
+        pin = lock.base.manifest.pins[DOC]
 
         def stage(handle: Handle, mark: Mark) -> Staged:
             ordered = rows.select(handle.schema.names).cast(handle.schema)
-            return bench.stores.tables.stage_append(handle, ordered, mark)
+            return context.stores.tables.stage_append(handle, ordered, mark)
 
         write = TableWrite(DOC, pin.version, (stage,))
-        run(held, Change(WriterKind.LOAD, MAIN, (write,)))
+        run(lock, Change(WriterKind.LOAD, MAIN, (write,)))
 
 
 def value_of(operand: ir.Operand) -> object:
@@ -158,8 +158,8 @@ def recall(searched: Searched, column: str, vectors: Matrix, asked: Matrix) -> f
     return hits / (10 * len(asked))
 
 
-def table_of(bench: Workbench) -> Handle:
-    return open_pin(bench.stores, Bases(bench.stores).current(MAIN).manifest.pins[DOC])
+def table_of(context: WriteContext) -> Handle:
+    return open_pin(context.stores, Bases(context.stores).current(MAIN).manifest.pins[DOC])
 
 
 def measure(root: Path, row_count: int, dimension: int, seed: int) -> list[Figure]:
@@ -167,15 +167,15 @@ def measure(root: Path, row_count: int, dimension: int, seed: int) -> list[Figur
     relaxed = Settings(durability=Durability.RELAXED)
     graph = create(str(root), schema_of(dimension), settings=relaxed)
     stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
-    bench = Workbench(stores, Bases(stores))
-    fill(bench, data.rows)
+    context = WriteContext(stores, Bases(stores))
+    fill(context, data.rows)
     node = graph.catalog.node("Doc")
     assert node is not None
-    plain = Searched(stores.tables, table_of(bench), node)
+    plain = Searched(stores.tables, table_of(context), node)
     figures = _without(plain, data)
-    build_s = timed(lambda: ensure_indices(bench, graph.catalog, IndexOrder()))
+    build_s = timed(lambda: ensure_indices(context, graph.catalog, IndexRequest()))
     figures.append(Figure(f"build every index of {row_count:,} rows", build_s))
-    indexed = Searched(stores.tables, table_of(bench), node)
+    indexed = Searched(stores.tables, table_of(context), node)
     return figures + _with(indexed, data, {each.name: each for each in figures})
 
 

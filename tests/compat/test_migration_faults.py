@@ -325,7 +325,7 @@ def test_losing_every_race_for_the_stamp_is_contention_and_can_be_tried_again(
 
 
 @pytest.mark.parametrize(
-    "call", ["tables.stage_settings", "tables.commit_exact", "tables.residual.swap_rows"]
+    "call", ["tables.stage_settings", "tables.commit_exact", "tables.single_step.swap_rows"]
 )
 @EVERY_FORMAT
 def test_finding_the_whole_way_gone_by_somebody_else_is_as_good_as_going_it(
@@ -348,7 +348,7 @@ def test_a_commit_beside_which_a_stamp_was_set_records_the_version_that_shows_it
     acts: list[Callable[[], object]] = [partial(set_stamp, written.root / "__manifest", "4")]
     if rivals != "a stamp":
         acts.append(partial(_publish_plainly, written.root))
-    rival = Interloper("tables.residual.swap_rows", acts)
+    rival = Interloper("tables.single_step.swap_rows", acts)
     stores = watch_stores(stores_of(written.root), rival)
     base = read_base(stores, MAIN)
     (commit,) = publish(stores, Bases(stores), lineage_only()).commits

@@ -19,7 +19,7 @@ from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Landed, Mark, Refused, ScanRequest
 from omnigraph.testing.faults import (
     OBJECT_WRITES,
-    RESIDUAL_WRITES,
+    SINGLE_STEP_WRITES,
     TABLE_WRITES,
     Recorder,
     watch_stores,
@@ -59,7 +59,7 @@ BRANCHED = pytest.mark.parametrize(
 WRITES = {
     *(f"objects.{name}" for name in OBJECT_WRITES),
     *(f"tables.{name}" for name in TABLE_WRITES),
-    *(f"tables.residual.{name}" for name in RESIDUAL_WRITES),
+    *(f"tables.single_step.{name}" for name in SINGLE_STEP_WRITES),
 }
 
 
@@ -233,7 +233,7 @@ def test_two_publishers_of_a_manifest_that_got_its_key_later_cannot_both_win(
     head = ScanRequest(where="object_id = 'graph_head:main'")
     rows = stores.tables.read(base.handle, head)
     outcomes = [
-        stores.tables.residual.swap_rows(base.handle, rows, key="object_id", mark=Mark(name))
+        stores.tables.single_step.swap_rows(base.handle, rows, key="object_id", mark=Mark(name))
         for name in ("one", "two")
     ]
     assert [type(each) for each in outcomes] == [Landed, Refused]

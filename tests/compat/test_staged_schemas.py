@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.graph import Mode
-from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.errors import SchemaFilesInvalid
@@ -75,9 +75,9 @@ def test_what_nobody_can_tell_is_left_reported_and_cleaned_up(root: Path) -> Non
     graph = open_graph(str(root))
     assert graph.schema_source == SCHEMA
     assert [each.subject for each in graph.examine()] == list(STAGED)
-    clean = CleanupOrder(Policy(keep=9))
+    clean = CleanupRequest(RetentionPolicy(keep=9))
     assert graph.cleanup(clean).residue_bytes == 0, "it may be somebody's work in progress"
-    confirmed = CleanupOrder(Policy(keep=9), is_confirmed=True, debris_age_ms=-60_000)
+    confirmed = CleanupRequest(RetentionPolicy(keep=9), is_confirmed=True, debris_age_ms=-60_000)
     assert graph.cleanup(confirmed).residue_bytes > 0
     assert left(root) == []
     assert graph.examine() == []

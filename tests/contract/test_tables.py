@@ -47,11 +47,11 @@ from omnigraph.storage.tables import (
     Replacement,
     RowChanges,
     ScanRequest,
-    Settings,
     Staged,
     Swap,
     TableRef,
     Tables,
+    TableSettings,
     TextMatch,
     TextQuery,
     TransactionKind,
@@ -207,7 +207,7 @@ def test_what_is_missing_is_named(tables: Tables) -> None:
 def test_a_handle_shows_its_version_whatever_happens_later(tables: Tables) -> None:
     old = create(tables, "a")
     new = append(tables, old, "b")
-    landed(tables.residual.swap_rows(new, people("a", age=7), key="id", mark=mark()))
+    landed(tables.single_step.swap_rows(new, people("a", age=7), key="id", mark=mark()))
     assert content(tables, old) == {"a": 0}
     assert content(tables, new) == {"a": 0, "b": 0}
     assert (old.version, new.version) == (2, 3)
@@ -227,7 +227,9 @@ def test_the_probe_finds_versions_far_ahead(local: Stores) -> None:
     tables = local.tables
     first = handle = create(tables, "a")
     for _ in range(70):
-        handle = commit(tables, tables.stage_settings(handle, Settings(config={"k": "v"}), mark()))
+        handle = commit(
+            tables, tables.stage_settings(handle, TableSettings(config={"k": "v"}), mark())
+        )
     assert tables.probe(first) == handle.version == 72
 
 
@@ -297,7 +299,7 @@ def test_a_row_remembers_the_version_that_gave_it_its_content(tables: Tables) ->
     changed = commit(tables, tables.stage_upsert(handle, people("a", age=7), mark(), key="id"))
     moved = tables.stage_compaction(changed)
     assert moved is not None
-    outcome = tables.residual.commit_compaction(moved)
+    outcome = tables.single_step.commit_compaction(moved)
     assert isinstance(outcome, Landed | Elsewhere)
     for each in (changed, outcome.handle):
         rows = tables.read(each, ScanRequest(columns=("id", ROW_UPDATED)))
@@ -346,7 +348,7 @@ def test_no_staging_moves_head(tables: Tables) -> None:
     tables.stage_overwrite(handle, SCHEMA, mark(), people("q"))
     tables.stage_overwrite(handle, SCHEMA, mark())
     tables.stage_indices(handle, [IndexSpec("id", IndexKind.BTREE)], IndexScope.UNCOVERED, mark())
-    tables.stage_settings(handle, Settings(config={"a": "b"}), mark())
+    tables.stage_settings(handle, TableSettings(config={"a": "b"}), mark())
     assert tables.stage_compaction(handle) is not None
     assert tables.open_at(PERSON).version == handle.version
     assert content(tables, tables.open_at(PERSON)) == {"a": 0, "b": 0, "c": 0}
@@ -488,7 +490,7 @@ def test_pieces_written_apart_become_one_transaction_that_keeps_row_ids(tables: 
         tables.stage_rows(handle, RowChanges(deletes=[address]), mark())
         for address in numbers(places, ROW_ADDRESS)
     ]
-    pieces = [tables.hand_over(each) for each in (written, *dropped)]
+    pieces = [tables.to_pieces(each) for each in (written, *dropped)]
     staged = tables.stage_pieces(handle, pieces, mark())
     assert (staged.inserted, staged.updated, staged.deleted) == (1, 2, 0)
     after = commit(tables, staged)
@@ -499,7 +501,7 @@ def test_pieces_written_apart_become_one_transaction_that_keeps_row_ids(tables: 
 
 def test_pieces_of_a_version_that_is_not_the_newest_are_refused(tables: Tables) -> None:
     handle = create(tables, "a")
-    pieces = tables.hand_over(tables.stage_append(handle, people("mine"), mark()))
+    pieces = tables.to_pieces(tables.stage_append(handle, people("mine"), mark()))
     append(tables, handle, "theirs")
     assert isinstance(tables.commit_exact(tables.stage_pieces(handle, [pieces], mark())), Refused)
 
@@ -510,7 +512,7 @@ def test_discarded_files_are_gone_and_the_table_is_as_it_was(local: Stores) -> N
     before = sorted(each.key for each in local.objects.list(PERSON.path))
     address = numbers(tables.locate(handle, "id", ["a"]), ROW_ADDRESS)
     changes = RowChanges(inserts=people("c"), deletes=address)
-    pieces = tables.hand_over(tables.stage_rows(handle, changes, mark()))
+    pieces = tables.to_pieces(tables.stage_rows(handle, changes, mark()))
     assert len(local.objects.list(PERSON.path)) == len(before) + 2
     for _ in range(2):
         tables.discard(PERSON, pieces)
@@ -669,7 +671,7 @@ def test_racing_writers_have_one_winner_each_round(tables: Tables) -> None:
 def test_a_commit_that_something_harmless_slipped_before_lands_elsewhere(tables: Tables) -> None:
     handle = create(tables, "a")
     staged = tables.stage_append(handle, people("b"), mark())
-    commit(tables, tables.stage_settings(handle, Settings(config={"k": "v"}), mark()))
+    commit(tables, tables.stage_settings(handle, TableSettings(config={"k": "v"}), mark()))
     outcome = tables.commit_exact(staged)
     assert isinstance(outcome, Elsewhere)
     assert outcome.handle.version == handle.version + 2
@@ -747,7 +749,9 @@ def test_marks_and_kinds_of_transactions_can_be_read_back(tables: Tables) -> Non
     first = commit(tables, tables.stage_append(handle, people("c"), marks[0]))
     index = [IndexSpec("id", IndexKind.BTREE)]
     second = commit(tables, tables.stage_indices(first, index, IndexScope.UNCOVERED, marks[1]))
-    third = commit(tables, tables.stage_settings(second, Settings(config={"k": "v"}), marks[2]))
+    third = commit(
+        tables, tables.stage_settings(second, TableSettings(config={"k": "v"}), marks[2])
+    )
     fourth = landed(tables.restore(third, to=first.version, mark=marks[3]))
     seen = tables.find_transactions(fourth, after=handle.version)
     assert [each.version for each in seen] == [3, 4, 5, 6]
@@ -836,7 +840,7 @@ def entries(*ids: str, value: int = 0) -> pa.Table:
 
 
 def swap(tables: Tables, handle: Handle, rows: pa.Table) -> Outcome:
-    return tables.residual.swap_rows(handle, rows, key="object_id", mark=mark())
+    return tables.single_step.swap_rows(handle, rows, key="object_id", mark=mark())
 
 
 @pytest.fixture(params=list(Swap), ids=lambda form: form.value)
@@ -1022,7 +1026,7 @@ def test_old_versions_can_go_and_swaps_go_on(tmp_path: Path) -> None:
     tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
     handle = grow(tables, new_manifest(tables), swaps=12, rows=130)
     before = values(tables, handle)
-    tables.residual.delete_versions(handle, range(1, handle.version))
+    tables.single_step.delete_versions(handle, range(1, handle.version))
     stranger = open_swapping(tmp_path, Swap.REWRITE_TAIL)
     opened = stranger.open_at(MANIFEST)
     assert values(stranger, opened) == before
@@ -1279,7 +1283,7 @@ def test_indices_that_no_longer_fit_are_not_attached(local: Stores) -> None:
     assert rest is not None, "but not with these"
     compaction = tables.stage_compaction(indexed)
     assert compaction is not None
-    compacted = landed(tables.residual.commit_compaction(compaction))
+    compacted = landed(tables.single_step.commit_compaction(compaction))
     assert tables.restage_indices(built, compacted, NAMES[1:], mark()) is None
     emptied = commit(tables, tables.stage_overwrite(compacted, DOCUMENT, mark()))
     assert tables.restage_indices(built, emptied, NAMES, mark()) is None
@@ -1314,7 +1318,7 @@ def test_compaction_takes_two_versions_and_keeps_rows_ids_and_indices(tables: Ta
     staged = tables.stage_compaction(handle)
     assert staged is not None
     assert staged.fragments_before == 3
-    after = landed(tables.residual.commit_compaction(staged))
+    after = landed(tables.single_step.commit_compaction(staged))
     assert after.version == handle.version + 2
     assert row_ids(tables, after) == before
     anatomy = tables.inspect(after)
@@ -1331,14 +1335,14 @@ def test_compaction_of_rows_that_changed_meanwhile_is_refused(local: Stores) -> 
     staged = tables.stage_compaction(handle)
     assert staged is not None
     commit(tables, tables.stage_upsert(handle, people("a", age=3), mark(), key="id"))
-    assert isinstance(tables.residual.commit_compaction(staged), Refused)
+    assert isinstance(tables.single_step.commit_compaction(staged), Refused)
     assert content(tables, tables.open_at(PERSON)) == {"a": 3, "b": 0}
 
 
 def test_versions_are_deleted_by_number_and_no_others(local: Stores) -> None:
     tables = local.tables
     handle = append(tables, append(tables, create(tables, "a"), "b"), "c")
-    tables.residual.delete_versions(handle, [2])
+    tables.single_step.delete_versions(handle, [2])
     assert [each.version for each in tables.find_versions(handle)] == [1, 3, 4]
     with pytest.raises(VersionNotFound):
         open_stores(local.root.uri, REAL).tables.open_at(PERSON, 2)
@@ -1353,7 +1357,7 @@ def test_versions_are_deleted_by_number_and_no_others(local: Stores) -> None:
 
 def test_settings_are_set_and_removed(tables: Tables) -> None:
     handle = create(tables)
-    settings = Settings(
+    settings = TableSettings(
         config={"table_version_management": "true"},
         schema_metadata={"omnigraph:internal_schema_version": "4"},
         field_metadata={"id": {"lance-schema:unenforced-primary-key": "true"}},
@@ -1362,6 +1366,6 @@ def test_settings_are_set_and_removed(tables: Tables) -> None:
     assert tables.inspect(handle).config["table_version_management"] == "true"
     assert handle.schema.metadata == {b"omnigraph:internal_schema_version": b"4"}
     assert handle.schema.field("id").metadata == {b"lance-schema:unenforced-primary-key": b"true"}
-    gone = Settings(config={"table_version_management": None})
+    gone = TableSettings(config={"table_version_management": None})
     handle = commit(tables, tables.stage_settings(handle, gone, mark()))
     assert "table_version_management" not in tables.inspect(handle).config

@@ -166,7 +166,7 @@ def test_both_forms_of_the_swap_are_flushed(
         before = files_below(table)
         disk.forget()
         batch = pa.table({"id": ["head", f"c{number}"]}, keyed)
-        handle = landed(tables.residual.swap_rows(handle, batch, key="id", mark=mark()))
+        handle = landed(tables.single_step.swap_rows(handle, batch, key="id", mark=mark()))
         check_flushed(disk, files_below(table) - before, table)
     assert len(tables.inspect(handle).fragments) < 16
 
@@ -180,7 +180,7 @@ def test_compaction_flushes_what_the_new_version_reads(
     assert staged is not None
     table = Path(root.locate(PERSON.path))
     disk.forget()
-    compacted = landed(tables.residual.commit_compaction(staged))
+    compacted = landed(tables.single_step.commit_compaction(staged))
     assert table / layout.version_file(compacted.version) in disk.calls
     assert any(path.suffix == ".lance" for path in disk.calls)
 
@@ -192,7 +192,7 @@ def test_hardening_flushes_inherited_files_where_they_are(
     branch = tables.fork(main, "feature")
     branch = commit(tables, tables.stage_delete(branch, "id = 'a'", mark()))
     disk.forget()
-    tables.harden(branch)
+    tables.fsync_version(branch)
     table = Path(root.locate(PERSON.path))
     flushed = {path.relative_to(table).parts[0] for path in disk.calls if path.is_file()}
     assert flushed == {"data", "tree"}

@@ -9,12 +9,12 @@ import pytest
 
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.engine.active_schema import compile_contract
-from omnigraph.engine.load.bulk import LoadMode, Placement, Target
+from omnigraph.engine.load.bulk import LoadMode, LoadTarget, Placement
 from omnigraph.engine.load.inputs import Input
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.stage.planning import Survey, cut
+from omnigraph.pipeline.stage.planning import InputSurvey, cut
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
 from support.writing import SCHEMA, new_graph, stores_at
@@ -42,13 +42,13 @@ def read(folder: Path, count: int, mode: LoadMode, placement: Placement) -> Mapp
     stores = stores_at(root)
     pins = Bases(stores).current(MAIN).manifest.pins
     source = write_people(folder, count)
-    plan = cut(Survey(CATALOG, {}).look([Input(source)]), lambda splits: [0] * len(splits))
+    plan = cut(InputSurvey(CATALOG, {}).look([Input(source)]), lambda splits: [0] * len(splits))
     work = Ingest(
         splits=tuple(plan.splits),
         catalog=CATALOG,
         mode=mode,
         targets={
-            key: Target(TableRef(pin.path), pin.version, placement) for key, pin in pins.items()
+            key: LoadTarget(TableRef(pin.path), pin.version, placement) for key, pin in pins.items()
         },
         storage=Storage(stores.root, {}, Durability.RELAXED),
         scratch=str(folder),

@@ -12,12 +12,12 @@ from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
 from omnigraph.engine.active_schema import check_contract
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.merge.run import MergeOrder
+from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables import row_refs
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
@@ -47,7 +47,7 @@ def put(graph: Graph, branch: BranchName, start: int, stop: int) -> None:
         {"name": f"d{number}", "vec": [float(start)] * 8, "text": "t"}
         for number in range(start, stop)
     ]
-    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=Order(branch))
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=WriteRequest(branch))
 
 
 def test_new_rows_are_appended_as_a_stream_and_nothing_is_indexed(
@@ -65,7 +65,7 @@ def test_new_rows_are_appended_as_a_stream_and_nothing_is_indexed(
 
     monkeypatch.setattr(row_refs, "fetch", counting)
     recorder.calls.clear()
-    merged = graph.merge(MergeOrder(TOPIC))
+    merged = graph.merge(MergeRequest(TOPIC))
     assert merged.outcome == "fast_forward"
     assert recorder.count("tables.stage_append") == 1
     for call in ("stage_upsert", "stage_rows", "stage_overwrite", "stage_indices"):
@@ -79,10 +79,10 @@ def test_changed_rows_are_replaced_some_at_a_time(
 ) -> None:
     graph, recorder = watched
     rows = [{"name": f"d{number}", "text": "new"} for number in range(20)]
-    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=Order(TOPIC))
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=WriteRequest(TOPIC))
     monkeypatch.setattr(row_refs, "ROWS_MAX", 8)
     recorder.calls.clear()
-    merged = graph.merge(MergeOrder(TOPIC))
+    merged = graph.merge(MergeRequest(TOPIC))
     assert merged.counts[merged.tables[0]].updated == 20
     assert recorder.count("tables.stage_rows") == 3
     assert recorder.count("tables.commit_exact") == 3
@@ -95,7 +95,7 @@ def test_a_merge_asks_no_more_of_a_long_history(watched: tuple[Graph, Recorder])
     def calls_of_a_merge(number: int) -> int:
         put(graph, TOPIC, 1_000 + number, 1_001 + number)
         recorder.calls.clear()
-        graph.merge(MergeOrder(TOPIC))
+        graph.merge(MergeRequest(TOPIC))
         return sum(each.startswith("tables.") for each in recorder.calls)
 
     first = [calls_of_a_merge(number) for number in range(3)]

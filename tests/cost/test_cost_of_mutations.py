@@ -58,7 +58,7 @@ def test_a_keyed_insert_opens_reads_and_stages_one_table_once(
     assert calls["tables.open_at"] <= 1
     # One look for the id and the unique value together; the manifest is known already.
     assert calls["tables.read"] == 1
-    assert calls["tables.residual.swap_rows"] == 1
+    assert calls["tables.single_step.swap_rows"] == 1
 
 
 @pytest.mark.parametrize("source", [INSERT, JOIN, UPDATE])

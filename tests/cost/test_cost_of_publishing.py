@@ -17,7 +17,7 @@ from omnigraph.testing.faults import Recorder, watch_stores
 from support.publishing import Place, advance, chain, grow_history, lineage_only
 
 A = TableKey("node:T0")
-SWAP = "tables.residual.swap_rows"
+SWAP = "tables.single_step.swap_rows"
 SIDE = BranchName("side")
 
 

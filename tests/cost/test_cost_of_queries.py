@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler import compile as compiling
@@ -22,7 +22,7 @@ from omnigraph.engine.search import ranking
 from omnigraph.engine.search.providers import Searching
 from omnigraph.engine.search.ranking import Means
 from omnigraph.engine.search.texts import KeptTexts
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.lang.source import Source
@@ -66,7 +66,7 @@ def root(tmp_path: Path) -> Path:
     return place
 
 
-def opened(root: Path, access: Access = Access.AUTO) -> tuple[Graph, Recorder]:
+def opened(root: Path, access: AccessMode = AccessMode.AUTO) -> tuple[Graph, Recorder]:
     watched = Recorder()
     stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
     settings = Settings(durability=Durability.RELAXED, query_access=access)
@@ -138,7 +138,7 @@ def test_a_branch_made_again_under_its_name_shows_its_own_rows(root: Path) -> No
 
 
 def test_an_indexed_walk_looks_up_edges_and_their_ends(root: Path) -> None:
-    graph, watched = opened(root, Access.INDEXED)
+    graph, watched = opened(root, AccessMode.INDEXED)
     body = 'match { $p: Person { name: "p1" } $p knows $q } return { $q.age }'
     ask(graph, body)
     calls = calls_of(watched, lambda: ask(graph, body))
@@ -150,7 +150,7 @@ def test_an_indexed_walk_looks_up_edges_and_their_ends(root: Path) -> None:
 
 def fill(root: Path, rows: int) -> None:
     stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
-    bench = Workbench(stores, Bases(stores))
+    context = WriteContext(stores, Bases(stores))
     catalog = LocalGraph(open_in(stores, Mode.READ_ONLY)).catalog
     names = [f"q{number:07}" for number in range(rows)]
     columns = {"id": names, "name": names, "age": pa.array(range(rows), pa.int32())}
@@ -166,9 +166,9 @@ def fill(root: Path, rows: int) -> None:
         return staged
 
     for stage in (append, index):
-        with hold(bench, MAIN, [PERSON]) as held:
-            version = held.base.manifest.pins[PERSON].version
-            run(held, Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),)))
+        with acquire_write_locks(context, MAIN, [PERSON]) as lock:
+            version = lock.base.manifest.pins[PERSON].version
+            run(lock, Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),)))
 
 
 def bytes_read(graph: Graph, body: str) -> int:

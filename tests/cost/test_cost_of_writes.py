@@ -79,7 +79,7 @@ def test_who_is_next_in_line_looks_at_the_lease_and_not_at_the_line(root: Path) 
     patience = replace(DEFAULT_TIMING, wait_ms_max=60)
     waiting = open_living(root, calls, timing=patience)
     with (
-        open_living(root).bench.leases.hold([place], OperationId("busy")),
+        open_living(root).context.leases.hold([place], OperationId("busy")),
         pytest.raises(LeaseHeld),
     ):
         waiting.ask(INSERT)

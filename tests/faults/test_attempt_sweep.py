@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.audit import read_audit
 from omnigraph.commit.recovery.heal import heal
@@ -66,7 +66,9 @@ def test_a_crash_anywhere_leaves_the_old_commit_or_the_new_one(
     for step in count(1):
         case = Case(tmp_path / str(step), branch)
         case.prepare()
-        survived = survives(case, lambda bench: write(bench, "second", branch=branch), step, when)
+        survived = survives(
+            case, lambda context: write(context, "second", branch=branch), step, when
+        )
         if survived:
             assert case.check()
             break
@@ -80,7 +82,7 @@ def test_a_crash_anywhere_leaves_the_old_commit_or_the_new_one(
     assert seen == {True, False}
 
 
-def survives(case: Case, work: Callable[[Workbench], object], step: int, when: When) -> bool:
+def survives(case: Case, work: Callable[[WriteContext], object], step: int, when: When) -> bool:
     fault = CrashAt(step, when)
     try:
         work(mortal_bench(watch_stores(stores_at(case.root), fault)))
@@ -97,7 +99,7 @@ def test_recovery_may_die_anywhere_too(tmp_path: Path, when: When, branch: Branc
         for again in count(1, STRIDE):
             case = Case(tmp_path / f"{step}-{again}", branch)
             case.prepare()
-            if survives(case, lambda bench: write(bench, "second", branch=branch), step, when):
+            if survives(case, lambda context: write(context, "second", branch=branch), step, when):
                 return
             recovered = survives(case, heal, again, when)
             heal(mortal_bench(stores_at(case.root)))
@@ -113,7 +115,7 @@ def test_a_recovery_is_recorded_once(tmp_path: Path) -> None:
     for step in count(1):
         case = Case(tmp_path / str(step), MAIN)
         case.prepare()
-        if survives(case, lambda bench: write(bench, "second"), step, When.AFTER):
+        if survives(case, lambda context: write(context, "second"), step, When.AFTER):
             break
         stores = stores_at(case.root)
         visible = {

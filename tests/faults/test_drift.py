@@ -22,7 +22,7 @@ from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, remove_sidecar
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.maintain.doctor import REPAIR, RESOLVE, examine
-from omnigraph.engine.maintain.repair import RepairAction, RepairOrder, RepairResult
+from omnigraph.engine.maintain.repair import RepairAction, RepairRequest, RepairResult
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -44,8 +44,8 @@ from support.writing import (
 )
 
 SIDE: Final = BranchName("side")
-FORCED: Final = RepairOrder(is_confirmed=True, is_forced=True)
-DISCARDED: Final = RepairOrder(is_confirmed=True, is_discarded=True)
+FORCED: Final = RepairRequest(is_confirmed=True, is_forced=True)
+DISCARDED: Final = RepairRequest(is_confirmed=True, is_discarded=True)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_who_may_only_read_is_told_and_not_sent_to_repair(root: Path) -> None:
     [
         lambda root: write(mortal_bench(stores_at(root)), "later"),
         lambda root: opened(root).examine(),
-        lambda root: opened(root).repair(RepairOrder(is_confirmed=True)),
+        lambda root: opened(root).repair(RepairRequest(is_confirmed=True)),
         lambda root: opened(root).repair(FORCED),
         lambda root: run_command(["doctor", str(root)]),
         lambda root: run_command(["repair", str(root), "--confirm", "--force"]),
@@ -243,7 +243,7 @@ def test_bytes_of_an_operation_that_is_over_are_undone_by_whoever_comes(
 
 def test_repair_says_what_it_undid(root: Path) -> None:
     lose_the_sidecar(root)
-    preview = opened(root).repair(RepairOrder())
+    preview = opened(root).repair(RepairRequest())
     assert {each.action for each in preview.tables} == {RepairAction.PREVIEW}
     done = opened(root).repair(FORCED)
     assert {(each.verdict, each.action) for each in done.tables} == {

@@ -18,8 +18,8 @@ from omnigraph.commit.recovery import audit
 from omnigraph.commit.recovery.audit import Recovery, RecoveryKind, read_audit
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.write.idempotency import once
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.idempotency import parse_key
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import (
     BranchNotFound,
     Contention,
@@ -317,7 +317,7 @@ def test_half_a_note_is_no_note(stages: dict[Scene, Stage]) -> None:
 
     with pytest.raises(Crash):
         arrive(FAILPOINTS["sidecar.torn_put"], stage.root, tear)
-    assert heal(open_mortal(stage.root).bench) == ()
+    assert heal(open_mortal(stage.root).context) == ()
     check_whole(stage.root, [stage.before])
     check_lasting(stage.root)
 
@@ -335,7 +335,7 @@ def test_a_living_writer_is_left_alone(
     (pending,) = stranger.pending_writes()
     assert pending.is_alive
     # Tables it does not write can be written meanwhile.
-    slip_in(stranger.bench, KNOWS)
+    slip_in(stranger.context, KNOWS)
     pause.release()
     assert writing.result(PATIENCE_S).commit is not None
     check_whole(stage.root, [with_rival(stage.after, KNOWS)])
@@ -349,7 +349,7 @@ def test_a_living_writer_that_moves_no_table_is_left_alone_too(
     stage = scene_of(stages, Scene.WRITE)
     pause = Pause()
     writer = open_living(stage.root, Trigger(At(SWAP), pause))
-    order = Order(once=once("key", "nothing"))
+    order = WriteRequest(idempotency=parse_key("key", "nothing"))
     writing = threads.submit(writer.remove_rows, "Company", ["nobody"], order=order)
     pause.await_arrival()
     stranger = open_living(stage.root)
@@ -400,7 +400,7 @@ def test_whoever_loses_the_race_to_publish_comes_after_the_winner(
 ) -> None:
     stage = scene_of(stages, Scene.WRITE)
     rival = open_mortal(stage.root)
-    arrive(FAILPOINTS[name], stage.root, lambda _: slip_in(rival.bench, KNOWS))
+    arrive(FAILPOINTS[name], stage.root, lambda _: slip_in(rival.context, KNOWS))
     check_whole(stage.root, [with_rival(stage.after, KNOWS)])
     newest, second = open_mortal(stage.root).commits()[:2]
     assert (newest.actor, second.actor, newest.parent) == ("writer", "rival", second.id)
@@ -411,7 +411,7 @@ def test_losing_every_race_is_a_conflict_and_undone(stages: dict[Scene, Stage]) 
     rival = open_mortal(stage.root)
     point = FAILPOINTS["publish.contention_exhausted"]
     with pytest.raises(Contention):
-        arrive(point, stage.root, lambda _: slip_in(rival.bench, KNOWS), times=6)
+        arrive(point, stage.root, lambda _: slip_in(rival.context, KNOWS), times=6)
     check_whole(stage.root, [with_rival(stage.before, KNOWS, times=6)])
     check_lasting(stage.root)
 
@@ -516,7 +516,7 @@ def test_two_that_resolve_one_note_resolve_it_once(
     stage = scene_of(stages, Scene.FORWARD)
     pause = Pause()
     trigger = Trigger(FAILPOINTS["recovery.before_roll_forward_publish"].at, pause)
-    first = threads.submit(heal, open_living(stage.root, trigger).bench)
+    first = threads.submit(heal, open_living(stage.root, trigger).context)
     pause.await_arrival()
     second = threads.submit(open_living(stage.root).refresh)
     pause.release()
@@ -531,7 +531,7 @@ def test_a_recovery_that_loses_the_race_to_publish_buries_nobody(
     stage = scene_of(stages, Scene.BACK)
     rival = open_mortal(stage.root)
     point = FAILPOINTS["recovery.rollback_publish_conflict"]
-    arrive(point, stage.root, lambda _: slip_in(rival.bench, COMPANY))
+    arrive(point, stage.root, lambda _: slip_in(rival.context, COMPANY))
     check_whole(stage.root, [with_rival(stage.before, COMPANY)])
     check_lasting(stage.root)
 
@@ -560,9 +560,9 @@ def test_an_audit_that_cannot_be_opened_is_not_taken_for_one_that_is_not_there(
     stage = scene_of(stages, Scene.FORWARD)
     trigger = Trigger(At("tables.open_at", since=SWAP), fail)
     with pytest.raises(StorageFailure):
-        heal(open_mortal(stage.root, trigger).bench)
+        heal(open_mortal(stage.root, trigger).context)
     assert len(find_sidecars(stores_at(stage.root).objects)) == 1
-    (recovery,) = heal(open_mortal(stage.root).bench)
+    (recovery,) = heal(open_mortal(stage.root).context)
     assert recovery.kind is RecoveryKind.ROLLED_FORWARD
     assert check_whole(stage.root, stage.allowed)
 
@@ -574,7 +574,7 @@ def test_a_graph_that_was_moved_after_a_crash_recovers_where_it_is(
     die(stage.root, FAILPOINTS["relocate.after_crash"].at, lambda graph: graph.ask(PAIR))
     moved = stage.root.parent / "moved"
     stage.root.rename(moved)
-    heal(open_mortal(moved).bench)
+    heal(open_mortal(moved).context)
     assert check_whole(moved, stage.allowed)
     assert not stage.root.exists()
     check_lasting(moved)
@@ -588,7 +588,7 @@ def test_a_note_without_movement_is_recorded_as_undone_even_if_others_moved_on(
     point = FAILPOINTS["sidecar.after_put_pre_first_commit"]
     die(stage.root, point.at, lambda graph: graph.ask(PAIR))
     # Somebody who had healed before the death clears it on the way to the table.
-    slip_in(open_mortal(stage.root).bench, COMPANY)
+    slip_in(open_mortal(stage.root).context, COMPANY)
     (row,) = read_audit(stores_at(stage.root)).to_pylist()
     assert (row["recovery_kind"], row["per_table_outcomes_json"]) == ("RolledBack", "[]")
     check_whole(stage.root, [with_rival(stage.before, COMPANY)])

@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.leases.staging import find_notes
-from omnigraph.commit.retention import Policy
-from omnigraph.engine.maintain.cleanup import CleanupOrder, cleanup
-from omnigraph.engine.maintain.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
-from omnigraph.engine.maintain.optimize import OptimizeOrder, optimize
+from omnigraph.commit.retention import RetentionPolicy
+from omnigraph.engine.maintain.cleanup import CleanupRequest, cleanup
+from omnigraph.engine.maintain.indexes import (
+    IndexRequest,
+    IndexState,
+    IndicesResult,
+    ensure_indices,
+)
+from omnigraph.engine.maintain.optimize import OptimizeRequest, optimize
 from omnigraph.ids import MAIN
 from omnigraph.testing.failpoints import PATIENCE_S, At, Pause, Scene, Trigger
 from omnigraph.testing.faults import When
@@ -31,7 +36,7 @@ from support.breaking import (
 )
 from support.scenes import Stage, set_stage
 
-ORDER = IndexOrder(actor="ann", totals_rows_min=0)
+ORDER = IndexRequest(actor="ann", totals_rows_min=0)
 """With totals, so that a table takes two commits."""
 
 STAGE = "tables.stage_indices"
@@ -53,8 +58,8 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def build(graph: BreakableGraph, order: IndexOrder = ORDER) -> IndicesResult:
-    return ensure_indices(graph.bench, graph.catalog, order)
+def build(graph: BreakableGraph, order: IndexRequest = ORDER) -> IndicesResult:
+    return ensure_indices(graph.context, graph.catalog, order)
 
 
 def check_found(root: Path) -> None:
@@ -79,8 +84,8 @@ def test_nobody_waits_for_an_index_that_is_being_built(
     pause.await_arrival()
     writing = threads.submit(open_living(stage.root).ask, UPDATE)
     assert writing.result(PATIENCE_S).commit is not None, "though the build is not done"
-    everything = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-10_000)
-    cleanup(open_living(stage.root).bench, everything)
+    everything = CleanupRequest(RetentionPolicy(keep=1), is_confirmed=True, debris_age_ms=-10_000)
+    cleanup(open_living(stage.root).context, everything)
     pause.release()
     assert building.result(PATIENCE_S).commits
     check_found(stage.root)
@@ -105,7 +110,7 @@ def test_an_index_of_a_table_that_was_compacted_meanwhile_is_built_again(
     building = threads.submit(build, builder, AHEAD)
     pause.await_arrival()
     other = open_living(stage.root)
-    optimize(other.bench, other.catalog, OptimizeOrder())
+    optimize(other.context, other.catalog, OptimizeRequest())
     pause.release()
     assert building.result(PATIENCE_S).of(IndexState.PENDING) == ()
     assert not build(open_mortal(stage.root)).commits, "all of it is covered"

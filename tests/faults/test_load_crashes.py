@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.load.bulk import LoadMode
-from omnigraph.engine.load.run import LoadOrder, load
+from omnigraph.engine.load.run import LoadRequest, load
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.ids import MAIN, BranchName
@@ -75,8 +75,8 @@ def expected(mode: LoadMode) -> tuple[tuple[str, ...], set[str]]:
             return (SHARED, NEW), {SHARED, NEW}
 
 
-def run_load(bench: Workbench, scratch: Path, order: LoadOrder) -> None:
-    load(bench, CONTRACT, Alone(scratch), order, RELAXED)
+def run_load(context: WriteContext, scratch: Path, order: LoadRequest) -> None:
+    load(context, CONTRACT, Alone(scratch), order, RELAXED)
 
 
 def check_after(root: Path, branch: BranchName, allowed: tuple[set[str], ...]) -> set[str]:
@@ -98,7 +98,7 @@ def test_a_crash_leaves_all_that_workers_wrote_or_nothing(
     tmp_path: Path, before: Path, when: When, mode: LoadMode
 ) -> None:
     names, after = expected(mode)
-    order = LoadOrder((write_input(tmp_path, *names),), mode)
+    order = LoadRequest((write_input(tmp_path, *names),), mode)
     seen = set()
     for step in count(1):
         root = tmp_path / str(step)
@@ -123,7 +123,7 @@ def test_a_crash_while_workers_fill_a_fork_leaves_all_or_nothing(
 ) -> None:
     """A fork knows the folder it came from, so each try needs a graph of its own."""
     names, after = expected(mode)
-    order = LoadOrder((write_input(tmp_path, *names),), mode, SIDE)
+    order = LoadRequest((write_input(tmp_path, *names),), mode, SIDE)
     for step in count(1):
         root = tmp_path / str(step)
         graph = new_graph(root)
@@ -148,7 +148,7 @@ def test_what_is_said_of_a_store_call_that_fails_is_true(
     tmp_path: Path, before: Path, mode: LoadMode
 ) -> None:
     names, after = expected(mode)
-    order = LoadOrder((write_input(tmp_path, *names),), mode)
+    order = LoadRequest((write_input(tmp_path, *names),), mode)
     for step in count(1):
         root = tmp_path / str(step)
         shutil.copytree(before, root)
@@ -182,15 +182,15 @@ def test_an_interrupted_load_leaves_nothing_and_no_note(
     tmp_path: Path, before: Path, mode: LoadMode
 ) -> None:
     names, after = expected(mode)
-    order = LoadOrder((write_input(tmp_path, *names),), mode)
+    order = LoadRequest((write_input(tmp_path, *names),), mode)
     for step in count(1):
         root = tmp_path / str(step)
         shutil.copytree(before, root)
-        bench = Workbench(
+        context = WriteContext(
             stores_at(root), mortal_bench(stores_at(root)).bases, observe=interrupt_at(step)
         )
         try:
-            run_load(bench, tmp_path / "s", order)
+            run_load(context, tmp_path / "s", order)
         except KeyboardInterrupt:
             assert find_sidecars(stores_at(root).objects) == ()
             assert list((root / STAGING).iterdir()) == []

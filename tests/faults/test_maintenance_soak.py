@@ -8,9 +8,9 @@ from statistics import median
 
 import pytest
 
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
@@ -26,7 +26,7 @@ IS_SOAK = COMMITS >= 10_000
 SCHEMA = "node Person { name: String @key  age: I64? @index }\n"
 PERSON = TableKey("node:Person")
 SETTINGS = Settings(durability=Durability.RELAXED)
-CLEAN = CleanupOrder(Policy(keep=20), is_confirmed=True, debris_age_ms=-60_000)
+CLEAN = CleanupRequest(RetentionPolicy(keep=20), is_confirmed=True, debris_age_ms=-60_000)
 
 
 def put(graph: Graph, number: int) -> float:

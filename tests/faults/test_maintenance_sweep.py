@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.maintain.cleanup import CleanupOrder
-from omnigraph.engine.maintain.repair import RepairOrder
-from omnigraph.storage.tables import Mark, Settings, TableRef
+from omnigraph.engine.maintain.cleanup import CleanupRequest
+from omnigraph.engine.maintain.repair import RepairRequest
+from omnigraph.storage.tables import Mark, TableRef, TableSettings
 from omnigraph.testing.failpoints import FAILPOINTS, Trigger, crash, fail
 from omnigraph.testing.faults import Crash, CrashAt, When, sweep
 from support.breaking import (
@@ -28,7 +28,7 @@ from support.breaking import (
 from support.folders import put_back, read_folder
 from support.scenes import die
 
-CLEAN = CleanupOrder(Policy(keep=2), is_confirmed=True, debris_age_ms=-60_000)
+CLEAN = CleanupRequest(RetentionPolicy(keep=2), is_confirmed=True, debris_age_ms=-60_000)
 
 
 def prepare(root: Path) -> None:
@@ -39,7 +39,7 @@ def prepare(root: Path) -> None:
     for number in range(5):
         graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
     handle = graph.open_table(graph.snapshot(), PERSON)
-    graph.bench.stores.tables.fork(handle, "nobody")
+    graph.context.stores.tables.fork(handle, "nobody")
 
 
 def clean(graph: BreakableGraph) -> None:
@@ -98,7 +98,7 @@ def test_cleanup_leaves_alone_what_an_unfinished_write_needs(tmp_path: Path) -> 
     content = read_content(root)
     point = FAILPOINTS["cleanup.with_pending_rollback"]
     die(root, point.at, lambda graph: graph.ask(Ask("put", {"name": "x", "age": 1})))
-    preview = open_mortal(root).cleanup(CleanupOrder(Policy(keep=1)))
+    preview = open_mortal(root).cleanup(CleanupRequest(RetentionPolicy(keep=1)))
     assert [each.error for each in preview.tables if each.key == PERSON] == [
         "an unfinished operation names it"
     ]
@@ -160,16 +160,16 @@ def test_a_repair_that_dies_as_it_publishes_is_done_or_can_be_done_again(
     root = tmp_path / "g"
     graph = populate(root)
     content = read_content(root)
-    tables = graph.bench.stores.tables
+    tables = graph.context.stores.tables
     head = tables.open_at(TableRef(graph.snapshot().pins[PERSON].path))
-    odd = Settings(config={"somebody": "was here"})
+    odd = TableSettings(config={"somebody": "was here"})
     tables.commit_exact(tables.stage_settings(head, odd, Mark("odd")))
     assert [each.subject for each in graph.examine()] == [PERSON]
     at = replace(FAILPOINTS["repair.before_publish"].at, when=when)
-    die(root, at, lambda graph: graph.repair(RepairOrder(is_confirmed=True)))
+    die(root, at, lambda graph: graph.repair(RepairRequest(is_confirmed=True)))
     open_mortal(root).refresh()
     assert read_content(root) == content
-    open_mortal(root).repair(RepairOrder(is_confirmed=True))
+    open_mortal(root).repair(RepairRequest(is_confirmed=True))
     assert open_mortal(root).examine(is_deep=True) == []
     assert read_content(root) == content
     open_mortal(root).ask(Ask("put", {"name": "later", "age": 1}))

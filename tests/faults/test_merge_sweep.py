@@ -93,7 +93,7 @@ def test_a_merge_that_dies_anywhere_is_there_as_a_whole_or_not_at_all(
             made.pair.merge(open_mortal(stage.root, fault))
         if not fault.dead:
             break
-        heal(open_mortal(stage.root).bench)
+        heal(open_mortal(stage.root).context)
         outcome = check_whole(stage.root, stage.allowed)
         assert is_recorded(made) is bool(outcome), f"shown and recorded disagree, {fault.step}"
         assert list(find_orphans(stores_at(stage.root))) == []
@@ -122,7 +122,7 @@ def test_a_merge_by_workers_that_dies_anywhere_is_there_as_a_whole_or_not_at_all
         asked += len(neighbours.asked)
         if not fault.dead:
             break
-        heal(open_mortal(stage.root).bench)
+        heal(open_mortal(stage.root).context)
         outcomes.append(check_whole(stage.root, stage.allowed))
         assert is_recorded(made) is bool(outcomes[-1])
         assert list(find_orphans(stores_at(stage.root))) == []
@@ -145,8 +145,8 @@ def test_the_recovery_of_a_merge_may_die_anywhere_too(tmp_path: Path, scene: Mer
                 return
             fault = CrashAt(again, When.BEFORE)
             with suppress(Crash):
-                heal(open_mortal(stage.root, fault).bench)
-            heal(open_mortal(stage.root).bench)
+                heal(open_mortal(stage.root, fault).context)
+            heal(open_mortal(stage.root).context)
             assert is_recorded(made) is bool(check_whole(stage.root, stage.allowed))
             assert list(find_orphans(stores_at(stage.root))) == []
             if not fault.dead:
@@ -168,7 +168,7 @@ def scene_of(stages: dict[MergeScene, MergeStage], point: Failpoint) -> MergeSta
 
 def check_point(made: MergeStage, point: Failpoint) -> None:
     """Nothing of a table that is half merged may stay; what was complete must not go."""
-    heal(open_mortal(made.stage.root).bench)
+    heal(open_mortal(made.stage.root).context)
     assert bool(check_whole(made.stage.root, made.stage.allowed)) is point.is_done
     assert is_recorded(made) is point.is_done
     assert list(find_orphans(stores_at(made.stage.root))) == []
@@ -207,7 +207,7 @@ def test_a_merge_that_moved_everything_goes_forward_with_both_parents(
     graph = open_mortal(made.stage.root)
     heads = [graph.snapshot(each).commit for each in (made.pair.into, made.pair.source)]
     die(made.stage.root, At(PUBLISH), made.pair.merge)
-    heal(open_mortal(made.stage.root).bench)
+    heal(open_mortal(made.stage.root).context)
     assert check_whole(made.stage.root, made.stage.allowed) == 1
     recovery, merged = open_mortal(made.stage.root).commits(made.pair.into)[:2]
     assert merged.parents == tuple(each.id for each in heads if each is not None)
@@ -263,7 +263,7 @@ def test_a_note_the_reference_left_keeps_its_meaning(
         ],
     }
     note.write_text(json.dumps(old))
-    heal(open_mortal(made.stage.root).bench)
+    heal(open_mortal(made.stage.root).context)
     content = read_content(made.stage.root)
     assert made.stage.allowed.index(content) == outcome
     head = open_mortal(made.stage.root).commits()[0]
@@ -281,8 +281,8 @@ def test_a_second_writer_between_the_crash_and_the_recovery_loses_nothing(tmp_pa
     for done in (1, 2, 3):
         made.stage.reset()
         die(made.stage.root, At(COMMIT, done, When.AFTER), made.pair.merge)
-        slip_in(open_mortal(made.stage.root).bench, PERSON)
-        heal(open_mortal(made.stage.root).bench)
+        slip_in(open_mortal(made.stage.root).context, PERSON)
+        heal(open_mortal(made.stage.root).context)
         outcomes.append(check_whole(made.stage.root, allowed))
     assert outcomes == [0, 0, 1]
 
@@ -320,7 +320,7 @@ class FailDurably(FailAt):
 
 def write_meanwhile(root: Path) -> None:
     """For a process of its own."""
-    slip_in(open_living(root).bench, PERSON)
+    slip_in(open_living(root).context, PERSON)
 
 
 def test_a_target_that_another_process_moves_while_a_merge_is_planned_is_never_overwritten(

@@ -80,7 +80,7 @@ def test_a_crash_anywhere_leaves_the_old_rows_or_the_new_ones(
     stage = set_write(ask, branch, tmp_path / "g")
     outcomes = []
     for step in deaths(stage, lambda graph: graph.ask(ask, branch), When.BEFORE):
-        heal(open_mortal(stage.root).bench)
+        heal(open_mortal(stage.root).context)
         outcomes.append(check_whole(stage.root, stage.allowed))
         assert list(find_orphans(stores_at(stage.root))) == []
         if step % 3 == 0:
@@ -99,7 +99,7 @@ def test_after_a_crash_anywhere_the_graph_is_as_good_as_new(
 ) -> None:
     stage = set_write(ask, branch, tmp_path / "g")
     for _ in deaths(stage, lambda graph: graph.ask(ask, branch), When.AFTER):
-        heal(open_mortal(stage.root).bench)
+        heal(open_mortal(stage.root).context)
         check_whole(stage.root, stage.allowed)
         check_lasting(stage.root)
         assert list(find_orphans(stores_at(stage.root))) == []
@@ -118,8 +118,8 @@ def test_recovery_may_die_anywhere_too(tmp_path: Path, ask: Ask, branch: BranchN
                 return
             fault = CrashAt(again, When.BEFORE)
             with suppress(Crash):
-                heal(open_mortal(stage.root, fault).bench)
-            heal(open_mortal(stage.root).bench)
+                heal(open_mortal(stage.root, fault).context)
+            heal(open_mortal(stage.root).context)
             check_whole(stage.root, stage.allowed)
             assert list(find_orphans(stores_at(stage.root))) == []
             if not fault.dead:
@@ -145,8 +145,8 @@ def test_a_second_writer_between_the_crash_and_the_recovery_loses_nothing(
     allowed = [with_rival(each, table, branch) for each in stage.allowed]
     outcomes = []
     for _ in deaths(stage, lambda graph: graph.ask(ask, branch), When.BEFORE):
-        slip_in(open_mortal(stage.root).bench, table, branch)
-        heal(open_mortal(stage.root).bench)
+        slip_in(open_mortal(stage.root).context, table, branch)
+        heal(open_mortal(stage.root).context)
         outcomes.append(check_whole(stage.root, allowed))
         assert list(find_orphans(stores_at(stage.root))) == []
     assert set(outcomes) == {0, 1}
@@ -159,8 +159,8 @@ def test_a_second_writer_that_moves_what_was_only_read_undoes_the_write(tmp_path
     allowed = [with_rival(each, PERSON) for each in stage.allowed]
     outcomes = []
     for _ in deaths(stage, lambda graph: graph.ask(LINK), When.BEFORE):
-        slip_in(open_mortal(stage.root).bench, PERSON)
-        heal(open_mortal(stage.root).bench)
+        slip_in(open_mortal(stage.root).context, PERSON)
+        heal(open_mortal(stage.root).context)
         outcomes.append(check_whole(stage.root, allowed))
     assert outcomes == sorted(outcomes)
     # Only what was visible before the rival came is kept: the note's and the leases' removal.

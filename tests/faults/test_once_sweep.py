@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.engine.write.idempotency import Once
-from omnigraph.engine.write.mutate import MutationResult, Order
+from omnigraph.engine.write.idempotency import IdempotencyKey
+from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.faults import CrashAt, When, sweep
 from support.breaking import (
@@ -20,12 +20,12 @@ from support.breaking import (
 )
 from support.scenes import set_write
 
-KEY = Once("key-1", "hash-of-it")
+KEY = IdempotencyKey("key-1", "hash-of-it")
 NOTHING = Ask("age", {"name": "nobody", "age": 1})
 
 
 def ask_with_key(graph: BreakableGraph, ask: Ask, branch: BranchName) -> MutationResult:
-    order = Order(branch, actor="writer", once=KEY)
+    order = WriteRequest(branch, actor="writer", idempotency=KEY)
     return graph.mutate(PROGRAM, name=ask.query, params=ask.params, order=order)
 
 

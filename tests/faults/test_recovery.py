@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run as run_command
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.records import Commit
@@ -85,11 +85,11 @@ def head(root: Path, branch: BranchName = MAIN) -> Commit:
 
 def move(root: Path, key: object, name: str, branch: str | None = None) -> int:
     """Move a table as the reference would: no note of ours, no name we know."""
-    bench = mortal_bench(stores_at(root))
-    path = Bases(bench.stores).current(MAIN).manifest.paths[key]  # type: ignore[index]  # a key
-    handle = bench.stores.tables.open_at(TableRef(path, branch))
-    staged = appending(bench, name)(handle, Mark(bench.stores.effects.new_id()))
-    outcome = bench.stores.tables.commit_exact(staged)
+    context = mortal_bench(stores_at(root))
+    path = Bases(context.stores).current(MAIN).manifest.paths[key]  # type: ignore[index]  # a key
+    handle = context.stores.tables.open_at(TableRef(path, branch))
+    staged = appending(context, name)(handle, Mark(context.stores.effects.new_id()))
+    outcome = context.stores.tables.commit_exact(staged)
     assert isinstance(outcome, Landed)
     return outcome.handle.version
 
@@ -124,25 +124,25 @@ def leave_old_note(
 
 
 def add(
-    bench: Workbench,
+    context: WriteContext,
     key: TableKey,
     name: str,
     on_top_of: CommitId | None = None,
     read: tuple[TableKey, ...] = (),
 ) -> None:
     """One row, without looking for the notes of others first."""
-    with hold(bench, MAIN, [key]) as held:
-        manifest = held.base.manifest
-        writes = (TableWrite(key, manifest.pins[key].version, (appending(bench, name),)),)
+    with acquire_write_locks(context, MAIN, [key]) as lock:
+        manifest = lock.base.manifest
+        writes = (TableWrite(key, manifest.pins[key].version, (appending(context, name),)),)
         reads = {each: manifest.version_of(each) for each in read}
-        run(held, Change(WriterKind.MUTATION, MAIN, writes, reads=reads, on_top_of=on_top_of))
+        run(lock, Change(WriterKind.MUTATION, MAIN, writes, reads=reads, on_top_of=on_top_of))
 
 
 @pytest.mark.parametrize("has_moved", [False, True])
 def test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of(
     root: Path, *, has_moved: bool
 ) -> None:
-    dying = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    dying = watch_stores(stores_at(root), CrashOn("tables.single_step.swap_rows"))
     with pytest.raises(Crash):
         add(mortal_bench(dying), PERSON, "guarded", head(root).id)
     if has_moved:
@@ -159,7 +159,7 @@ def test_a_write_is_finished_only_if_the_tables_it_had_read_are_as_they_were(
     root: Path, *, has_moved: bool
 ) -> None:
     """Its checks cannot be made again: of an edge, the node at its end may be gone by now."""
-    dying = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    dying = watch_stores(stores_at(root), CrashOn("tables.single_step.swap_rows"))
     with pytest.raises(Crash):
         add(mortal_bench(dying), PERSON, "checked", read=(COMPANY,))
     if has_moved:
@@ -182,7 +182,7 @@ def test_a_write_whose_clock_was_ahead_does_not_stay_the_head_once_it_is_finishe
     """Both commits are of one version of the manifest, and the later one is the head (D29)."""
     stores = stores_at(root)
     ahead = replace(stores.effects, now_ms=lambda: stores.effects.now_ms() + HOUR_MS)
-    dying = watch_stores(replace(stores, effects=ahead), CrashOn("tables.residual.swap_rows"))
+    dying = watch_stores(replace(stores, effects=ahead), CrashOn("tables.single_step.swap_rows"))
     with pytest.raises(Crash):
         write(mortal_bench(dying), "early")
     (recovery,) = heal(mortal_bench(stores_at(root)))
@@ -362,7 +362,7 @@ def test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back(
     graph = open_in(stores_at(root), Mode.READ_WRITE)
     graph.create_branch("side")
     # Armed, both tables moved on the branch's own forks, not published.
-    stores = watch_stores(stores_at(root), CrashOn("tables.residual.swap_rows"))
+    stores = watch_stores(stores_at(root), CrashOn("tables.single_step.swap_rows"))
     with pytest.raises(Crash):
         write(mortal_bench(stores), "lost", branch=SIDE)
     stores_at(root).tables.clear_branch("__manifest", "side")
@@ -417,7 +417,7 @@ def test_a_listing_that_fails_is_never_taken_for_an_empty_one(root: Path) -> Non
 
 @pytest.mark.parametrize(
     "call",
-    ["tables.commit_exact", "tables.residual.swap_rows", "tables.stage_append"],
+    ["tables.commit_exact", "tables.single_step.swap_rows", "tables.stage_append"],
 )
 @pytest.mark.parametrize("when", When)
 def test_a_failing_table_or_manifest_leaves_all_or_nothing_and_no_drift(
@@ -431,7 +431,7 @@ def test_a_failing_table_or_manifest_leaves_all_or_nothing_and_no_drift(
         expected = {"first"}
     except OutcomeUnknown:
         # It might have become visible any moment; now it is made so, and known.
-        assert (call, when) == ("tables.residual.swap_rows", When.BEFORE)
+        assert (call, when) == ("tables.single_step.swap_rows", When.BEFORE)
         heal(mortal_bench(stores_at(root)))
         expected = {"first", "second"}
     else:

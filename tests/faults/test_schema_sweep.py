@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.retention import Policy
-from omnigraph.engine.maintain.cleanup import CleanupOrder
-from omnigraph.engine.merge.run import MergeOrder
-from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.commit.retention import RetentionPolicy
+from omnigraph.engine.maintain.cleanup import CleanupRequest
+from omnigraph.engine.merge.run import MergeRequest
+from omnigraph.engine.schema.apply import SchemaRequest
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
 from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
@@ -41,27 +41,27 @@ from support.processes import Died, launch
 STRIDE = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "6"))
 
 CHANGES = {
-    "a type is added": SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"),
-    "a property is added": SchemaOrder(SCHEMA.replace("age: I64?", "age: I64?  mail: String?")),
-    "a property is filled": SchemaOrder(
+    "a type is added": SchemaRequest(SCHEMA + "node Pet { name: String @key }\n"),
+    "a property is added": SchemaRequest(SCHEMA.replace("age: I64?", "age: I64?  mail: String?")),
+    "a property is filled": SchemaRequest(
         SCHEMA.replace("age: I64?", "age: I64?  n: I32 @default(3)")
     ),
-    "a property is renamed": SchemaOrder(
+    "a property is renamed": SchemaRequest(
         SCHEMA.replace("age: I64?", 'years: I64? @rename_from("age")')
     ),
-    "a property is dropped for good": SchemaOrder(
+    "a property is dropped for good": SchemaRequest(
         SCHEMA.replace("  age: I64?", ""), allow_data_loss=True
     ),
-    "a type is renamed": SchemaOrder(
+    "a type is renamed": SchemaRequest(
         SCHEMA.replace("node Company", 'node Firm @rename_from("Company")').replace(
             "-> Company", "-> Firm"
         )
     ),
-    "a type is dropped": SchemaOrder(SCHEMA.replace("edge Works: Person -> Company", "")),
-    "only a description changes": SchemaOrder(
+    "a type is dropped": SchemaRequest(SCHEMA.replace("edge Works: Person -> Company", "")),
+    "only a description changes": SchemaRequest(
         SCHEMA.replace("node Company", 'node Company @description("who pays")')
     ),
-    "everything at once": SchemaOrder(
+    "everything at once": SchemaRequest(
         """
 node Human @rename_from("Person") { name: String @key  years: I64? @rename_from("age")  n: I32 }
 node Pet { name: String @key }
@@ -77,7 +77,7 @@ every_change = pytest.mark.parametrize("order", [pytest.param(o, id=n) for n, o 
 class Stage:
     """A graph before a change, and what it shows before and after."""
 
-    def __init__(self, root: Path, order: SchemaOrder) -> None:
+    def __init__(self, root: Path, order: SchemaRequest) -> None:
         self.root = root
         self.order = order
         populate(root)
@@ -112,7 +112,7 @@ class Stage:
 
 @every_change
 def test_a_crash_anywhere_leaves_the_old_schema_or_the_new_one(
-    tmp_path: Path, order: SchemaOrder
+    tmp_path: Path, order: SchemaRequest
 ) -> None:
     stage = Stage(tmp_path / "g", order)
     outcomes = []
@@ -154,14 +154,14 @@ def test_a_hard_drop_that_died_before_its_purge_stands_and_cleanup_reclaims_it(
     """schema.before_hard_gc."""
     root = tmp_path / "g"
     path = populate(root).snapshot().pins[WORKS].path
-    order = SchemaOrder(SCHEMA.replace("edge Works: Person -> Company", ""), allow_data_loss=True)
+    order = SchemaRequest(SCHEMA.replace("edge Works: Person -> Company", ""), allow_data_loss=True)
     with pytest.raises(Crash):
         open_mortal(root, CrashOn("objects.delete_prefix")).apply_schema(order)
     graph = open_mortal(root)
     graph.refresh()
     assert WORKS not in graph.snapshot().pins
     assert (root / path).exists()
-    clean = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
+    clean = CleanupRequest(RetentionPolicy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
     graph.cleanup(clean)
     assert not (root / path).exists()
 
@@ -188,7 +188,7 @@ def test_a_merge_needs_no_reopening_after_a_schema_change_was_killed(tmp_path: P
     graph = open_living(root)
     graph.ask(INSERT, SIDE)
     be_killed(root, "schema.after_lock")
-    merged = graph.merge(MergeOrder(SIDE))
+    merged = graph.merge(MergeRequest(SIDE))
     assert merged.tables == (PERSON,)
     assert not stores_at(root).objects.exists(SCHEMA_LOCK_NOTE)
     assert graph.examine(is_deep=True) == []

@@ -15,7 +15,7 @@ import pytest
 
 from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.engine.maintain.indexes import IndexOrder, ensure_indices
+from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
 from omnigraph.engine.write.upkeep import needs_upkeep, write_indexes
 from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN
@@ -60,15 +60,15 @@ class Tidying:
     actor: str
 
 
-HELD = IndexOrder(actor="ann", totals_rows_min=0)
+HELD = IndexRequest(actor="ann", totals_rows_min=0)
 """With totals, so that a table takes two commits."""
 
 AHEAD = replace(HELD, rows_held_max=0)
 """Built before tables are held, as the indexes of large tables are."""
 
 
-def build(graph: BreakableGraph, order: IndexOrder = AHEAD) -> bool:
-    return bool(ensure_indices(graph.bench, graph.catalog, order).commits)
+def build(graph: BreakableGraph, order: IndexRequest = AHEAD) -> bool:
+    return bool(ensure_indices(graph.context, graph.catalog, order).commits)
 
 
 def optimize(graph: BreakableGraph) -> bool:
@@ -123,7 +123,7 @@ def test_tidying_that_dies_anywhere_changes_no_row_and_can_be_done_again(
 
     outcomes = set()
     for fault in sweep(when, work):
-        heal(open_mortal(stage.root).bench)
+        heal(open_mortal(stage.root).context)
         check_whole(stage.root, stage.allowed)
         check_found(stage.root)
         outcomes.add(kind.tidy(open_mortal(stage.root)))
@@ -146,8 +146,8 @@ def test_the_recovery_of_tidying_may_die_anywhere_too(set_up: Set) -> None:
                 return
             fault = CrashAt(again, When.AFTER)
             with suppress(Crash):
-                heal(open_mortal(stage.root, fault).bench)
-            heal(open_mortal(stage.root).bench)
+                heal(open_mortal(stage.root, fault).context)
+            heal(open_mortal(stage.root).context)
             check_whole(stage.root, stage.allowed)
             check_found(stage.root)
             if not fault.dead:
@@ -199,7 +199,7 @@ def test_what_was_planned_before_a_write_is_done_to_what_was_written(
 
 def is_tidy(root: Path) -> bool:
     graph = open_mortal(root)
-    anatomy = graph.bench.stores.tables.inspect(graph.open_table(graph.snapshot(), PERSON))
+    anatomy = graph.context.stores.tables.inspect(graph.open_table(graph.snapshot(), PERSON))
     return not needs_upkeep(anatomy, write_indexes(graph.catalog, PERSON))
 
 

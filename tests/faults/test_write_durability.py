@@ -232,7 +232,7 @@ def test_a_recovery_flushes_what_the_dead_had_not(tmp_path: Path) -> None:
     populate(root)
     die(root, At(PUBLISH), lambda graph: graph.ask(PAIR))
     log = Log()
-    (recovery,) = heal(open_on(root, log).bench)
+    (recovery,) = heal(open_on(root, log).context)
     assert recovery.outcomes
     for key in (PERSON, COMPANY):
         check_flushed(files_of(root, key, MAIN), log.at_swap[0])

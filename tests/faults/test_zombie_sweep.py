@@ -18,14 +18,14 @@ from typing import Final
 
 import pytest
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
 from omnigraph.commit.leases.holder import Timing
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.maintain.doctor import CLEANUP, RESOLVE
-from omnigraph.engine.maintain.repair import RepairOrder
+from omnigraph.engine.maintain.repair import RepairRequest
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import MAIN, BranchName
@@ -138,7 +138,7 @@ class Stage:
     def stores(self) -> Stores:
         return stores_at(self.root)
 
-    def heir(self) -> Workbench:
+    def heir(self) -> WriteContext:
         return bench_of(self.stores())
 
     def find_cases(self) -> list[Case]:
@@ -181,7 +181,7 @@ class Stage:
                 assert "zombie" not in set.union(*self.names()) or found == []
                 self.early.refresh()
             case _:
-                order = RepairOrder(
+                order = RepairRequest(
                     is_confirmed=True,
                     is_forced=way.endswith("--force"),
                     is_discarded=way.endswith("--discard"),

@@ -18,7 +18,7 @@ from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.resolve import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaRequest
 from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
 from omnigraph.testing.failpoints import COMMIT, At, Trigger
@@ -84,7 +84,7 @@ def await_frozen(process: Process[None]) -> None:
         ("tables.commit_exact", 1, When.BEFORE, False),  # armed, nothing moved
         ("tables.commit_exact", 2, When.BEFORE, False),  # one table of two moved
         ("tables.commit_exact", 2, When.AFTER, True),  # both moved, about to look at its leases
-        ("tables.residual.swap_rows", 1, When.BEFORE, True),  # both moved, about to publish
+        ("tables.single_step.swap_rows", 1, When.BEFORE, True),  # both moved, about to publish
         ("objects.delete", 1, When.BEFORE, True),  # published, about to remove its note
     ],
 )
@@ -98,11 +98,11 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
     zombie.begin()
     await_frozen(zombie)
 
-    bench = bench_of(stores_at(root), TIMING)
+    context = bench_of(stores_at(root), TIMING)
     with pytest.raises(LeaseHeld, match=f"process {zombie.pid}"):
-        write(bench, "too early")
+        write(context, "too early")
     time.sleep(TIMING.ttl_ms * 2 / 1000)
-    write(bench, "heir")
+    write(context, "heir")
     expected = {"heir", "zombie"} if landed else {"heir"}
     assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
 
@@ -150,7 +150,7 @@ def test_a_writer_that_fails_after_its_heir_finished_it_says_that_it_is_there(
     """Nothing of it is left to undo, and nothing of it failed in the end (D4)."""
     root = tmp_path / "g"
     new_graph(root)
-    bench, heir = mortal_bench(stores_at(root), TIMING), bench_of(stores_at(root), TIMING)
+    context, heir = mortal_bench(stores_at(root), TIMING), bench_of(stores_at(root), TIMING)
 
     def fail_late(step: str) -> None:
         if step == "publish":
@@ -158,8 +158,8 @@ def test_a_writer_that_fails_after_its_heir_finished_it_says_that_it_is_there(
         if step == "undo":
             heal(heir)
 
-    bench.observe = fail_late
-    published = write(bench, "zombie")
+    context.observe = fail_late
+    published = write(context, "zombie")
     assert [each.actor for each in published.commits] == ["writer"]
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}
     assert find_sidecars(stores_at(root).objects) == ()
@@ -169,7 +169,7 @@ def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
     """Its leases are gone, its note is there: it may be finished yet, or undone (D4)."""
     root = tmp_path / "g"
     new_graph(root)
-    bench = mortal_bench(stores_at(root), TIMING)
+    context = mortal_bench(stores_at(root), TIMING)
     heir = bench_of(stores_at(root), TIMING)
 
     def take_over(step: str) -> None:
@@ -180,9 +180,9 @@ def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
             taken.enter_context(held)
             time.sleep(TIMING.ttl_ms / 1000)
 
-    bench.observe = take_over
+    context.observe = take_over
     with ExitStack() as taken, pytest.raises(OutcomeUnknown) as raised:
-        write(bench, "zombie")
+        write(context, "zombie")
     (recovery,) = heal(heir)
     assert raised.value.operation_id == recovery.operation_id
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"zombie"}
@@ -200,7 +200,7 @@ def change_schema_and_freeze(root: Path) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     graph = breaking.open_living(root, timing=TIMING, observe=freeze)
-    graph.apply_schema(SchemaOrder(DESCRIBED))
+    graph.apply_schema(SchemaRequest(DESCRIBED))
 
 
 def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: Path) -> None:
@@ -215,13 +215,13 @@ def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: P
     heir = breaking.open_living(root, timing=TIMING)
     heir.refresh()
     assert heir.schema_source == DESCRIBED
-    assert heir.apply_schema(SchemaOrder(GROWN)).applied
+    assert heir.apply_schema(SchemaRequest(GROWN)).applied
 
     os.kill(zombie.pid, signal.SIGCONT)
     assert isinstance(zombie.finish(20), Returned)
     graph = breaking.open_living(root, timing=TIMING)
     assert graph.schema_source == GROWN
-    assert not graph.apply_schema(SchemaOrder(GROWN)).applied, "it is in force"
+    assert not graph.apply_schema(SchemaRequest(GROWN)).applied, "it is in force"
     assert check_graph(stores_at(root)) == []
 
 
@@ -230,10 +230,10 @@ def test_a_writer_that_does_not_know_that_it_slept_is_fenced_by_the_publish(tmp_
     root = tmp_path / "g"
     breaking.populate(root)
     before = breaking.read_content(root)
-    trigger = Trigger(At(COMMIT), lambda _: heal(breaking.open_mortal(root).bench))
+    trigger = Trigger(At(COMMIT), lambda _: heal(breaking.open_mortal(root).context))
     with pytest.raises(Fenced):
         breaking.open_mortal(root, trigger).ask(breaking.INSERT)
     assert trigger.fired
-    breaking.slip_in(breaking.open_mortal(root).bench, PERSON)
+    breaking.slip_in(breaking.open_mortal(root).context, PERSON)
     assert breaking.read_content(root) == breaking.with_rival(before, PERSON)
     assert check_graph(stores_at(root)) == []

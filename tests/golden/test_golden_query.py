@@ -8,7 +8,7 @@ import pytest
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.resolve import check_file, find_mixed
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.source import Source
 from support.golden import check_golden, format_tree
@@ -41,7 +41,7 @@ def test_a_query_means_what_its_golden_file_says(program: Path, catalog: Catalog
 def test_every_rule_is_broken_by_some_golden_case() -> None:
     texts = (path.read_text(encoding="utf-8") for path in CASES.glob("*.diagnostics.txt"))
     broken = {code for text in texts for code in re.findall(r"\[([A-Z]\d+)\]$", text, re.MULTILINE)}
-    assert broken == {rule.value for rule in Rule}
+    assert broken == {rule.value for rule in QueryRule}
 
 
 def test_no_golden_file_is_left_without_its_program() -> None:

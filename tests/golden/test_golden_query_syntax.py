@@ -7,7 +7,7 @@ import pytest
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import print_file
-from omnigraph.lang.query.rules import Rule
+from omnigraph.lang.query.rules import SyntaxRule
 from omnigraph.lang.source import Source
 from support.golden import check_golden, format_tree
 
@@ -40,4 +40,4 @@ def test_every_case_has_exactly_one_golden_file() -> None:
 
 def test_every_rule_has_a_golden_case() -> None:
     shown = "\n".join(text for kind, text in map(_outcome, CASES) if kind == "diagnostics")
-    assert [rule for rule in Rule if f"[{rule}]" not in shown] == []
+    assert [rule for rule in SyntaxRule if f"[{rule}]" not in shown] == []

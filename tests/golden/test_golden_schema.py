@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.catalog.build import build, compile_schema
 from omnigraph.catalog.codec import encode_pretty
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang.schema.parser import parse
 from omnigraph.lang.schema.printer import print_schema
@@ -56,8 +56,8 @@ def codes_in(case: Path) -> set[str]:
     return set(re.findall(r"^\S.*\[([A-Z]\d+)\]$", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.value)
-def test_every_rule_has_a_case_named_for_it_that_breaks_it(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", SchemaRule, ids=lambda rule: rule.value)
+def test_every_rule_has_a_case_named_for_it_that_breaks_it(rule: SchemaRule) -> None:
     cases = [case for case in REJECTED if case.name.startswith(f"{rule.value.lower()}_")]
     assert cases, f"no golden case {rule.value.lower()}_*.pg"
     assert all(rule.value in codes_in(case) for case in cases)
@@ -65,11 +65,11 @@ def test_every_rule_has_a_case_named_for_it_that_breaks_it(rule: Rule) -> None:
 
 def test_every_code_that_is_reported_is_a_rule() -> None:
     reported = set[str]().union(*map(codes_in, REJECTED))
-    assert reported == {rule.value for rule in Rule}
+    assert reported == {rule.value for rule in SchemaRule}
 
 
 def test_the_family_of_a_diagnostic_is_that_of_its_rule() -> None:
     for case in REJECTED:
         text = case.with_suffix(".diagnostics.txt").read_text(encoding="utf-8")
         for family, code in re.findall(r": (\w+ error): .*\[([A-Z]\d+)\]$", text, re.MULTILINE):
-            assert family == Rule[code].family
+            assert family == SchemaRule[code].family

@@ -199,7 +199,7 @@ def test_commits_that_were_cleaned_up_are_a_gap_and_not_a_silence(graph: LocalGr
     stores = open_stores(graph.uri, REAL, durability=Durability.RELAXED)
     (person,) = (each for each in pin.values() if each.key == "node:Person")
     handle = graph._graph.open_table(graph.snapshot(), person.key)
-    stores.tables.residual.delete_versions(handle, [person.version - 2])
+    stores.tables.single_step.delete_versions(handle, [person.version - 2])
     with pytest.raises(ChangeFeedGap) as caught:
         graph.changes(cursor)
     assert caught.value.first_unreadable == commits[2].id

@@ -21,7 +21,7 @@ from omnigraph.engine.cancellation import CancelToken, cancellable
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.frame import Frame
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.errors import QueryCancelled, QueryTimeout, UsageError
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.settings import Flags
@@ -96,7 +96,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def open_metered(root: Path, access: Access = Access.AUTO) -> tuple[LocalGraph, Counted]:
+def open_metered(root: Path, access: AccessMode = AccessMode.AUTO) -> tuple[LocalGraph, Counted]:
     counted = Counted()
     settings = replace(RELAXED, meter=counted, query_access=access)
     return LocalGraph(open_graph(str(root), mode=Mode.READ_ONLY, settings=settings)), counted
@@ -140,10 +140,10 @@ def test_a_deadline_is_a_time(root: Path, seconds: float) -> None:
 # ── operators ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("access", [Access.RESIDENT, Access.INDEXED])
+@pytest.mark.parametrize("access", [AccessMode.RESIDENT, AccessMode.INDEXED])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_no_operator_works_for_a_read_that_was_cancelled(
-    root: Path, operator: str, access: Access
+    root: Path, operator: str, access: AccessMode
 ) -> None:
     graph, counted = open_metered(root, access)
     token = CancelToken()
@@ -165,10 +165,10 @@ class Alarm:
         return 2.0 if self.looks > self._late_from else 0.0
 
 
-@pytest.mark.parametrize("access", [Access.RESIDENT, Access.INDEXED])
+@pytest.mark.parametrize("access", [AccessMode.RESIDENT, AccessMode.INDEXED])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_read_can_be_stopped_at_every_look_and_then_holds_nothing(
-    root: Path, operator: str, access: Access
+    root: Path, operator: str, access: AccessMode
 ) -> None:
     graph, counted = open_metered(root, access)
     query = spelled(OPERATORS[operator])

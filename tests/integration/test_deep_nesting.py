@@ -14,7 +14,7 @@ from omnigraph.errors import (
     SidecarCorrupt,
 )
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.runtime.jobs import JobOrder, Jobs
+from omnigraph.server.runtime.jobs import JobRequest, Jobs
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import (
     SCHEMA_STATE,
@@ -106,7 +106,9 @@ def test_the_ref_of_a_branch_is(graph: LocalGraph) -> None:
 def test_a_job_is_and_the_others_are_listed(graph: LocalGraph) -> None:
     jobs = Jobs(REAL)
     try:
-        good = jobs.submit(graph, JobOrder("load", "main", "ada", "k"), lambda _: {}, lambda: None)
+        good = jobs.submit(
+            graph, JobRequest("load", "main", "ada", "k"), lambda _: {}, lambda: None
+        )
         put(graph, job_key(ID), DEEP)
         with pytest.raises(ObjectCorrupt, match=REASON):
             jobs.find(graph, ID)

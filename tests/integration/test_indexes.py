@@ -8,11 +8,16 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.effects import REAL
-from omnigraph.engine.maintain.indexes import IndexOrder, IndexState, IndicesResult, ensure_indices
+from omnigraph.engine.maintain.indexes import (
+    IndexRequest,
+    IndexState,
+    IndicesResult,
+    ensure_indices,
+)
 from omnigraph.engine.search.texts import read_totals
 from omnigraph.errors import OpenedReadOnly, QueryInvalid, SchemaLocked, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -194,13 +199,13 @@ def test_a_vector_whose_name_is_taken_is_pending_and_searched_all_the_same(tmp_p
 def test_totals_are_written_down_for_large_tables(graph: LocalGraph, root: Path) -> None:
     fill(graph)
     stores = stores_of(root)
-    bench = Workbench(stores, Bases(stores))
-    order = IndexOrder(totals_rows_min=0)
-    assert len(ensure_indices(bench, graph.catalog, order).commits) == 1
+    context = WriteContext(stores, Bases(stores))
+    order = IndexRequest(totals_rows_min=0)
+    assert len(ensure_indices(context, graph.catalog, order).commits) == 1
     _, handle = handle_of(root)
     (totals,) = read_totals(handle.config, "body").values()
     assert (totals.texts, totals.terms) == (5, 10)
-    assert ensure_indices(bench, graph.catalog, order).commits == ()
+    assert ensure_indices(context, graph.catalog, order).commits == ()
 
 
 def test_a_large_table_is_done_index_by_index(graph: LocalGraph, root: Path) -> None:
@@ -208,14 +213,14 @@ def test_a_large_table_is_done_index_by_index(graph: LocalGraph, root: Path) -> 
     fill(graph)
     graph.insert("Cites", [{"from": "d0", "to": "d1"}])
     stores = stores_of(root)
-    bench = Workbench(stores, Bases(stores))
-    order = IndexOrder(totals_rows_min=0, rows_together_max=1)
-    result = ensure_indices(bench, graph.catalog, order)
+    context = WriteContext(stores, Bases(stores))
+    order = IndexRequest(totals_rows_min=0, rows_together_max=1)
+    result = ensure_indices(context, graph.catalog, order)
     # All of the edges, which are small, at once; of the nodes each index that can be built.
     assert len(result.commits) == 1 + 7 + 1  # and the totals
     assert len(result.of(IndexState.BUILT)) == 3 + 7
     assert [each.column for each in result.of(IndexState.PENDING)] == ["place"]
-    assert ensure_indices(bench, graph.catalog, order).commits == ()
+    assert ensure_indices(context, graph.catalog, order).commits == ()
     _, handle = handle_of(root)
     assert read_totals(handle.config, "body")
 

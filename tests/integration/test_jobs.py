@@ -18,12 +18,12 @@ from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchNotFound, JobFailed, JobNotFound, KeyReused
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.runtime.jobs import RUNNING_MAX, SILENT_MS, Job, JobOrder, Jobs, JobState
+from omnigraph.server.runtime.jobs import RUNNING_MAX, SILENT_MS, Job, JobRequest, Jobs, JobState
 from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.layout import PROMISES, job_key
 from support.serving import running
 
-ORDER = JobOrder("load", "main", "ada", "key")
+ORDER = JobRequest("load", "main", "ada", "key")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_job_that_fails_says_why(graph: LocalGraph, jobs: Jobs) -> None:
     assert failed.state is JobState.FAILED
     assert failed.error is not None
     assert failed.error["code"] == "not_found"
-    other = JobOrder("load", "main", "ada", None)
+    other = JobRequest("load", "main", "ada", None)
     broken = wait_for(jobs, graph, jobs.submit(graph, other, break_down, nothing))
     assert broken.error == {"error": "internal error", "code": "internal"}
 

@@ -10,26 +10,25 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.cli.app import run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.holder import DEFAULT_TIMING
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.commit.retention import Policy, find_retained
+from omnigraph.commit.retention import RetentionPolicy, find_retained
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.maintain.cleanup import CleanupOrder
-from omnigraph.engine.maintain.doctor import Finding, check_tables, examine
-from omnigraph.engine.maintain.repair import RepairAction, RepairOrder
-from omnigraph.engine.merge.run import MergeOrder
+from omnigraph.engine.maintain.cleanup import CleanupRequest
+from omnigraph.engine.maintain.doctor import DoctorFinding, check_tables, examine
+from omnigraph.engine.maintain.repair import RepairAction, RepairRequest
+from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import DriftFound, UsageError, VersionNotFound
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import Blobs, Mark, ScanRequest, TableRef
-from omnigraph.storage.tables import Settings as TableSettings
+from omnigraph.storage.tables import Blobs, Mark, ScanRequest, TableRef, TableSettings
 from omnigraph.testing.failpoints import At, Pause, Trigger
 from support.breaking import open_living, stores_at
 
@@ -55,7 +54,7 @@ def open_at(root: Path) -> Graph:
 
 def put(graph: Graph, *names: str, branch: str = "main") -> None:
     rows: list[dict[str, object]] = [{"name": name, "age": len(name)} for name in names]
-    order = Order(BranchName(branch))
+    order = WriteRequest(BranchName(branch))
     graph.write_rows("Person", rows, existing=Existing.REPLACE, order=order)
 
 
@@ -72,7 +71,7 @@ def names_of(graph: Graph, commit: str | None = None, branch: str = "main") -> s
 
 def clean(graph: Graph, keep: int = 1, *, debris_age_ms: int = -60_000) -> None:
     """What died a moment ago counts as old here."""
-    order = CleanupOrder(Policy(keep), is_confirmed=True, debris_age_ms=debris_age_ms)
+    order = CleanupRequest(RetentionPolicy(keep), is_confirmed=True, debris_age_ms=debris_age_ms)
     result = graph.cleanup(order)
     assert [each.error for each in result.tables if each.error] == []
 
@@ -154,7 +153,7 @@ def test_a_preview_removes_nothing_and_says_what_would_go(root: Path) -> None:
     for n in range(5):
         put(graph, f"p{n}")
     commits = [each.id for each in graph.commits()]
-    result = graph.cleanup(CleanupOrder(Policy(keep=1)))
+    result = graph.cleanup(CleanupRequest(RetentionPolicy(keep=1)))
     assert sum(each.versions_removed for each in result.tables if each.key == PERSON) == 5
     assert {each: len(names_of(graph, each)) for each in commits[:5]} == dict(
         zip(commits[:5], [5, 4, 3, 2, 1], strict=True)
@@ -201,17 +200,17 @@ def test_what_a_fork_reads_stays_though_nothing_else_shows_it(root: Path) -> Non
     graph = open_at(root)
     graph.create_branch("side")
     put(graph, "a", "b")
-    graph.merge(MergeOrder(source=main, into=side))
+    graph.merge(MergeRequest(source=main, into=side))
     put(graph, "c", branch="side")
     for n in range(4):
         put(graph, f"p{n}")
     graph.optimize()
-    graph.merge(MergeOrder(source=main, into=side))
+    graph.merge(MergeRequest(source=main, into=side))
     put(graph, "later")
     path = graph.snapshot().pins[PERSON].path
     (fork,) = graph._stores.tables.find_branches(path)
     # Asked of our own rule: the table format keeps it too, and does not promise to.
-    retained = find_retained(graph._stores, Bases(graph._stores), Policy(keep=1))
+    retained = find_retained(graph._stores, Bases(graph._stores), RetentionPolicy(keep=1))
     assert fork.parent_version in retained.versions[TableRef(path)]
     clean(graph)
     assert names_of(graph, branch="side") == {"a", "b", "c", "p0", "p1", "p2", "p3"}
@@ -228,12 +227,12 @@ def test_a_branch_can_still_be_merged_after_cleanup(root: Path) -> None:
     for n in range(4):
         put(graph, f"p{n}")
     clean(graph)
-    graph.merge(MergeOrder(source=BranchName("side"), into=BranchName("main")))
+    graph.merge(MergeRequest(source=BranchName("side"), into=BranchName("main")))
     assert names_of(graph) == {"a", "b", "p0", "p1", "p2", "p3"}
     put(graph, "c", branch="side")
     put(graph, "d")
     clean(graph)
-    graph.merge(MergeOrder(source=BranchName("side"), into=BranchName("main")))
+    graph.merge(MergeRequest(source=BranchName("side"), into=BranchName("main")))
     assert names_of(graph) >= {"c", "d"}
     check_well(graph)
 
@@ -277,7 +276,7 @@ def test_files_the_dead_staged_go_and_those_of_the_living_stay(root: Path) -> No
 def test_dropped_types_dead_jobs_and_inert_tables_go(root: Path) -> None:
     graph = open_at(root)
     put(graph, "a")
-    graph.apply_schema(SchemaOrder("node Doc { name: String @key  body: Blob? }\n"))
+    graph.apply_schema(SchemaRequest("node Doc { name: String @key  body: Blob? }\n"))
     (root / "_graph_runs.lance").mkdir()
     (root / "_graph_runs.lance" / "old").write_bytes(b"12345")
     (root / "__recovery").mkdir(exist_ok=True)
@@ -289,7 +288,7 @@ def test_dropped_types_dead_jobs_and_inert_tables_go(root: Path) -> None:
     assert not list((root / "__staging").rglob("part"))
     assert not list((root / "__recovery").rglob("*#*"))
     assert len(list((root / "nodes").iterdir())) == 1
-    graph.apply_schema(SchemaOrder(SCHEMA))
+    graph.apply_schema(SchemaRequest(SCHEMA))
     put(graph, "b")
     assert names_of(graph) == {"b"}
     check_well(graph)
@@ -377,9 +376,9 @@ def test_maintenance_by_others_is_shown_on_confirmation(root: Path) -> None:
     drift(graph, is_data=False)
     (finding,) = graph.examine()
     assert finding.remedy == "omnigraph repair"
-    preview = graph.repair(RepairOrder())
+    preview = graph.repair(RepairRequest())
     assert {each.action for each in preview.tables} == {RepairAction.NO_OP, RepairAction.PREVIEW}
-    result = graph.repair(RepairOrder(is_confirmed=True))
+    result = graph.repair(RepairRequest(is_confirmed=True))
     assert [each.action for each in result.tables if each.key == PERSON] == [RepairAction.HEALED]
     assert graph.commits()[0].actor == "omnigraph:repair"
     check_well(graph)
@@ -409,13 +408,13 @@ def test_rows_by_others_are_refused_forced_or_taken_back(root: Path, branch: str
     drift(graph, branch=branch, is_data=True)
     with pytest.raises(DriftFound):
         put(graph, "c", branch=where)
-    assert graph.repair(RepairOrder(is_confirmed=True)).has_refusals
-    result = graph.repair(RepairOrder(is_confirmed=True, is_discarded=True))
+    assert graph.repair(RepairRequest(is_confirmed=True)).has_refusals
+    result = graph.repair(RepairRequest(is_confirmed=True, is_discarded=True))
     assert not result.has_refusals
     assert names_of(graph, branch=where) == before
     check_well(graph)
     drift(graph, branch=branch, is_data=True)
-    graph.repair(RepairOrder(is_confirmed=True, is_forced=True))
+    graph.repair(RepairRequest(is_confirmed=True, is_forced=True))
     assert names_of(graph, branch=where) == before | {"odd"}
     put(graph, "c", branch=where)
     check_well(graph)
@@ -423,7 +422,7 @@ def test_rows_by_others_are_refused_forced_or_taken_back(root: Path, branch: str
 
 def test_force_and_discard_need_to_be_confirmed(root: Path) -> None:
     with pytest.raises(UsageError):
-        open_at(root).repair(RepairOrder(is_forced=True))
+        open_at(root).repair(RepairRequest(is_forced=True))
 
 
 def test_the_doctor_finds_what_is_missing_and_what_dangles(root: Path) -> None:
@@ -435,7 +434,7 @@ def test_the_doctor_finds_what_is_missing_and_what_dangles(root: Path) -> None:
     tables = graph._stores.tables
     handle = tables.open_at(TableRef(pin.path))
     tables.commit_exact(tables.stage_delete(handle, "id = 'b'", Mark("odd")))
-    graph.repair(RepairOrder(is_confirmed=True, is_forced=True))
+    graph.repair(RepairRequest(is_confirmed=True, is_forced=True))
     assert graph.examine() == []
     (dangling,) = graph.examine(is_deep=True)
     assert "no Person" in dangling.problem
@@ -471,10 +470,10 @@ def test_what_a_writer_is_about_is_no_fault_and_what_it_leaves_is(root: Path) ->
     assert "__recovery" in note.remedy
 
 
-def examine_afresh(root: Path) -> list[Finding]:
+def examine_afresh(root: Path) -> list[DoctorFinding]:
 
     stores = stores_at(root)
-    return examine(Workbench(stores, Bases(stores)))
+    return examine(WriteContext(stores, Bases(stores)))
 
 
 def test_the_commands_report_as_documents(root: Path, capsys: Streams) -> None:

@@ -1,9 +1,9 @@
 """Schema changes and maintenance, in a bucket as on a disk."""
 
 import omnigraph
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Mode
-from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import TableKey
@@ -28,7 +28,7 @@ def test_a_schema_changes_and_old_versions_go(cloud_place: Place) -> None:
     graph.insert("B2", [{"name": "c"}])
     graph.insert("D", [{"name": "d"}])
     graph.optimize()
-    order = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
+    order = CleanupRequest(RetentionPolicy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
     settings = Settings(storage_options=dict(options or {}))
     result = open_graph(cloud_place.uri, settings=settings).cleanup(order)
     assert [each.error for each in result.tables if each.error] == []

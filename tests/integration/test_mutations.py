@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
@@ -273,16 +273,16 @@ def test_ids_may_hold_anything(world: World) -> None:
 def test_columns_of_a_table_may_stand_in_any_order(world: World) -> None:
     """A column that a migration added stands last, not where the schema would put it."""
     graph = world.graph._graph
-    bench, key, branch = graph._bench, table_key("node", "Room"), BranchName(world.branch)
+    context, key, branch = graph._bench, table_key("node", "Room"), BranchName(world.branch)
 
     def turn_round(handle: Handle, mark: Mark) -> Staged:
-        rows = bench.stores.tables.read(handle)
+        rows = context.stores.tables.read(handle)
         turned = rows.select(list(reversed(rows.column_names)))
-        return bench.stores.tables.stage_overwrite(handle, turned.schema, mark, turned)
+        return context.stores.tables.stage_overwrite(handle, turned.schema, mark, turned)
 
-    with hold(bench, branch, [key]) as held:
-        write = TableWrite(key, held.base.manifest.version_of(key), (turn_round,))
-        run(held, Change(WriterKind.LOAD, branch, (write,)))
+    with acquire_write_locks(context, branch, [key]) as lock:
+        write = TableWrite(key, lock.base.manifest.version_of(key), (turn_round,))
+        run(lock, Change(WriterKind.LOAD, branch, (write,)))
     world.run(
         """query q() {
           update Room set { note: "seen" } where floor = 1

@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import Hold, hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.publish import Publication, publish
@@ -18,7 +18,14 @@ from omnigraph.effects import REAL
 from omnigraph.engine.active_schema import compile_contract
 from omnigraph.engine.tables.columns import build_table
 from omnigraph.engine.write.batch import Existing, read_rows
-from omnigraph.engine.write.mutate import ON_MAIN, MutationResult, Order, Task, Written, carry_out
+from omnigraph.engine.write.mutate import (
+    ON_MAIN,
+    MutationResult,
+    WriteOutcome,
+    WriteRequest,
+    WriteTask,
+    carry_out,
+)
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX, Upkeep
 from omnigraph.errors import (
     ConstraintViolation,
@@ -105,26 +112,26 @@ def test_upserts_of_one_row_all_succeed_and_leave_one_row(graph: LocalGraph) -> 
 # ── writers that had to wait ─────────────────────────────────────────────────────────────────────
 
 
-def written_by_hand(graph: LocalGraph, held: Hold, **columns: str) -> Change:
+def written_by_hand(graph: LocalGraph, lock: WriteLock, **columns: str) -> Change:
     """A person more, put there by a writer that asks nobody."""
     node = graph._graph.catalog.node("Person")
     assert node is not None
     rows = build_table(node, [{**columns, "id": columns["name"]}])
-    tables = held.bench.stores.tables
+    tables = lock.context.stores.tables
     stage: Stage = lambda handle, mark: tables.stage_append(handle, rows, mark)  # noqa: E731
-    version = held.base.manifest.version_of(PERSON)
+    version = lock.base.manifest.version_of(PERSON)
     return Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),))
 
 
 def while_somebody_writes(graph: LocalGraph, work: Callable[[], object]) -> object:
     """What becomes of a call that comes in while another writer holds the tables, and writes."""
-    bench = graph._graph._bench
+    context = graph._graph._bench
     with ThreadPoolExecutor(1) as pool:
-        with hold(bench, MAIN, [PERSON, KNOWS]) as held:
+        with acquire_write_locks(context, MAIN, [PERSON, KNOWS]) as lock:
             waiting = pool.submit(work)
-            while not any(len(line) > 1 for line in list(bench.queues._waiting.values())):
+            while not any(len(line) > 1 for line in list(context.queues._waiting.values())):
                 REAL.sleep_ms(1)
-            run(held, written_by_hand(graph, held, name="first"))
+            run(lock, written_by_hand(graph, lock, name="first"))
         return waiting.result()
 
 
@@ -172,8 +179,11 @@ def test_a_delete_of_edges_does_not_mind_that_nodes_moved(graph: LocalGraph) -> 
 
 
 def interrupted(
-    graph: LocalGraph, task: Task, interruption: Callable[[], object], order: Order = ON_MAIN
-) -> Written:
+    graph: LocalGraph,
+    task: WriteTask,
+    interruption: Callable[[], object],
+    order: WriteRequest = ON_MAIN,
+) -> WriteOutcome:
     """Carry a task out; right before it would become visible, somebody else does something."""
     stores = stores_of(graph)
     done: list[str] = []
@@ -183,11 +193,11 @@ def interrupted(
             done.append(step)
             interruption()
 
-    bench = Workbench(stores, Bases(stores), observe=observe)
-    return carry_out(bench, compile_contract(SCHEMA, name="<schema>"), task, order)
+    context = WriteContext(stores, Bases(stores), observe=observe)
+    return carry_out(context, compile_contract(SCHEMA, name="<schema>"), task, order)
 
 
-def knows(graph: LocalGraph, source: str, target: str) -> Task:
+def knows(graph: LocalGraph, source: str, target: str) -> WriteTask:
     edge = graph._graph.catalog.edge("Knows")
     assert edge is not None
     return read_rows(edge, [{"from": source, "to": target}], Existing.REFUSE, REAL.new_id)
@@ -210,13 +220,13 @@ def test_an_edge_whose_end_vanished_meanwhile_is_refused_and_undone(graph: Local
 
     def vanish() -> None:
         stores = stores_of(graph)
-        bench = Workbench(stores, Bases(stores))
-        with hold(bench, MAIN, [PERSON]) as held:
-            version = held.base.manifest.version_of(PERSON)
+        context = WriteContext(stores, Bases(stores))
+        with acquire_write_locks(context, MAIN, [PERSON]) as lock:
+            version = lock.base.manifest.version_of(PERSON)
             stage: Stage = lambda handle, mark: stores.tables.stage_delete(  # noqa: E731
                 handle, "id = 'bob'", mark
             )
-            run(held, Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),)))
+            run(lock, Change(WriterKind.LOAD, MAIN, (TableWrite(PERSON, version, (stage,)),)))
 
     with pytest.raises(ConstraintViolation, match="dst 'bob' not found in Person"):
         interrupted(graph, knows(graph, "ann", "bob"), vanish)
@@ -249,21 +259,21 @@ def test_a_commit_to_any_table_right_before_ours_is_noticed(graph: LocalGraph) -
             graph,
             knows(graph, "ann", "bob"),
             lambda: graph.insert("Other", [{"name": "x"}]),
-            Order(if_commit=head),
+            WriteRequest(if_commit=head),
         )
     assert read_tables(graph._graph, stores_of(graph))["Knows"] == {}
 
 
 def test_a_commit_that_moves_no_table_is_noticed_too(graph: LocalGraph) -> None:
     head = CommitId(graph.commits()[0].id)
-    bench = graph._graph._bench
+    context = graph._graph._bench
 
     def say_something() -> None:
         intent = CommitIntent(id=CommitId(REAL.new_id()), created_at_us=REAL.now_ms() * 1000)
-        publish(bench.stores, bench.bases, Publication(MAIN, (intent,)))
+        publish(context.stores, context.bases, Publication(MAIN, (intent,)))
 
     with pytest.raises(HeadMoved):
-        interrupted(graph, knows(graph, "ann", "bob"), say_something, Order(if_commit=head))
+        interrupted(graph, knows(graph, "ann", "bob"), say_something, WriteRequest(if_commit=head))
     assert read_tables(graph._graph, stores_of(graph))["Knows"] == {}
 
 
@@ -289,22 +299,22 @@ def test_a_head_that_only_upkeep_moved_is_still_the_one_to_build_on(untidy: Loca
 
 
 def test_an_update_does_not_mind_that_its_table_was_tidied_meanwhile(untidy: LocalGraph) -> None:
-    bench = untidy._graph._bench
-    tidier = Upkeep(bench, untidy._graph.catalog)
+    context = untidy._graph._bench
+    tidier = Upkeep(context, untidy._graph.catalog)
     text = 'query q() { update Person set { age: 1 } where name = "p7" }'
 
     def is_waiting() -> bool:
-        return any(len(line) > 1 for line in list(bench.queues._waiting.values()))
+        return any(len(line) > 1 for line in list(context.queues._waiting.values()))
 
     with ThreadPoolExecutor(1) as pool:
-        with hold(bench, MAIN, [PERSON]) as held:
+        with acquire_write_locks(context, MAIN, [PERSON]) as lock:
             updating = pool.submit(untidy.mutate, text)
             for _ in range(5000):
                 if is_waiting():
                     break
                 REAL.sleep_ms(1)
             assert is_waiting()
-            assert tidier.tidy_held(held, PERSON)
+            assert tidier.tidy_held(lock, PERSON)
         assert updating.result().affected_nodes == 1
     assert read_tables(untidy._graph, stores_of(untidy))["Person"]["p7"]["age"] == 1
 

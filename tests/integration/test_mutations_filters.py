@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.model import NodeType
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler.ir import Comparator, Constant, Predicate, Scalarish
@@ -83,15 +83,15 @@ def thing(graph: LocalGraph) -> NodeType:
 
 
 def index_everything(graph: LocalGraph) -> None:
-    bench, key = graph._graph._bench, thing(graph).table_key
+    context, key = graph._graph._bench, thing(graph).table_key
     specs = [IndexSpec(name, IndexKind.BTREE) for name in VALUES]
 
     def stage(handle: Handle, mark: Mark) -> Staged | None:
-        return bench.stores.tables.stage_indices(handle, specs, IndexScope.REBUILD, mark)
+        return context.stores.tables.stage_indices(handle, specs, IndexScope.REBUILD, mark)
 
-    with hold(bench, MAIN, [key]) as held:
-        write = TableWrite(key, held.base.manifest.version_of(key), (stage,))
-        run(held, Change(WriterKind.ENSURE_INDICES, MAIN, (write,)))
+    with acquire_write_locks(context, MAIN, [key]) as lock:
+        write = TableWrite(key, lock.base.manifest.version_of(key), (stage,))
+        run(lock, Change(WriterKind.ENSURE_INDICES, MAIN, (write,)))
 
 
 @pytest.mark.parametrize("column", list(VALUES))

@@ -22,13 +22,13 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
 from omnigraph.storage.lance.swap import SEALED_ROWS
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Mark, Settings, Swap
+from omnigraph.storage.tables import Mark, Swap, TableSettings
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_manifests
 from support.publishing import Place, chain, lineage_only, new_intent, pin_at
 
 A = TableKey("node:A")
-SWAP = "tables.residual.swap_rows"
+SWAP = "tables.single_step.swap_rows"
 
 
 @dataclass
@@ -112,7 +112,7 @@ def test_a_recognised_commit_is_flushed_before_it_is_acknowledged(place: Place) 
     trouble = Trouble(SWAP, When.AFTER, fail)
     stores = watch_stores(place.open(), trouble)
     publish(stores, Bases(stores), lineage_only())
-    assert trouble.calls.index("tables.harden") > trouble.calls.index(SWAP)
+    assert trouble.calls.index("tables.fsync_version") > trouble.calls.index(SWAP)
 
 
 def test_a_commit_others_built_on_before_we_looked_is_recognised(worn_place: Place) -> None:
@@ -275,7 +275,7 @@ def test_a_key_that_somebody_else_published_first_is_not_published_again(
 def change_settings(place: Place) -> None:
     stores: Stores = place.open()
     handle = Bases(stores).current(MAIN).handle
-    settings = Settings(config={"note": stores.effects.new_id()})
+    settings = TableSettings(config={"note": stores.effects.new_id()})
     staged = stores.tables.stage_settings(handle, settings, Mark(stores.effects.new_id()))
     stores.tables.commit_exact(staged)
 
@@ -338,12 +338,12 @@ def test_what_a_stranger_left_unflushed_is_flushed_before_we_answer(place: Place
             stranger()
         watched.calls.clear()
         publish(stores, bases, lineage_only())
-        hardened.append(watched.calls.count("tables.harden"))
+        hardened.append(watched.calls.count("tables.fsync_version"))
     assert hardened == [1, 0, 1, 0]
 
 
 def test_a_flush_that_fails_after_the_swap_is_not_called_a_failure(place: Place) -> None:
-    stores = watch_stores(place.open(), Trouble("tables.harden", When.BEFORE, fail))
+    stores = watch_stores(place.open(), Trouble("tables.fsync_version", When.BEFORE, fail))
     bases = Bases(stores)
     with pytest.raises(OutcomeUnknown) as caught:
         publish(stores, bases, publication := lineage_only())

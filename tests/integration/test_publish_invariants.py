@@ -78,7 +78,7 @@ def point_the_head_elsewhere(stores: Stores) -> None:
     base = read_base(stores, MAIN)
     genesis = base.manifest.log.commits[0]
     rows = encode_commits([], branch=MAIN, head=genesis)
-    swap = stores.tables.residual.swap_rows
+    swap = stores.tables.single_step.swap_rows
     swap(base.handle, rows, key="object_id", mark=Mark(REAL.new_id()))
 
 
@@ -90,7 +90,9 @@ def record_another_version(stores: Stores) -> None:
     (row,) = [each for each in rows if each["object_id"] == base.manifest.head.id]
     row["table_version"] -= 1
     table = pa.Table.from_pylist([row], schema=SCHEMA)
-    stores.tables.residual.swap_rows(base.handle, table, key="object_id", mark=Mark(REAL.new_id()))
+    stores.tables.single_step.swap_rows(
+        base.handle, table, key="object_id", mark=Mark(REAL.new_id())
+    )
 
 
 def pin_what_is_not_there(stores: Stores) -> None:

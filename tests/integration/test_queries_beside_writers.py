@@ -13,7 +13,7 @@ from omnigraph.engine.search import ranking
 from omnigraph.engine.search.providers import Searching
 from omnigraph.engine.search.ranking import Means
 from omnigraph.engine.search.texts import KeptTexts
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -60,7 +60,7 @@ def tear_in(graph: LocalGraph) -> str | None:
     return f"{nodes} nodes, {top} on top, {reached} reached, ends {ends}"
 
 
-def read_until(root: Path, stop: Path, access: Access) -> list[str]:
+def read_until(root: Path, stop: Path, access: AccessMode) -> list[str]:
     settings = replace(RELAXED, query_access=access)
     graph = LocalGraph(open_graph(str(root), mode=Mode.READ_ONLY, settings=settings))
     torn: list[str] = []
@@ -75,7 +75,7 @@ def read_until(root: Path, stop: Path, access: Access) -> list[str]:
 def test_threads_read_whole_snapshots_while_one_writes_and_tidies(root: Path) -> None:
     stop = root.parent / "stop"
     with ThreadPoolExecutor(4) as threads:
-        readers = [threads.submit(read_until, root, stop, access) for access in Access]
+        readers = [threads.submit(read_until, root, stop, access) for access in AccessMode]
         try:
             assert threads.submit(grow, root).result() == COMMITS
         finally:
@@ -87,7 +87,9 @@ def test_threads_read_whole_snapshots_while_one_writes_and_tidies(root: Path) ->
 def test_a_process_reads_whole_snapshots_while_another_writes(root: Path) -> None:
     stop = root.parent / "stop"
     with ThreadPoolExecutor(1) as beside:
-        reading = beside.submit(race, [launch(read_until, root, stop, Access.AUTO)], timeout_s=240)
+        reading = beside.submit(
+            race, [launch(read_until, root, stop, AccessMode.AUTO)], timeout_s=240
+        )
         try:
             assert values_of(race([launch(grow, root)], timeout_s=240)) == [COMMITS]
         finally:
@@ -99,7 +101,7 @@ def test_a_process_reads_whole_snapshots_while_another_writes(root: Path) -> Non
 
 def test_threads_that_share_a_graph_build_what_they_need_once(root: Path) -> None:
     grow(root)
-    settings = replace(RELAXED, query_access=Access.RESIDENT)
+    settings = replace(RELAXED, query_access=AccessMode.RESIDENT)
     graph = LocalGraph(open_graph(str(root), mode=Mode.READ_ONLY, settings=settings))
     with ThreadPoolExecutor(8) as threads:
         found = [threads.submit(tear_in, graph) for _ in range(16)]

@@ -8,7 +8,7 @@ import pytest
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.result import QueryResult
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.errors import QueryMemoryExceeded
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -40,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def open_with(root: Path, nbytes: int, access: Access = Access.RESIDENT) -> LocalGraph:
+def open_with(root: Path, nbytes: int, access: AccessMode = AccessMode.RESIDENT) -> LocalGraph:
     settings = replace(RELAXED, query_memory_bytes_max=nbytes, query_access=access)
     return LocalGraph(open_graph(str(root), mode=Mode.READ_ONLY, settings=settings))
 
@@ -80,17 +80,17 @@ SEARCHES = {
 }
 
 
-def search(root: Path, nbytes: int, name: str, access: Access) -> QueryResult:
+def search(root: Path, nbytes: int, name: str, access: AccessMode) -> QueryResult:
     takes_vector = "$v" in SEARCHES[name]
     source = f"query q({'$v: Vector(64)' if takes_vector else ''}) {{ {SEARCHES[name]} }}"
     params = {"v": [7.0] * 64} if takes_vector else {}
     return open_with(root, nbytes, access).query(source, params=params)
 
 
-@pytest.mark.parametrize("access", [Access.RESIDENT, Access.INDEXED])
+@pytest.mark.parametrize("access", [AccessMode.RESIDENT, AccessMode.INDEXED])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_what_a_search_holds_is_part_of_what_a_read_may(
-    root: Path, name: str, access: Access
+    root: Path, name: str, access: AccessMode
 ) -> None:
     assert len(search(root, 16 << 20, name, access)) > 0
     with pytest.raises(QueryMemoryExceeded) as caught:
@@ -105,15 +105,15 @@ def test_a_search_lets_go_of_what_only_it_needed(root: Path) -> None:
     nbytes = 50_000
     while True:
         try:
-            search(root, nbytes, "an edit away", Access.INDEXED)
+            search(root, nbytes, "an edit away", AccessMode.INDEXED)
             break
         except QueryMemoryExceeded:
             nbytes = nbytes * 5 // 4
-    assert len(open_with(root, 2 * nbytes, Access.INDEXED).query(body)) == 0
+    assert len(open_with(root, 2 * nbytes, AccessMode.INDEXED).query(body)) == 0
 
 
 def test_rows_that_are_fetched_count_too(root: Path) -> None:
-    graph = open_with(root, 1_000, Access.INDEXED)
+    graph = open_with(root, 1_000, AccessMode.INDEXED)
     with pytest.raises(QueryMemoryExceeded) as caught:
         graph.query("query q() { match { $a: P } return { count($a.age) as n } }")
     assert caught.value.operator == "scan"

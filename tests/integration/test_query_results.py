@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.compiler.parameters import Binding
-from omnigraph.engine.settings import Access
+from omnigraph.compiler.parameters import IntegerEncoding
+from omnigraph.engine.settings import AccessMode
 from omnigraph.errors import (
     BranchNotFound,
     CommitNotFound,
@@ -78,12 +78,12 @@ def test_json_spells_every_kind_of_value(graph: LocalGraph) -> None:
 
 
 def test_for_javascript_large_integers_are_text(graph: LocalGraph) -> None:
-    full, _ = graph.query(EVERYTHING).json_rows(Binding.JAVASCRIPT)
+    full, _ = graph.query(EVERYTHING).json_rows(IntegerEncoding.JAVASCRIPT)
     assert (full["big"], full["huge"]) == (str(2**53 + 1), str(2**64 - 1))
     limit = graph.query(
         'query q() { match { $t: T { name: "full" } } return { 9007199254740991 } }'
     )
-    assert limit.json_rows(Binding.JAVASCRIPT) == [{"literal": 2**53 - 1}]
+    assert limit.json_rows(IntegerEncoding.JAVASCRIPT) == [{"literal": 2**53 - 1}]
 
 
 def test_the_document_names_query_target_columns_and_commit(graph: LocalGraph) -> None:
@@ -235,7 +235,7 @@ def test_what_is_not_a_read_is_refused(graph: LocalGraph) -> None:
 def test_an_analysis_tells_rows_time_and_reads_of_every_operator(graph: LocalGraph) -> None:
     graph.insert("E", [{"from": "full", "to": "void"}])
     body = "query q() { match { $t: T $t e $u } return { $t.name, $u.name } }"
-    opened = omnigraph.open(graph.uri, read_only=True, query_access=Access.RESIDENT)
+    opened = omnigraph.open(graph.uri, read_only=True, query_access=AccessMode.RESIDENT)
     first = opened.analyse(body)
     assert [(each["operator"], each["rows"]) for each in first.steps] == [
         ("project $t.name, $u.name", 1),

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.compiler.ir import NOW_PARAMETER
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.settings import Access, Settings
+from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.lang.source import Source
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -393,7 +393,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module", params=Access, ids=lambda access: access.value)
+@pytest.fixture(scope="module", params=AccessMode, ids=lambda access: access.value)
 def graph(request: pytest.FixtureRequest, root: Path) -> Graph:
     settings = replace(Settings(), query_access=request.param)
     return open_graph(str(root), mode=Mode.READ_ONLY, settings=settings)

@@ -19,7 +19,7 @@ from omnigraph.engine.settings import Settings as OpenSettings
 from omnigraph.errors import UpdateRefused
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Mark, Settings
+from omnigraph.storage.tables import Mark, TableSettings
 from omnigraph.testing.faults import watch_stores
 from support.publishing import Place, lineage_only, new_intent, pin_at
 
@@ -90,7 +90,7 @@ class Writer:
 
     def change_settings(self) -> None:
         staged = self.stores.tables.stage_settings(
-            self.base.handle, Settings(config={"note": REAL.new_id()}), Mark(REAL.new_id())
+            self.base.handle, TableSettings(config={"note": REAL.new_id()}), Mark(REAL.new_id())
         )
         self.stores.tables.commit_exact(staged)
 
@@ -108,7 +108,7 @@ class Slip:
     swaps: int = 0
 
     def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - one call is meant
-        if call == "tables.residual.swap_rows":
+        if call == "tables.single_step.swap_rows":
             self.swaps += 1
             if self.swaps == 1:
                 self.writer.change_settings()

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.merge.run import MergeOrder
+from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.target import Target
-from omnigraph.engine.schema.apply import Effect, SchemaOrder
+from omnigraph.engine.schema.apply import Effect, SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -85,7 +85,7 @@ def test_a_nullable_property_is_added_without_writing_rows(root: Path) -> None:
 
     before = data()
     wanted = with_person("name: String @key  age: I64? @index  mail: String?  tags: [String]?")
-    result = open_at(root).apply_schema(SchemaOrder(wanted, actor="ann"))
+    result = open_at(root).apply_schema(SchemaRequest(wanted, actor="ann"))
     assert [each.effect for each in result.plan.effects] == [Effect.RESHAPED]
     assert result.commit is not None
     assert result.commit.actor == "ann"
@@ -109,7 +109,7 @@ def test_a_renamed_and_a_dropped_property_keep_every_other_value(root: Path) -> 
     wanted = with_person('name: String @key  years: I64? @index @rename_from("age")')
     graph = open_at(root)
     before = graph.snapshot()
-    graph.apply_schema(SchemaOrder(wanted))
+    graph.apply_schema(SchemaRequest(wanted))
     assert rows_of(graph, PERSON) == [
         {"id": "ann", "name": "ann", "years": 30},
         {"id": "bob", "name": "bob", "years": None},
@@ -131,8 +131,8 @@ def test_an_index_follows_its_property_and_not_its_name(root: Path) -> None:
 
     assert ("age_idx", "age") in indexes()
     years = 'years: I64? @index @rename_from("age")'
-    graph.apply_schema(SchemaOrder(with_person(f"name: String @key  {years}")))
-    graph.apply_schema(SchemaOrder(with_person(f"name: String @key  {years}  age: I64? @index")))
+    graph.apply_schema(SchemaRequest(with_person(f"name: String @key  {years}")))
+    graph.apply_schema(SchemaRequest(with_person(f"name: String @key  {years}  age: I64? @index")))
     graph.ensure_indices()
     assert {("age_idx", "age"), ("years_idx", "years")} <= indexes()
     assert len({column for _, column in indexes()} & {"age", "years"}) == 2
@@ -144,9 +144,9 @@ def test_a_commit_is_read_by_the_schema_it_was_made_under(root: Path) -> None:
     before = graph.commits()[0].id
     human = 'Human @rename_from("Person")'
     body = 'name: String @key  years: I64? @index @rename_from("age")  mail: String?'
-    graph.apply_schema(SchemaOrder(with_person(body, name=human)))
+    graph.apply_schema(SchemaRequest(with_person(body, name=human)))
     after = graph.commits()[0].id
-    graph.apply_schema(SchemaOrder("node Company { name: String @key }\n"))
+    graph.apply_schema(SchemaRequest("node Company { name: String @key }\n"))
 
     def ask(text: str, commit: CommitId) -> list[str]:
         source = Source("<q>", f"query q() {{ match {{ {text} }} return {{ $x.name }} }}")
@@ -160,11 +160,11 @@ def test_a_commit_is_read_by_the_schema_it_was_made_under(root: Path) -> None:
 def test_a_property_may_be_renamed_dropped_and_added_in_one_change(root: Path) -> None:
     graph = open_at(root)
     first = with_person("name: String @key  age: I64? @index  mail: String?  note: String?")
-    graph.apply_schema(SchemaOrder(first))
+    graph.apply_schema(SchemaRequest(first))
     second = with_person(
         'name: String @key  age: I64? @index  post: String? @rename_from("mail")  size: F64?'
     )
-    result = graph.apply_schema(SchemaOrder(second))
+    result = graph.apply_schema(SchemaRequest(second))
     assert len(result.plan.migration.steps) == 3
     assert rows_of(graph, PERSON)[0].keys() == {"id", "name", "age", "post", "size"}
     check_sound(root)
@@ -188,7 +188,7 @@ def test_old_rows_get_what_the_schema_or_the_caller_says(
     graph = open_at(root)
     wanted = with_person(f"name: String @key  age: I64? @index  {declared}")
     given = {} if backfill is None else {"Person.level": backfill}
-    graph.apply_schema(SchemaOrder(wanted, backfill=given))
+    graph.apply_schema(SchemaRequest(wanted, backfill=given))
     assert [row["level"] for row in rows_of(graph, PERSON)] == expected
     check_sound(root)
 
@@ -201,7 +201,7 @@ def test_moments_keep_their_time_of_day(root: Path) -> None:
         "met: DateTime"
     )
     fill = {"Person.met": "timestamp '2024-05-01 09:45:00'"}
-    graph.apply_schema(SchemaOrder(wanted, backfill=fill))
+    graph.apply_schema(SchemaRequest(wanted, backfill=fill))
     handle = graph.open_table(graph.snapshot(), PERSON)
     rows = graph._stores.tables.read(handle)
     for name, minutes in (("seen", 510), ("met", 585)):
@@ -227,7 +227,7 @@ def test_what_does_not_fit_the_property_is_refused_and_nothing_changes(
     wanted = with_person(f"name: String @key  age: I64? @index  {declared}")
     given = {} if backfill is None else {"Person.level": backfill}
     with pytest.raises(BackfillInvalid, match=match):
-        graph.apply_schema(SchemaOrder(wanted, backfill=given))
+        graph.apply_schema(SchemaRequest(wanted, backfill=given))
     assert open_at(root).snapshot() == before
     graph.write_rows("Person", [{"name": "dora"}], existing=Existing.REFUSE)
     check_sound(root)
@@ -236,13 +236,13 @@ def test_what_does_not_fit_the_property_is_refused_and_nothing_changes(
 def test_a_required_property_without_a_value_is_refused_with_its_code(root: Path) -> None:
     wanted = with_person("name: String @key  age: I64? @index  level: I32")
     with pytest.raises(MigrationUnsupported) as caught:
-        open_at(root).apply_schema(SchemaOrder(wanted))
+        open_at(root).apply_schema(SchemaRequest(wanted))
     assert caught.value.rule == "OG-MF-103"
 
 
 def test_a_backfill_of_something_that_is_not_added_is_refused(root: Path) -> None:
     with pytest.raises(BackfillInvalid, match="is added"):
-        open_at(root).apply_schema(SchemaOrder(SCHEMA, backfill={"Person.age": "1"}))
+        open_at(root).apply_schema(SchemaRequest(SCHEMA, backfill={"Person.age": "1"}))
 
 
 def test_a_renamed_type_is_the_same_table_under_another_key(root: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_renamed_type_is_the_same_table_under_another_key(root: Path) -> None:
     path = graph.snapshot().pins[PERSON].path
     versions = graph.snapshot().pins[PERSON].version
     wanted = with_person("name: String @key  age: I64? @index", name='Human @rename_from("Person")')
-    result = graph.apply_schema(SchemaOrder(wanted))
+    result = graph.apply_schema(SchemaRequest(wanted))
     assert [each.effect for each in result.plan.effects] == [Effect.RENAMED]
     pin = graph.snapshot().pins[TableKey("node:Human")]
     assert (pin.path, pin.version) == (path, versions)
@@ -265,18 +265,18 @@ def test_a_renamed_type_is_the_same_table_under_another_key(root: Path) -> None:
 def test_names_come_back_after_drops_and_renames_with_rows_of_their_own(root: Path) -> None:
     graph = open_at(root)
     human = with_person("name: String @key  age: I64? @index", name='Human @rename_from("Person")')
-    graph.apply_schema(SchemaOrder(human))
+    graph.apply_schema(SchemaRequest(human))
     both = human + "node Person { code: String @key }\n"
-    graph.apply_schema(SchemaOrder(both))
+    graph.apply_schema(SchemaRequest(both))
     assert rows_of(graph, PERSON) == []
     graph.write_rows("Person", [{"code": "p"}], existing=Existing.REFUSE)
     assert len(rows_of(graph, "node:Human")) == 2
     pins = graph.snapshot().pins
     assert pins[PERSON].path != pins[TableKey("node:Human")].path
     for _ in range(2):  # dropped and added again, and again
-        graph.apply_schema(SchemaOrder(human))
+        graph.apply_schema(SchemaRequest(human))
         assert PERSON not in graph.snapshot().pins
-        graph.apply_schema(SchemaOrder(both))
+        graph.apply_schema(SchemaRequest(both))
         assert rows_of(graph, PERSON) == []
     check_sound(root)
 
@@ -285,14 +285,14 @@ def test_a_soft_drop_hides_and_a_hard_one_removes(root: Path) -> None:
     graph = open_at(root)
     commit = graph.commits()[0].id
     alone = "node Company { name: String @key }\n"
-    graph.apply_schema(SchemaOrder(alone))
+    graph.apply_schema(SchemaRequest(alone))
     old = graph.snapshot_at_commit(commit)
     assert graph.open_table(old, PERSON).row_count == 2
-    graph.apply_schema(SchemaOrder(SCHEMA))
+    graph.apply_schema(SchemaRequest(SCHEMA))
     graph.write_rows("Person", [{"name": "eve", "age": 1}], existing=Existing.REFUSE)
     kept = graph.commits()[0].id
     secret = root / graph.snapshot().pins[PERSON].path
-    graph.apply_schema(SchemaOrder(alone, allow_data_loss=True))
+    graph.apply_schema(SchemaRequest(alone, allow_data_loss=True))
     assert not secret.exists()
     with pytest.raises(NotFoundError):
         graph.open_table(graph.snapshot_at_commit(kept), PERSON)
@@ -302,13 +302,13 @@ def test_a_soft_drop_hides_and_a_hard_one_removes(root: Path) -> None:
 def test_a_hard_drop_of_a_property_leaves_none_of_its_bytes(root: Path) -> None:
     graph = open_at(root)
     graph.apply_schema(
-        SchemaOrder(
+        SchemaRequest(
             with_person("name: String @key  age: I64? @index  code: String"),
             backfill={"Person.code": "concat('SECRET-', name)"},
         )
     )
     result = graph.apply_schema(
-        SchemaOrder(with_person("name: String @key  age: I64? @index"), allow_data_loss=True)
+        SchemaRequest(with_person("name: String @key  age: I64? @index"), allow_data_loss=True)
     )
     assert [each.effect for each in result.plan.effects] == [Effect.REWRITTEN]
     table = root / graph.snapshot().pins[PERSON].path
@@ -320,7 +320,7 @@ def test_a_hard_drop_of_a_property_leaves_none_of_its_bytes(root: Path) -> None:
 def test_a_schema_that_says_the_same_makes_no_commit(root: Path) -> None:
     graph = open_at(root)
     before = graph.snapshot()
-    assert not graph.apply_schema(SchemaOrder(SCHEMA + "// a remark\n")).applied
+    assert not graph.apply_schema(SchemaRequest(SCHEMA + "// a remark\n")).applied
     assert graph.snapshot() == before
 
 
@@ -328,7 +328,7 @@ def test_a_change_of_metadata_alone_is_a_commit_that_moves_no_table(root: Path) 
     graph = open_at(root)
     pins = graph.snapshot().pins
     wanted = with_person("name: String @key  age: I64? @index", name='Person @description("us")')
-    assert graph.apply_schema(SchemaOrder(wanted)).applied
+    assert graph.apply_schema(SchemaRequest(wanted)).applied
     assert graph.snapshot().pins == pins
     assert "us" in open_at(root).schema_source
 
@@ -337,16 +337,16 @@ def test_it_is_refused_while_there_are_other_branches(root: Path) -> None:
     graph = open_at(root)
     graph.create_branch("side")
     with pytest.raises(BranchesExist) as caught:
-        graph.apply_schema(SchemaOrder("node Company { name: String @key }\n"))
+        graph.apply_schema(SchemaRequest("node Company { name: String @key }\n"))
     assert caught.value.branches == ("side",)
     graph.delete_branch("side")
-    assert graph.apply_schema(SchemaOrder("node Company { name: String @key }\n")).applied
+    assert graph.apply_schema(SchemaRequest("node Company { name: String @key }\n")).applied
 
 
 def test_a_long_lived_handle_works_by_the_new_schema_at_once(root: Path) -> None:
     handle, reader = open_at(root), open_graph(str(root), mode=Mode.READ_ONLY)
     assert handle.catalog.node("Pet") is None
-    open_at(root).apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
+    open_at(root).apply_schema(SchemaRequest(SCHEMA + "node Pet { name: String @key }\n"))
     handle.write_rows("Pet", [{"name": "rex"}], existing=Existing.REFUSE)
     assert reader.catalog.node("Pet") is not None
     check_sound(root)
@@ -360,7 +360,7 @@ def test_a_write_that_was_read_by_one_schema_is_not_carried_out_by_another(root:
 
         def __iter__(self) -> Iterator[dict[str, object]]:
             if graph.catalog.node("Pet") is None:
-                open_at(root).apply_schema(SchemaOrder(NEXT.replace("since: I64?", "")))
+                open_at(root).apply_schema(SchemaRequest(NEXT.replace("since: I64?", "")))
                 assert graph.catalog.node("Pet") is not None
             return super().__iter__()
 
@@ -375,12 +375,12 @@ def test_a_write_that_was_read_by_one_schema_is_not_carried_out_by_another(root:
 def test_a_long_lived_handle_merges_by_the_new_schema(root: Path) -> None:
     handle, other = open_at(root), open_at(root)
     assert handle.catalog.node("Pet") is None
-    other.apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
+    other.apply_schema(SchemaRequest(SCHEMA + "node Pet { name: String @key }\n"))
     other.create_branch("side")
     side = BranchName("side")
     pets: list[dict[str, object]] = [{"name": "rex"}]
-    other.write_rows("Pet", pets, existing=Existing.REFUSE, order=Order(side))
-    handle.merge(MergeOrder(side, MAIN))
+    other.write_rows("Pet", pets, existing=Existing.REFUSE, order=WriteRequest(side))
+    handle.merge(MergeRequest(side, MAIN))
     assert [each["id"] for each in rows_of(handle, "node:Pet")] == ["rex"]
     check_sound(root)
 
@@ -388,13 +388,13 @@ def test_a_long_lived_handle_merges_by_the_new_schema(root: Path) -> None:
 def test_no_branch_starts_under_a_schema_that_is_no_longer_in_force(root: Path) -> None:
     graph = open_at(root)
     before = graph.commits()[0].id
-    graph.apply_schema(SchemaOrder(SCHEMA + "node Pet { name: String @key }\n"))
+    graph.apply_schema(SchemaRequest(SCHEMA + "node Pet { name: String @key }\n"))
     with pytest.raises(SchemaOutdated, match=before):
         graph.create_branch("side", commit_id=before)
     assert graph.branches() == (MAIN,)
     graph.create_branch("side", commit_id=graph.commits()[0].id)
     graph.write_rows(
-        "Pet", [{"name": "rex"}], existing=Existing.REFUSE, order=Order(BranchName("side"))
+        "Pet", [{"name": "rex"}], existing=Existing.REFUSE, order=WriteRequest(BranchName("side"))
     )
 
 
@@ -404,7 +404,7 @@ NEXT = SCHEMA + "node Pet { name: String @key }\n"
 
 
 def change_schema(graph: Graph) -> None:
-    graph.apply_schema(SchemaOrder(NEXT))
+    graph.apply_schema(SchemaRequest(NEXT))
 
 
 def while_paused(
@@ -470,7 +470,7 @@ def test_of_two_changes_at_once_one_wins_and_the_other_is_told(root: Path) -> No
 
     def rival() -> None:
         with pytest.raises(ConflictError) as caught:
-            other.apply_schema(SchemaOrder(SCHEMA + "node Car { name: String @key }\n"))
+            other.apply_schema(SchemaRequest(SCHEMA + "node Car { name: String @key }\n"))
         assert isinstance(caught.value, SchemaLocked | SchemaChanged)
 
     assert while_paused(root, At("step publish"), rival) is None
@@ -496,7 +496,7 @@ def test_a_program_of_others_that_changes_the_schema_is_respected(root: Path) ->
     with pytest.raises(SchemaLocked):
         graph.write_rows("Person", [{"name": "x"}], existing=Existing.REFUSE)
     with pytest.raises(SchemaLocked):
-        graph.apply_schema(SchemaOrder(NEXT))
+        graph.apply_schema(SchemaRequest(NEXT))
     open_at(root)
     with pytest.raises(SchemaLocked):
         graph.create_branch("side")

@@ -17,11 +17,11 @@ import omnigraph
 from omnigraph.effects import REAL
 from omnigraph.lang.source import Source
 from omnigraph.policy.actions import Action
-from omnigraph.policy.cedar import Question
+from omnigraph.policy.cedar import AccessRequest
 from omnigraph.server.runtime import state
-from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.settings import Flags
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.state import ServerRuntime
 from omnigraph.server.runtime.tokens import INLINE
 from omnigraph.testing.faults import Crash, CrashOn
 from omnigraph.wire.media import ARROW, JSON, NDJSON
@@ -572,15 +572,15 @@ def test_a_reload_brings_everything_new_and_a_bad_one_brings_nothing(
 def test_workers_take_over_what_one_of_them_read(
     root: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    file, generations = tmp_path / "server.yaml", ConfigBroadcast(tmp_path / "configuration")
     good = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}"
     flags = Flags(config=file, unauthenticated=True)
     file.write_text(good)
-    one, other = Host(flags, {}, generations), Host(flags, {}, generations)
+    one, other = ServerRuntime(flags, {}, generations), ServerRuntime(flags, {}, generations)
     file.write_text(f'{good}\npolicy: "a\\0b"')  # no path can be that, and nobody foresaw it
     one.try_reload()
     assert "the new configuration was refused" in caplog.text
-    late = Host(flags, {}, generations)
+    late = ServerRuntime(flags, {}, generations)
     for body_bytes in (5, 6):
         file.write_text(f"{good}\nlimits: {{ body_bytes: {body_bytes} }}")
         one.reload()
@@ -596,10 +596,10 @@ def test_workers_take_over_what_one_of_them_read(
 
 def test_what_is_announced_last_was_read_last(root: str, tmp_path: Path) -> None:
     """One worker reads while another is at it: the files may have changed in between."""
-    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    file, generations = tmp_path / "server.yaml", ConfigBroadcast(tmp_path / "configuration")
     text = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}\nlimits: {{ body_bytes: %d }}"
     file.write_text(text % 1)
-    host = Host(Flags(config=file, unauthenticated=True), {}, generations)
+    host = ServerRuntime(Flags(config=file, unauthenticated=True), {}, generations)
     with ThreadPoolExecutor(1) as other:
         with generations.alone():
             reload = other.submit(host.reload)
@@ -613,10 +613,10 @@ def test_a_worker_that_cannot_follow_tries_again(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "RETRY_MS", 0)
-    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    file, generations = tmp_path / "server.yaml", ConfigBroadcast(tmp_path / "configuration")
     flags = Flags(config=file, unauthenticated=True, require_all_graphs=True)
     file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}")
-    one, other = Host(flags, {}, generations), Host(flags, {}, generations)
+    one, other = ServerRuntime(flags, {}, generations), ServerRuntime(flags, {}, generations)
     omnigraph.init(tmp_path / "h", SCHEMA)
     file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root} }}, h: {{ uri: h }} }}")
     one.reload()
@@ -641,10 +641,10 @@ def test_one_graph_under_two_ids_has_the_policy_of_each(root: str, tmp_path: Pat
         graphs = (f"{{ uri: {root}, policy: {each}.yaml }}" for each in ids)
         lines = [f"  {name}: {each}" for name, each in zip(ids, graphs, strict=True)]
         (tmp_path / "server.yaml").write_text("\n".join(["version: 1", "graphs:", *lines]))
-        host = Host(Flags(tmp_path / "server.yaml"), {INLINE: json.dumps(TOKENS)})
+        host = ServerRuntime(Flags(tmp_path / "server.yaml"), {INLINE: json.dumps(TOKENS)})
         host.reload()
         found = host.current.graphs
-        question = Question("ada", Action.CHANGE)
+        question = AccessRequest("ada", Action.CHANGE)
         assert {each: found[each].guard.allows(question) for each in ids} == {
             "all": True,
             "less": False,
@@ -656,10 +656,10 @@ def test_what_workers_hand_on_holds_no_secret_of_the_environment(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY_OF_THE_STORE", "hidden")
-    file, generations = tmp_path / "server.yaml", Generations(tmp_path / "configuration")
+    file, generations = tmp_path / "server.yaml", ConfigBroadcast(tmp_path / "configuration")
     options = "storage_options: { aws_secret_access_key: $KEY_OF_THE_STORE }"
     file.write_text(f"version: 1\ngraphs: {{ g: {{ uri: {root}, {options} }} }}")
-    host = Host(Flags(config=file), {INLINE: json.dumps(TOKENS)}, generations)
+    host = ServerRuntime(Flags(config=file), {INLINE: json.dumps(TOKENS)}, generations)
     host.jobs.close()
     handed = generations.path.read_text()
     assert "hidden" not in handed
@@ -699,7 +699,7 @@ def test_memory_that_is_given_anew_is_that_of_the_next_request(root: str, tmp_pa
     flags = Flags(config=file, unauthenticated=True)
     good = f"version: 1\ngraphs: {{ g: {{ uri: {root} }} }}"
     file.write_text(good)
-    host = Host(flags, {})
+    host = ServerRuntime(flags, {})
     graph = host.current.find_graph("g").graph
     assert host.reload().find_graph("g").graph is graph
     file.write_text(f"{good}\nlimits: {{ storage_cache_bytes: 1048576 }}")
@@ -794,7 +794,7 @@ def test_a_body_that_is_encoded_is_refused_with_the_encoding_that_is_not(
 def test_what_the_dead_left_is_counted_when_it_is_resolved(serve: Serve, root: str) -> None:
     client = serve(more="metrics_name_graphs: true")
     with pytest.raises(Crash):
-        open_mortal(Path(root), CrashOn("tables.residual.swap_rows")).mutate(
+        open_mortal(Path(root), CrashOn("tables.single_step.swap_rows")).mutate(
             Source("<q>", ADD), params={"n": "Bo"}
         )
     client.post("/graphs/g/mutate", json={"query": ADD, "params": {"n": "Ada"}})

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import hold
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.effects import REAL
 from omnigraph.errors import ServerFailure
@@ -197,7 +197,7 @@ def test_a_server_outlives_the_shell_that_started_it_and_not_its_jobs(tmp_path: 
     graph.insert("Person", [{"name": "Bo"}], branch="b")
     graph.insert("Person", [{"name": "Ada"}])
     stores = open_stores(graph.uri, REAL)
-    somebody = Workbench(stores, Bases(stores))
+    somebody = WriteContext(stores, Bases(stores))
     run = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
     serve = [sys.executable, "-c", run, "serve", f"--graph=g={graph.uri}", "--unauthenticated"]
     log = tmp_path / "server.log"
@@ -209,7 +209,7 @@ def test_a_server_outlives_the_shell_that_started_it_and_not_its_jobs(tmp_path: 
         REAL.sleep_ms(3 * int(WATCH_S * 1000))
         url = log.read_text().partition("LISTEN_ADDR=")[2].split()[0]
         assert httpx.get(f"http://{url}/healthz").status_code == 200
-        with hold(somebody, MAIN, [TableKey("node:Person")]):
+        with acquire_write_locks(somebody, MAIN, [TableKey("node:Person")]):
             for _ in range(3):
                 taken = httpx.post(
                     f"http://{url}/branches/merge",

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import hold
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.effects import REAL
 from omnigraph.ids import MAIN, TableKey
@@ -316,7 +316,7 @@ def test_a_request_that_does_not_end_is_not_waited_for_longer_than_said(
     server.await_answering(workers)
     body = b'{"type":"Person","rows":[{"name":"Ada"}],"mode":"insert"}'
     with (
-        hold(Workbench(stores, Bases(stores)), MAIN, [TableKey("node:Person")]),
+        acquire_write_locks(WriteContext(stores, Bases(stores)), MAIN, [TableKey("node:Person")]),
         server.dial() as caller,
     ):
         caller.sendall(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.effects import REAL
-from omnigraph.engine.search.texts import KeptTexts, Texts, read_totals, totals_key
+from omnigraph.engine.search.texts import KeptTexts, TextColumn, read_totals, totals_key
 from omnigraph.engine.search.totals import Ledger
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.durability import Durability
@@ -20,9 +20,9 @@ from omnigraph.storage.tables import (
     Landed,
     Mark,
     Refused,
-    Settings,
     Staged,
     TableRef,
+    TableSettings,
 )
 from omnigraph.testing.faults import Recorder, watch_stores
 
@@ -69,7 +69,7 @@ def handle(stores: Stores) -> Handle:
 
 
 def score(stores: Stores, handle: Handle, scan_rows_max: int) -> dict[str, float]:
-    read = Texts(Metered(stores.tables, handle), "body", scan_rows_max, KeptTexts(0))
+    read = TextColumn(Metered(stores.tables, handle), "body", scan_rows_max, KeptTexts(0))
     ids, scores = read.collection(BEST).score(BEST.split())
     values = scores.to_numpy(zero_copy_only=False).tolist()
     return dict(zip(map(str, ids.to_pylist()), values, strict=True))
@@ -85,12 +85,14 @@ def test_compacted_fragments_have_the_totals_a_count_would_give_them(
     staged = stores.tables.stage_compaction(handle, rows_per_file=rows_per_file)
     assert staged is not None
     ledger.carry_over(handle, stores.tables.inspect(handle), ["body"], staged)
-    outcome = stores.tables.residual.commit_compaction(staged)
+    outcome = stores.tables.single_step.commit_compaction(staged)
     assert isinstance(outcome, Landed)
     after = commit(stores, ledger.stage(("body",), outcome.handle, mark()))
     noted = read_totals(after.config, "body")
     fragments = stores.tables.inspect(after).fragments
-    assert noted == Texts(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
+    assert noted == TextColumn(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(
+        fragments
+    )
     assert recorder.count("tables.scan") == (1 if counted else 0)
     others = [group.after[:-1] for group in staged.gathered]
     sizes = {each.identity: each.row_count for each in fragments}
@@ -107,12 +109,12 @@ def test_what_was_never_counted_is_counted_after_the_compaction(
     assert staged is not None
     nothing_noted = commit(
         stores,
-        stores.tables.stage_settings(handle, Settings({totals_key("body"): None}), mark()),
+        stores.tables.stage_settings(handle, TableSettings({totals_key("body"): None}), mark()),
     )
     ledger.carry_over(nothing_noted, stores.tables.inspect(handle), ["body"], staged)
-    outcome = stores.tables.residual.commit_compaction(staged)
+    outcome = stores.tables.single_step.commit_compaction(staged)
     assert not isinstance(outcome, Refused)
     after = commit(stores, ledger.stage(("body",), outcome.handle, mark()))
     fragments = stores.tables.inspect(after).fragments
-    counted = Texts(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
+    counted = TextColumn(Metered(stores.tables, after), "body", kept=KeptTexts(0)).count(fragments)
     assert read_totals(after.config, "body") == counted

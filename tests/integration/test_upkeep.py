@@ -7,8 +7,8 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.build import compile_schema
-from omnigraph.commit.attempt.phases import hold
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.snapshot import open_pin
@@ -66,9 +66,9 @@ def test_upkeep_waits_for_nobody(tmp_path: Path) -> None:
     for number in range(FRAGMENTS_MAX + 3):
         graph.insert("Person", [{"name": f"p{number}"}])
     stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
-    mine, theirs = Workbench(stores, Bases(stores)), Workbench(stores, Bases(stores))
+    mine, theirs = WriteContext(stores, Bases(stores)), WriteContext(stores, Bases(stores))
     upkeep = Upkeep(mine, compile_schema(Source("s", SCHEMA)))
-    with hold(theirs, MAIN, [PERSON]):
+    with acquire_write_locks(theirs, MAIN, [PERSON]):
         started_ms = REAL.monotonic_ms()
         upkeep.after(MAIN, [PERSON])
         assert REAL.monotonic_ms() - started_ms < 5_000
@@ -88,7 +88,7 @@ def test_a_table_that_is_always_written_is_tidied_up_at_last(
     for number in range(FRAGMENTS_MAX + 3):
         graph.insert("Person", [{"name": f"p{number}"}])
     stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
-    mine = Workbench(stores, Bases(stores))
+    mine = WriteContext(stores, Bases(stores))
     mine.bases.current(MAIN)
     upkeep = Upkeep(mine, compile_schema(Source("s", SCHEMA)))
     monkeypatch.setattr("omnigraph.engine.write.upkeep.OVERDUE", 1)

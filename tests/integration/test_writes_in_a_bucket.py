@@ -47,7 +47,7 @@ def test_a_graph_lives_in_a_bucket_as_on_a_disk(cloud_place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("call", "landed"),
-    [("tables.commit_exact", False), ("tables.residual.swap_rows", True)],
+    [("tables.commit_exact", False), ("tables.single_step.swap_rows", True)],
 )
 def test_a_writer_that_dies_in_a_bucket_is_recovered(
     cloud_place: Place, call: str, *, landed: bool

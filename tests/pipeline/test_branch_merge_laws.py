@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.rulings import Detect, RowRuling, Rulings, Side
-from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.merge.run import MergeRequest, MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import ConstraintViolation, MergeConflicts, SparkUnusable
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.pipeline.branch_merge import Cut, open_workers
@@ -65,7 +65,7 @@ class Act:
     other: str
 
     def do(self, graph: Graph, branch: BranchName) -> None:
-        order = Order(branch)
+        order = WriteRequest(branch)
         match self.what:
             case "put":
                 row: dict[str, Any] = {"name": self.name, "size": self.number}
@@ -113,7 +113,7 @@ def act(graph: Graph, branch: BranchName, acts: list[Act]) -> None:
 
 
 def outcome(
-    graph: Graph, order: MergeOrder, bulk: Always | None
+    graph: Graph, order: MergeRequest, bulk: Always | None
 ) -> list[object] | tuple[object, ...]:
     """What a merge comes to, but for the commits it makes."""
     try:
@@ -159,8 +159,8 @@ def test_merges_on_spark_and_in_this_process_come_to_the_same(
     bulk = Always()
     # First as it comes; if the two do not go together, as somebody decided.
     for rulings in (Rulings(detect), Rulings(detect, {"": side}, rows if ruled else {})):
-        here = outcome(graph, MergeOrder(WORK, TWIN, rulings=rulings), None)
-        there = outcome(graph, MergeOrder(WORK, rulings=rulings), bulk)
+        here = outcome(graph, MergeRequest(WORK, TWIN, rulings=rulings), None)
+        there = outcome(graph, MergeRequest(WORK, rulings=rulings), bulk)
         assert here == there
         assert read_tables(graph, stores, MAIN) == read_tables(graph, stores, TWIN)
         event("conflicts" if isinstance(here, list) else f"{here[0]}")
@@ -191,7 +191,7 @@ def sizes(graph: Graph, branch: BranchName = MAIN) -> dict[str, object]:
 def test_a_branch_that_owns_none_of_its_tables_is_merged_into_by_workers(grown: Graph) -> None:
     side = BranchName("side")
     grown.create_branch(side)
-    merged = grown.merge(MergeOrder(WORK, side), Always())
+    merged = grown.merge(MergeRequest(WORK, side), Always())
     assert merged.counts[ANT].inserted == 1
     assert sizes(grown, side) == {"ann": 9, "bob": 1, "dora": 3, "emil": 5}
     assert len(sizes(grown)) == 4
@@ -201,9 +201,9 @@ def test_a_branch_that_owns_none_of_its_tables_is_merged_into_by_workers(grown: 
 def test_rows_that_workers_replaced_are_found_by_the_next_merge(grown: Graph) -> None:
     def again(number: int) -> MergeResult:
         act(grown, WORK, [Act("grow", "ann", number, ""), Act("grow", "bob", number, "")])
-        return grown.merge(MergeOrder(WORK), Always())
+        return grown.merge(MergeRequest(WORK), Always())
 
-    grown.merge(MergeOrder(WORK), Always())
+    grown.merge(MergeRequest(WORK), Always())
     assert again(20).counts[ANT].updated == 2
     act(grown, MAIN, [Act("grow", "dora", 4, "")])
     assert again(21).counts[ANT].updated == 2
@@ -215,11 +215,11 @@ def test_what_workers_decided_is_amended_where_it_breaks_a_rule(grown: Graph, si
     act(grown, MAIN, [Act("link", "bob", 2, "carl"), Act("put", "fay", 6, "")])
     act(grown, WORK, [Act("put", "gus", 6, "")])
     with pytest.raises(MergeConflicts) as caught:
-        grown.merge(MergeOrder(WORK), Always())
+        grown.merge(MergeRequest(WORK), Always())
     kinds = sorted(str(each.kind) for each in caught.value.conflicts)
     assert kinds == ["orphan_edge", "unique_violation"]
     bulk = Always()
-    grown.merge(MergeOrder(WORK, rulings=Rulings(strategies={"": side})), bulk)
+    grown.merge(MergeRequest(WORK, rulings=Rulings(strategies={"": side})), bulk)
     assert bulk.asked
     kept = {"carl": 2, "fay": 6} if side is Side.OURS else {"gus": 6}
     assert sizes(grown) == {"ann": 9, "bob": 1, "dora": 3, "emil": 5, **kept}
@@ -228,13 +228,13 @@ def test_what_workers_decided_is_amended_where_it_breaks_a_rule(grown: Graph, si
 
 def test_few_changes_of_a_table_send_for_nobody(grown: Graph) -> None:
     bulk = Always(rows_max=10)
-    grown.merge(MergeOrder(WORK), bulk)
+    grown.merge(MergeRequest(WORK), bulk)
     assert bulk.asked == []
 
 
 def test_a_dry_run_sends_for_nobody_and_leaves_no_file(grown: Graph) -> None:
     bulk = Always()
-    told = grown.merge(MergeOrder(WORK, dry_run=True), bulk)
+    told = grown.merge(MergeRequest(WORK, dry_run=True), bulk)
     assert told.counts[ANT].updated == 1
     assert bulk.asked == []
 
@@ -244,5 +244,5 @@ def test_a_merge_without_spark_is_done_without_it(grown: Graph) -> None:
         def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
             raise SparkUnusable(f"nobody is here for {job.operation_id}")
 
-    assert grown.merge(MergeOrder(WORK), Nowhere()).counts[ANT].inserted == 1
+    assert grown.merge(MergeRequest(WORK), Nowhere()).counts[ANT].inserted == 1
     assert list((Path(grown.uri) / STAGING).iterdir()) == []

@@ -17,7 +17,7 @@ import omnigraph
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.inputs import Input
-from omnigraph.engine.load.run import LoadOrder
+from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, LoadRejected
@@ -117,7 +117,7 @@ def test_a_bucket_is_loaded_whatever_is_in_it(graph: Graph, tmp_path: Path) -> N
         Input(f"s3://{BUCKET}/tables/people.csv", type="Person"),
         Input(f"s3://{BUCKET}/tables/people.parquet", type="Person", mapping={"name": "full"}),
     )
-    result = graph.load(LoadOrder(inputs, LoadMode.APPEND), LARGE)
+    result = graph.load(LoadRequest(inputs, LoadMode.APPEND), LARGE)
     assert dict(result.counts) == {"node:Person": 20 + 1 + 1 + 2 + 3}
     found = read_tables(graph, stores_at(tmp_path / "g"))["Person"]
     assert {"p00", "p19", "gz", "zst", "with\nnewline", "bob", "q3"} <= set(found)
@@ -127,7 +127,7 @@ def test_a_bucket_is_loaded_whatever_is_in_it(graph: Graph, tmp_path: Path) -> N
 def test_a_fault_in_a_bucket_has_its_address(graph: Graph) -> None:
     given = Input(f"s3://{BUCKET}/tables/bad.csv", type="Person")
     with pytest.raises(LoadRejected) as caught:
-        graph.load(LoadOrder((given,), LoadMode.MERGE), SMALL)
+        graph.load(LoadRequest((given,), LoadMode.MERGE), SMALL)
     (fault,) = caught.value.faults
     assert (fault.file, fault.line) == (f"s3://{BUCKET}/tables/bad.csv", 3)
 

@@ -16,7 +16,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.stages import watching
 from omnigraph.errors import JobFailed
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.pipeline.spark.connect import Server, start_server, stop_server
+from omnigraph.pipeline.spark.connect import ConnectServer, start_server, stop_server
 from support.processes import Died, Result, Returned, launch, wait_until
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     folder = tmp_path_factory.mktemp("connect") / "server"
     started = run_alone(start, folder)
     assert isinstance(started, Returned), started
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     stop_server(folder)
 
 
-def start(folder: Path) -> Server:
+def start(folder: Path) -> ConnectServer:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
@@ -76,7 +76,9 @@ def load(folder: Path, address: str, name: str) -> int:
     return sum(loaded.counts.values())
 
 
-def test_the_job_of_a_client_that_is_killed_stops_staging(server: Server, folder: Path) -> None:
+def test_the_job_of_a_client_that_is_killed_stops_staging(
+    server: ConnectServer, folder: Path
+) -> None:
     client = launch(load, folder, server.address, "rows.jsonl.gz")
     client.await_ready()
     client.begin()
@@ -120,7 +122,7 @@ def load_through_a_death(folder: Path, address: str, pid: int) -> str:
 
 
 def test_a_client_whose_server_is_killed_is_told_so_within_seconds(
-    server: Server, folder: Path
+    server: ConnectServer, folder: Path
 ) -> None:
     result = run_alone(load_through_a_death, folder, server.address, server.owner.pid)
     assert isinstance(result, Returned), result

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
-from omnigraph.engine.load.run import LoadOrder
+from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
@@ -97,7 +97,7 @@ class Waiting:
 
 
 def load_and_wait(uri: str, source: str, marker: Path) -> None:
-    order = LoadOrder((source,), LoadMode.APPEND)
+    order = LoadRequest((source,), LoadMode.APPEND)
     open_graph(uri).load(order, Waiting(LARGE, marker))
 
 

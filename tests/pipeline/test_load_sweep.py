@@ -15,8 +15,8 @@ import pytest
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.active_schema import compile_contract
-from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, Placement, Target
-from omnigraph.engine.load.run import LoadOrder, load
+from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, LoadTarget, Placement
+from omnigraph.engine.load.run import LoadRequest, load
 from omnigraph.engine.settings import DEFAULTS
 from omnigraph.ids import MAIN, BranchName, OperationId
 from omnigraph.storage.durability import Durability
@@ -64,7 +64,9 @@ def second(loader: Loader) -> Iterator[ReadBefore]:
         branch=MAIN,
         operation_id=OperationId("read-before"),
         catalog=CONTRACT.catalog,
-        targets={key: Target(TableRef("nowhere"), 1, Placement.ASIDE) for key in (PERSON, COMPANY)},
+        targets={
+            key: LoadTarget(TableRef("nowhere"), 1, Placement.ASIDE) for key in (PERSON, COMPANY)
+        },
         root=parse_root(str(loader.folder)),
         storage_options={},
         durability=Durability.RELAXED,
@@ -76,9 +78,9 @@ def second(loader: Loader) -> Iterator[ReadBefore]:
 def survives(
     root: Path, bulk: ReadBefore, mode: LoadMode, branch: BranchName, fault: CrashAt
 ) -> bool:
-    bench = mortal_bench(watch_stores(stores_at(root), fault))
+    context = mortal_bench(watch_stores(stores_at(root), fault))
     try:
-        load(bench, CONTRACT, bulk, LoadOrder(("-",), mode, branch), DEFAULTS)
+        load(context, CONTRACT, bulk, LoadRequest(("-",), mode, branch), DEFAULTS)
     except Crash:
         return False
     return True

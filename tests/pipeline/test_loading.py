@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
-from omnigraph.engine.load.run import LoadOrder
+from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import (
@@ -322,7 +322,7 @@ def test_a_branch_that_is_not_there_is_not_made_up(loader: Loader) -> None:
 def test_a_graph_opened_for_reading_is_not_loaded(loader: Loader) -> None:
     graph = open_graph(loader.graph.uri, mode=Mode.READ_ONLY)
     with pytest.raises(OpenedReadOnly):
-        graph.load(LoadOrder((loader.write(),), APPEND), SMALL)
+        graph.load(LoadRequest((loader.write(),), APPEND), SMALL)
 
 
 def test_a_load_leaves_no_note_and_no_files_aside(either: Loader) -> None:
@@ -351,7 +351,7 @@ class Meddled:
 def load_while(
     loader: Loader, meddle: Callable[[], object], mode: LoadMode, *lines: object
 ) -> None:
-    order = LoadOrder((loader.write(*lines),), mode)
+    order = LoadRequest((loader.write(*lines),), mode)
     loader.graph.load(order, Meddled(loader.bulk, meddle))
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from omnigraph.engine.load.bulk import Fault, LoadMode
-from omnigraph.engine.load.run import LoadOrder
+from omnigraph.engine.load.run import LoadRequest
 from omnigraph.errors import LoadRejected
 from support.loading import Loader, person
 
@@ -15,7 +15,9 @@ MANY = 40
 def reject(loader: Loader, *lines: object) -> tuple[LoadRejected, list[Fault]]:
     """What was told, and what there was."""
     found: list[Fault] = []
-    order = LoadOrder((loader.write(*lines),), LoadMode.APPEND, errors_max=3, rejects=found.append)
+    order = LoadRequest(
+        (loader.write(*lines),), LoadMode.APPEND, errors_max=3, rejects=found.append
+    )
     with pytest.raises(LoadRejected) as rejected:
         loader.graph.load(order, loader.bulk)
     assert len(rejected.value.faults) == 3

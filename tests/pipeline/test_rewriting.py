@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import omnigraph
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaOrder
-from omnigraph.engine.schema.rewriting import At, Hire, Rewriter, nobody
+from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.rewriting import Rewriter, RewriterFactory, TableAt, in_process
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import BackfillInvalid, JobFailed, SparkUnusable, UsageError
@@ -61,7 +61,7 @@ def several_tasks(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
 
 
 class Workers:
-    """`Hire` of real workers for tables of ten rows, that remembers for which."""
+    """`RewriterFactory` of real workers for tables of ten rows, that remembers for which."""
 
     def __init__(self, root: Path) -> None:
         self._graph = open_graph(str(root), settings=SETTINGS)
@@ -90,28 +90,28 @@ def look(root: Path) -> tuple[object, ...]:
     return graph.tables.read(handle).to_pylist(), indices, handle.version
 
 
-def optimize(graph: Graph, hire: Hire) -> None:
+def optimize(graph: Graph, hire: RewriterFactory) -> None:
     assert graph.optimize(hire=hire).commits
 
 
-def fill(graph: Graph, hire: Hire) -> None:
-    assert graph.apply_schema(SchemaOrder(FILLED, backfill=TWICE), hire).applied
+def fill(graph: Graph, hire: RewriterFactory) -> None:
+    assert graph.apply_schema(SchemaRequest(FILLED, backfill=TWICE), hire).applied
 
 
-def drop(graph: Graph, hire: Hire) -> None:
-    assert graph.apply_schema(SchemaOrder(DROPPED, allow_data_loss=True), hire).applied
+def drop(graph: Graph, hire: RewriterFactory) -> None:
+    assert graph.apply_schema(SchemaRequest(DROPPED, allow_data_loss=True), hire).applied
 
 
 @pytest.mark.parametrize("work", [optimize, fill, drop])
 def test_workers_leave_the_table_that_one_process_leaves(
-    made: Path, tmp_path: Path, work: Callable[[Graph, Hire], None]
+    made: Path, tmp_path: Path, work: Callable[[Graph, RewriterFactory], None]
 ) -> None:
     found = []
     for name in ("here", "there"):
         root = tmp_path / name
         shutil.copytree(made, root)
         workers = Workers(root)
-        work(open_graph(str(root), settings=SETTINGS), workers if name == "there" else nobody)
+        work(open_graph(str(root), settings=SETTINGS), workers if name == "there" else in_process)
         assert bool(workers.hired) is (name == "there")
         found.append(look(root))
     assert found[0] == found[1]
@@ -124,9 +124,11 @@ def test_what_does_not_fit_is_refused_in_the_same_words_and_nothing_moves(
     """Only the row of a later fragment does not fit."""
     root = tmp_path / "g"
     shutil.copytree(made, root)
-    order = SchemaOrder(FILLED, backfill={"Doc.twice": "CASE WHEN rank = 18 THEN null ELSE 1 END"})
+    order = SchemaRequest(
+        FILLED, backfill={"Doc.twice": "CASE WHEN rank = 18 THEN null ELSE 1 END"}
+    )
     reasons = []
-    for hire in (nobody, Workers(root)):
+    for hire in (in_process, Workers(root)):
         with pytest.raises(BackfillInvalid) as refused:
             open_graph(str(root), settings=SETTINGS).apply_schema(order, hire)
         reasons.append(str(refused.value))
@@ -140,18 +142,20 @@ class Broken:
     def __init__(self, real: Rewriter) -> None:
         self._real = real
 
-    def gather(self, at: At, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        self._real.gather(at, tasks)
+    def run_compaction_task(self, at: TableAt, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        self._real.run_compaction_task(at, tasks)
         raise JobFailed("putting fragments together", reason="the test said so")
 
-    def fill(self, at: At, fills: tuple[Fill, ...], fragment_ids: list[int]) -> tuple[str, ...]:
+    def fill(
+        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: list[int]
+    ) -> tuple[str, ...]:
         self._real.fill(at, fills, fragment_ids)
         raise JobFailed("filling columns", reason="the test said so")
 
 
 @pytest.mark.parametrize("work", [optimize, fill])
 def test_a_job_that_fails_leaves_nothing_but_files_that_cleanup_finds(
-    made: Path, tmp_path: Path, work: Callable[[Graph, Hire], None]
+    made: Path, tmp_path: Path, work: Callable[[Graph, RewriterFactory], None]
 ) -> None:
     root = tmp_path / "g"
     shutil.copytree(made, root)
@@ -168,29 +172,31 @@ def test_a_job_that_fails_leaves_nothing_but_files_that_cleanup_finds(
     assert list(graph._stores.objects.list("__staging")) == []
     path = graph.snapshot().pins[DOC].path
     before = len(list((root / path / "data").iterdir()))
-    graph.cleanup(CleanupOrder(Policy(keep=99), is_confirmed=True, debris_age_ms=-60_000))
+    graph.cleanup(
+        CleanupRequest(RetentionPolicy(keep=99), is_confirmed=True, debris_age_ms=-60_000)
+    )
     assert len(list((root / path / "data").iterdir())) < before
-    work(graph, nobody)
+    work(graph, in_process)
 
 
 class Absent:
     """A `Rewriter` that is not there."""
 
-    def gather(self, *_: object) -> tuple[str, ...]:
+    def run_compaction_task(self, *_: object) -> tuple[str, ...]:
         raise SparkUnusable("the test said so")
 
-    fill = copy = gather
+    fill = copy = run_compaction_task
 
 
 @pytest.mark.parametrize("work", [optimize, fill, drop])
 def test_without_a_spark_that_works_this_process_does_it(
-    made: Path, tmp_path: Path, work: Callable[[Graph, Hire], None]
+    made: Path, tmp_path: Path, work: Callable[[Graph, RewriterFactory], None]
 ) -> None:
     found = []
-    for name, hire in (("here", nobody), ("nowhere", lambda _: Absent())):
+    for name, hire in (("here", in_process), ("nowhere", lambda _: Absent())):
         root = tmp_path / name
         shutil.copytree(made, root)
-        work(open_graph(str(root), settings=SETTINGS), cast("Hire", hire))
+        work(open_graph(str(root), settings=SETTINGS), cast("RewriterFactory", hire))
         found.append(look(root))
     assert found[0] == found[1]
 

@@ -18,20 +18,20 @@ from omnigraph.engine.tables.columns import build_column, column_type
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.pipeline.checks.prefilter import (
-    Apart,
     Counted,
     CountedPairs,
+    Disjoint,
     Distinct,
     Paired,
     Plain,
     Sift,
-    Stored,
-    Within,
+    StoredKeys,
+    Subset,
 )
 from omnigraph.pipeline.stage.buckets import (
     BucketFile,
+    BucketOrder,
     Filed,
-    Order,
     Pairs,
     Texts,
     filed,
@@ -67,7 +67,7 @@ def test_a_text_is_in_one_bucket_whatever_is_around_it(
     array = pa.array([*before, *texts], pa.string())
     assert find_buckets(array.slice(len(before)), buckets).tolist() == alone
     mine = array.slice(len(before))
-    sorted_ = [some.to_pylist() for some in Order.of(mine, buckets).sort(mine)]
+    sorted_ = [some.to_pylist() for some in BucketOrder.of(mine, buckets).sort(mine)]
     assert sorted_ == [
         [text for text, at in zip(texts, alone, strict=True) if at == bucket]
         for bucket in range(buckets)
@@ -129,9 +129,9 @@ def test_what_is_cleared_is_what_is_so(
     )
     in_ours, in_both = Counter(ours), Counter([*ours, *theirs])
     assert find_doubts(Distinct(mine), buckets) == miscounted(in_ours, 0, 1)
-    assert find_doubts(Apart(mine, others), buckets) == set(ours) & set(theirs)
-    assert find_doubts(Within(mine, others), buckets) == set(ours) - set(theirs)
-    assert find_doubts(Within(mine, ()), buckets) == set(ours)
+    assert find_doubts(Disjoint(mine, others), buckets) == set(ours) & set(theirs)
+    assert find_doubts(Subset(mine, others), buckets) == set(ours) - set(theirs)
+    assert find_doubts(Subset(mine, ()), buckets) == set(ours)
     counted = Counted((*mine, *others), low, high)
     assert find_doubts(counted, buckets) == miscounted(in_both, low, high)
     assert find_doubts(Counted(mine, low, None), buckets) == miscounted(in_ours, low, None)
@@ -193,7 +193,9 @@ def test_what_is_stored_is_asked_for_as_many_at_a_time_as_an_index_answers(tmp_p
             return watch_stores(stores_at(root), recorder)
 
     storage = Watched(stores_at(root).root, {}, Durability.RELAXED)
-    stored = Stored(storage, TableRef(pin.path), pin.version, type_of(graph.catalog, PERSON), "id")
+    stored = StoredKeys(
+        storage, TableRef(pin.path), pin.version, type_of(graph.catalog, PERSON), "id"
+    )
     texts = pa.array([*(f"p{number}" for number in range(2 * LOOKED_UP_MAX)), "there"])
     assert stored.find(texts).to_pylist() == [{"text": "there", "partner": "there"}]
     assert recorder.calls.count("tables.read") == 3
@@ -226,5 +228,5 @@ def test_unique_values_of_every_type_are_found_where_they_are_stored(tmp_path: P
     for name, (_, (first, *_), absent) in SCALARS.items():
         column = build_column([first, absent], column_type(thing, name))
         texts = texts_of(thing, pa.table({name: column}), (name,))
-        stored = Stored(storage, TableRef(pin.path), pin.version, thing, name, is_unique=True)
+        stored = StoredKeys(storage, TableRef(pin.path), pin.version, thing, name, is_unique=True)
         assert stored.find(texts).to_pylist() == [{"text": texts[0].as_py(), "partner": "k0"}], name

@@ -24,7 +24,7 @@ from omnigraph.pipeline.sources.splits import (
     ordinal_of,
     read_blocks,
 )
-from omnigraph.pipeline.stage.planning import RecordFile, Survey
+from omnigraph.pipeline.stage.planning import InputSurvey, RecordFile
 from omnigraph.storage.inputs import InputFile, find_inputs
 
 LINES = st.lists(st.binary(max_size=12).map(lambda each: each.replace(b"\n", b"")), max_size=12)
@@ -136,11 +136,11 @@ def test_a_source_without_files_is_told(tmp_path: Path, source: str) -> None:
 
 def test_no_source_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        Survey(Catalog(), {}, tmp_path).look([])
+        InputSurvey(Catalog(), {}, tmp_path).look([])
 
 
 def test_standard_input_is_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
-    (item,) = Survey(Catalog(), {}, tmp_path).look([Input("-")])
+    (item,) = InputSurvey(Catalog(), {}, tmp_path).look([Input("-")])
     assert isinstance(item, RecordFile)
     assert (Path(item.file.path).read_bytes(), item.file.shown) == (b"{}\n", "<stdin>")

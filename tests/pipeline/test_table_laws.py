@@ -25,7 +25,7 @@ from omnigraph.pipeline.sources.delimited import (
     settle_quotes,
     split_cells,
 )
-from omnigraph.pipeline.sources.mappings import Feed, can_hold, fit_feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping, can_hold, fit_feed
 from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.splits import Cells, LineNumbers, Split, cut_bytes, ordinal_of
 from omnigraph.pipeline.sources.tabular import _read_one_by_one, read_table, read_together
@@ -77,7 +77,7 @@ def _numbers(column: Any) -> Any:
     return column
 
 
-def check_agreement(feed: Feed, table: pa.Table) -> None:
+def check_agreement(feed: ColumnMapping, table: pa.Table) -> None:
     alone = _read_one_by_one(feed, table)
     whole = read_table(feed, table)
     assert rows_of(whole) == rows_of(alone)
@@ -123,7 +123,7 @@ ARROW: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[Feed, pa.Table]:
+def tables(draw: st.DrawFn) -> tuple[ColumnMapping, pa.Table]:
     """Some columns for a property each, of types that can hold it."""
     count = draw(st.integers(1, 5))
     columns: dict[str, Any] = {"code": [f"k{draw(st.integers(0, 9))}" for _ in range(count)]}
@@ -136,12 +136,14 @@ def tables(draw: st.DrawFn) -> tuple[Feed, pa.Table]:
         cells = [draw(values | st.none()) for _ in range(count)]
         columns[name] = pa.array(cells, kind)
     table = pa.table(columns)
-    return Feed(THING, {name: name for name in table.column_names}), table
+    return ColumnMapping(THING, {name: name for name in table.column_names}), table
 
 
 @settings(max_examples=150, deadline=None)
 @given(tables(), st.integers(0, 2))
-def test_reading_together_is_reading_one_by_one(made: tuple[Feed, pa.Table], skipped: int) -> None:
+def test_reading_together_is_reading_one_by_one(
+    made: tuple[ColumnMapping, pa.Table], skipped: int
+) -> None:
     feed, table = made
     # Sliced, because what stands before a slice is still there and must not be read.
     check_agreement(feed, table.slice(min(skipped, table.num_rows - 1)))
@@ -170,7 +172,7 @@ def test_values_that_plainly_fit_are_read_together(
 ) -> None:
     column: Any = pa.array([value, None], kind)
     table = pa.table({"code": ["a", "b"], name: column})
-    parsed = read_together(Feed(THING, {"code": "code", name: name}), table, np.arange(2))
+    parsed = read_together(ColumnMapping(THING, {"code": "code", name: name}), table, np.arange(2))
     assert parsed is not None
     ((_, rows, _),) = parsed.tables
     assert _numbers(rows[name].combine_chunks()).to_pylist() == [stored, None]
@@ -178,7 +180,7 @@ def test_values_that_plainly_fit_are_read_together(
 
 def test_integers_stand_for_their_digits_at_the_ends_of_edges() -> None:
     table = pa.table({"src": [7], "dst": pa.array([8], pa.uint8()), "id": [9]})
-    feed = Feed(LINKS, {"from": "src", "to": "dst", "id": "id"})
+    feed = ColumnMapping(LINKS, {"from": "src", "to": "dst", "id": "id"})
     check_agreement(feed, table)
     ((_, rows, _),) = read_table(feed, table).tables
     assert rows.select(["id", "src", "dst"]).to_pylist() == [{"id": "9", "src": "7", "dst": "8"}]
@@ -186,14 +188,14 @@ def test_integers_stand_for_their_digits_at_the_ends_of_edges() -> None:
 
 def test_bytes_that_are_no_text_are_a_fault_of_their_row() -> None:
     broken: Any = pa.array([b"ok", b"\xff"]).view(pa.string())
-    parsed = read_table(Feed(FREE, {"text": "text"}), pa.table({"text": broken}))
+    parsed = read_table(ColumnMapping(FREE, {"text": "text"}), pa.table({"text": broken}))
     assert [(line, fault.property_name) for line, fault in parsed.faults] == [(1, "text")]
 
 
 def test_spark_integers_beyond_a_property_are_faults_not_failures() -> None:
     column: Any = pa.array([Decimal(1), Decimal(10**19)], pa.decimal128(20, 0))
     table = pa.table({"code": ["a", "b"], "i64": column})
-    parsed = read_table(Feed(THING, {"code": "code", "i64": "i64"}), table)
+    parsed = read_table(ColumnMapping(THING, {"code": "code", "i64": "i64"}), table)
     assert [(line, fault.value) for line, fault in parsed.faults] == [(1, 10**19)]
 
 
@@ -252,7 +254,9 @@ def files(draw: st.DrawFn) -> str:
 
 def cells_of(text: str) -> Cells:
     header = tuple(text.splitlines()[0].split(","))
-    return Cells(Feed(THING, {name: name for name in header}, are_texts=True), header, ",", "")
+    return Cells(
+        ColumnMapping(THING, {name: name for name in header}, are_texts=True), header, ",", ""
+    )
 
 
 def read_in_pieces(path: Path, split_bytes: int, block_bytes: int) -> dict[int, str]:
@@ -349,14 +353,16 @@ def test_cells_are_split_as_the_format_says(record: str, cells: list[tuple[str, 
 
 
 def test_a_quoted_cell_is_never_null_and_a_required_one_must_be_there() -> None:
-    cells = Cells(Feed(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "NA")
+    cells = Cells(
+        ColumnMapping(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "NA"
+    )
     parsed = parse_cells(cells, b'"NA",1\nNA,1\n,1\n"",1\n')
     assert sorted(rows_of(parsed)) == [0, 2, 3]
     assert [(line, fault.kind) for line, fault in parsed.faults] == [(1, "required")]
 
 
 def test_bytes_that_are_no_text_and_lines_that_are_too_short_are_faults() -> None:
-    cells = Cells(Feed(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "")
+    cells = Cells(ColumnMapping(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "")
     parsed = parse_cells(cells, b"\xff,1\nok\nok,1\nx\ry,1\n")
     assert [line for line, _ in parsed.faults] == [0, 1, 3]
     assert list(rows_of(parsed)) == [2]

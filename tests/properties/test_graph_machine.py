@@ -110,7 +110,7 @@ def read_model(graph: BreakableGraph, branch: BranchName) -> Model:
     snapshot = graph.snapshot(branch)
 
     def rows(key: TableKey) -> list[dict[str, Any]]:
-        return graph.bench.stores.tables.read(graph.open_table(snapshot, key)).to_pylist()
+        return graph.context.stores.tables.read(graph.open_table(snapshot, key)).to_pylist()
 
     people, companies = rows(PERSON), rows(COMPANY)
     shown = Model(
@@ -166,7 +166,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     def settle(self, branch: BranchName, ask: Ask, actor: str) -> None:
         """The writer is dead: once healed, what it meant is there, or nothing of it is."""
-        heal(self.graph.bench)
+        heal(self.graph.context)
         if actor not in {each.actor for each in self.graph.commits(branch)}:
             event("died, and nothing is there")
             return
@@ -195,7 +195,7 @@ class GraphMachine(RuleBasedStateMachine):
         if actor is None:
             return
         try:
-            heal(open_mortal(self.root, CrashAt(again, When.AFTER)).bench)
+            heal(open_mortal(self.root, CrashAt(again, When.AFTER)).context)
         except Crash:
             event("died healing")
         self.settle(branch, ask, actor)
@@ -208,7 +208,7 @@ class GraphMachine(RuleBasedStateMachine):
             )
         except Crash:
             event("died tidying up")
-            heal(self.graph.bench)
+            heal(self.graph.context)
         else:
             event("tidied up" if done else "all was tidy")
 

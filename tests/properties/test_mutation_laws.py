@@ -17,7 +17,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import ConstraintViolation
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
@@ -225,12 +225,12 @@ class _Twin:
         if isinstance(expected, Rejected):
             event("rejected")
             with pytest.raises(ConstraintViolation) as caught:
-                self.graph.mutate(source, params=call.params, order=Order(branch))
+                self.graph.mutate(source, params=call.params, order=WriteRequest(branch))
             faults = {(each.kind, each.type_name) for each in caught.value.violations}
             assert faults == expected.faults
             assert self.graph.commits(branch)[0].id == head
             return
-        result = self.graph.mutate(source, params=call.params, order=Order(branch))
+        result = self.graph.mutate(source, params=call.params, order=WriteRequest(branch))
         event("accepted" if result.commit else "without effect")
         counts = (result.affected_nodes, result.affected_edges)
         assert counts == (expected.affected_nodes, expected.affected_edges)

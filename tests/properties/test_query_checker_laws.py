@@ -11,7 +11,7 @@ from omnigraph.compiler.ir import Mutation, Read
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import optimise
 from omnigraph.compiler.resolve import check_file
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
@@ -57,7 +57,7 @@ def test_whatever_parses_has_a_meaning_or_a_reason_why_not(text: str) -> None:
     for checked in check_file(file, CATALOG, source):
         assert (checked.resolved is None) == bool(checked.diagnostics)
         for diagnostic in checked.diagnostics:
-            assert diagnostic.code in {rule.value for rule in Rule}
+            assert diagnostic.code in {rule.value for rule in QueryRule}
             assert diagnostic.span is not None
             assert diagnostic.render()
         match checked.resolved:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
-from omnigraph.catalog.model import Catalog, EdgeType, Index, Key, NodeType, Property
+from omnigraph.catalog.model import Catalog, EdgeType, IndexConstraint, Key, NodeType, Property
 from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
@@ -21,7 +21,7 @@ from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.reading import types_of
 from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.values import as_plain
-from omnigraph.engine.settings import Access
+from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import one_chunk
 from omnigraph.engine.tables.memory import Memory
 from support.graphs import (
@@ -62,7 +62,7 @@ def properties(types: Mapping[str, "object"], *names: str) -> tuple[Property, ..
 
 CATALOG = Catalog(
     nodes=(
-        NodeType("Ant", properties(NODE_PROPERTIES), (Index(("total",)),)),
+        NodeType("Ant", properties(NODE_PROPERTIES), (IndexConstraint(("total",)),)),
         NodeType("Bee", (KEY, *properties({}, "age", "text")), (Key((KEY.name,)),)),
         NodeType("Cow", properties({}, "kind", "vec")),
     ),
@@ -85,7 +85,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     ]
 
 
-def answer(plan: ReadPlan, world: World, values: Mapping[str, Value], access: Access) -> Table:
+def answer(plan: ReadPlan, world: World, values: Mapping[str, Value], access: AccessMode) -> Table:
     parameters = {NOW_PARAMETER: INSTANT_MS, **values}
     searching = world.searching(values, INSTANT_MS)
     execution = Execution(world.view(access), parameters, Memory(1 << 28), searching)
@@ -107,7 +107,7 @@ def canonical(value: object) -> Value:
     return value
 
 
-def check(query: Read, world: World, values: Mapping[str, Value], access: Access) -> None:
+def check(query: Read, world: World, values: Mapping[str, Value], access: AccessMode) -> None:
     plan = lower(optimise(query, world.catalog), world.catalog)
     assert isinstance(plan, ReadPlan)
     note(f"{access}\n{explain(plan)}")
@@ -138,7 +138,7 @@ def test_every_way_of_running_a_read_answers_as_the_interpreter(
     world = data.draw(st.sampled_from(worlds))
     expected = run(query, world.graph, values, INSTANT_MS)
     assume(expected or data.draw(st.integers(0, 5)) == 0)
-    for access in Access:
+    for access in AccessMode:
         check(query, world, values, access)
 
 
@@ -154,5 +154,5 @@ def test_random_graphs_answer_as_the_interpreter(data: st.DataObject) -> None:
     note(format_read(query))
     with TemporaryDirectory() as folder:
         world = write_world(Path(folder), catalog, graph, data.draw(st.sampled_from(Shape)))
-        for access in (Access.RESIDENT, Access.INDEXED):
+        for access in (AccessMode.RESIDENT, AccessMode.INDEXED):
             check(query, world, values, access)

@@ -7,7 +7,7 @@ from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
 from omnigraph.lang.query.printer import print_file, print_query
-from omnigraph.lang.query.rules import Rule
+from omnigraph.lang.query.rules import SyntaxRule
 from omnigraph.lang.source import Source
 from support.programs import KEYWORDS, files, programs, queries
 
@@ -51,7 +51,7 @@ def test_every_program_the_grammar_grows_is_read_and_survives_printing(text: str
     outcome = _read(text)
     if isinstance(outcome, QueryInvalid):
         # The grammar cannot know which names are taken; all else it promises.
-        names = {Rule.QUERY_REPEATED, Rule.PARAMETER_REPEATED, Rule.ANNOTATION}
+        names = {SyntaxRule.QUERY_REPEATED, SyntaxRule.PARAMETER_REPEATED, SyntaxRule.ANNOTATION}
         assert {finding.code for finding in outcome.findings} <= names
     assert _survives(text)
 

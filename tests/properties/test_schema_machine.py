@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from omnigraph.commit.retention import Policy
-from omnigraph.engine.maintain.cleanup import CleanupOrder
+from omnigraph.commit.retention import RetentionPolicy
+from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import create
-from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.engine.schema.apply import SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import TableKey
@@ -140,7 +140,7 @@ class SchemaMachine(RuleBasedStateMachine):
     ) -> bool:
         """Change the schema, perhaps dying on the way. Did it come into force?"""
         text = spell(wanted, renamed or {})
-        order = SchemaOrder(text, allow_data_loss=hard, backfill=backfill or {})
+        order = SchemaRequest(text, allow_data_loss=hard, backfill=backfill or {})
         fault = CrashAt(crash, When.BEFORE) if crash else None
         with suppress(Crash):
             self.open(fault).apply_schema(order)
@@ -151,7 +151,7 @@ class SchemaMachine(RuleBasedStateMachine):
 
     @rule(keep=st.integers(1, 3), crash=st.integers(0, 20))
     def clean(self, keep: int, crash: int) -> None:
-        order = CleanupOrder(Policy(keep), is_confirmed=True, debris_age_ms=-60_000)
+        order = CleanupRequest(RetentionPolicy(keep), is_confirmed=True, debris_age_ms=-60_000)
         with suppress(Crash):
             self.open(CrashAt(crash, When.BEFORE) if crash else None).cleanup(order)
 

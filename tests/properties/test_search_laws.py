@@ -162,7 +162,7 @@ class SearchedTable(RuleBasedStateMachine):
         name = self.name(side=side)
         staged = self.tables.stage_compaction(self.handles[name])
         if staged is not None:
-            outcome = self.tables.residual.commit_compaction(staged)
+            outcome = self.tables.single_step.commit_compaction(staged)
             assert not isinstance(outcome, Refused)
             self.handles[name] = outcome.handle
 

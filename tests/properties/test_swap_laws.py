@@ -64,7 +64,7 @@ def test_swaps_leave_what_a_dict_would_hold_at_every_version(
             keys = {"head"} | {f"k{each}" for each in {*range(begin, begin + count), *others}}
             handle = tables.open_at(MANIFEST)
             rows, mark = entries(keys, value), Mark(REAL.new_id())
-            outcome = tables.residual.swap_rows(handle, rows, key="key", mark=mark)
+            outcome = tables.single_step.swap_rows(handle, rows, key="key", mark=mark)
             assert isinstance(outcome, Landed)
             expected[value + 1] = expected[value] | dict.fromkeys(keys, value)
         for version, values in expected.items():

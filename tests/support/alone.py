@@ -23,7 +23,7 @@ from omnigraph.pipeline.stage.answers import Answers
 from omnigraph.pipeline.stage.fragments import Storage, read_pieces
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.stage.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY
-from omnigraph.pipeline.stage.planning import Survey, cut
+from omnigraph.pipeline.stage.planning import InputSurvey, cut
 from omnigraph.pipeline.upsert import LINES_PER_PART_BITS, PART, Destination, WriteNew, WritePart
 from omnigraph.storage.tables import Pieces, TableRef
 
@@ -39,7 +39,7 @@ class Alone:
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
         folder = self.scratch / job.operation_id
         folder.mkdir(parents=True)
-        items = Survey(job.catalog, job.storage_options, folder).look(
+        items = InputSurvey(job.catalog, job.storage_options, folder).look(
             [as_input(each) for each in job.sources]
         )
         plan = cut(items, lambda splits: [0] * len(splits))

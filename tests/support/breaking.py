@@ -15,8 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Observer, Workbench, unobserved
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import Observer, WriteContext, unobserved
 from omnigraph.commit.leases.holder import DEFAULT_TIMING, Lease, Timing, decode_lease
 from omnigraph.commit.leases.owner import Owner, is_dead
 from omnigraph.commit.manifest.base import Bases, read_base
@@ -26,12 +26,12 @@ from omnigraph.commit.recovery.audit import read_audit
 from omnigraph.commit.recovery.resolve import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import Contract, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, read_contract
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.mutate import MutationResult, Order
+from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.engine.write.upkeep import Upkeep
 from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
 from omnigraph.lang.source import Source
@@ -124,7 +124,7 @@ class BreakableGraph(Graph):
     def __init__(
         self,
         stores: Stores,
-        contract: Contract,
+        contract: ActiveSchema,
         *,
         owner: Owner | None = None,
         timing: Timing = DEFAULT_TIMING,
@@ -137,16 +137,16 @@ class BreakableGraph(Graph):
             Mode.READ_WRITE,
             settings=Settings(maintenance=False, timing=timing),
         )
-        self._bench = Workbench(stores, self._bases, timing=timing, owner=owner, observe=observe)
+        self._bench = WriteContext(stores, self._bases, timing=timing, owner=owner, observe=observe)
 
     @property
-    def bench(self) -> Workbench:
+    def context(self) -> WriteContext:
         return self._bench
 
     def ask(
         self, ask: Ask, branch: BranchName = MAIN, *, actor: str | None = "writer"
     ) -> MutationResult:
-        order = Order(branch, actor=actor)
+        order = WriteRequest(branch, actor=actor)
         return self.mutate(PROGRAM, name=ask.query, params=ask.params, order=order)
 
     def tidy(self, key: TableKey, branch: BranchName = MAIN) -> bool:
@@ -197,19 +197,19 @@ RIVALS: Final[Mapping[TableKey, tuple[str | None, Mapping[str, str | None]]]] = 
 """The row a second writer adds to each table: its id, or none if it is made up, and the rest."""
 
 
-def slip_in(bench: Workbench, key: TableKey, branch: BranchName = MAIN) -> None:
+def slip_in(context: WriteContext, key: TableKey, branch: BranchName = MAIN) -> None:
     """Add the rival's row, as a writer does that had healed before the one it meets died."""
     known_id, columns = RIVALS[key]
-    row = {"id": known_id or bench.stores.effects.new_id(), **columns}
+    row = {"id": known_id or context.stores.effects.new_id(), **columns}
 
     def stage(handle: Handle, mark: Mark) -> Staged:
         rows = pa.Table.from_pylist([row], schema=handle.schema)
-        return bench.stores.tables.stage_append(handle, rows, mark)
+        return context.stores.tables.stage_append(handle, rows, mark)
 
-    with hold(bench, branch, [key]) as held:
-        version = held.base.manifest.pins[key].version
+    with acquire_write_locks(context, branch, [key]) as lock:
+        version = lock.base.manifest.pins[key].version
         write = TableWrite(key, version, (stage,))
-        run(held, Change(WriterKind.MUTATION, branch, (write,), actor="rival"))
+        run(lock, Change(WriterKind.MUTATION, branch, (write,), actor="rival"))
 
 
 # ── what must hold ───────────────────────────────────────────────────────────────────────────────
@@ -271,11 +271,11 @@ def check_lasting(root: Path, *, is_cleaned: bool = False) -> None:
         for key in pins.keys() - {PERSON, COMPANY, KNOWS, WORKS}:
             new: list[dict[str, object]] = [{"name": "next"}]
             _, name = split_table_key(key)
-            graph.write_rows(name, new, existing=Existing.REPLACE, order=Order(branch))
+            graph.write_rows(name, new, existing=Existing.REPLACE, order=WriteRequest(branch))
         wanted |= {lease_key(key, branch) for key in pins}
     assert check_graph(stores, is_strict=not is_cleaned) == []
-    held = {key for key, lease in _read_leases(stores) if lease is None or not lease.is_free}
-    assert not held & wanted, "a lease of the dead was not taken over"
+    lock = {key for key, lease in _read_leases(stores) if lease is None or not lease.is_free}
+    assert not lock & wanted, "a lease of the dead was not taken over"
 
 
 def find_debris(stores: Stores) -> Iterator[str]:

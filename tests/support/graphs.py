@@ -16,7 +16,7 @@ from omnigraph.catalog.model import (
     Catalog,
     Constraint,
     EdgeType,
-    Index,
+    IndexConstraint,
     Key,
     NodeType,
     Property,
@@ -155,7 +155,7 @@ def catalogs(draw: DrawFn) -> Catalog:
 def _node_types(draw: DrawFn, name: str) -> NodeType:
     names = draw(st.sets(st.sampled_from(sorted(NODE_PROPERTIES)), min_size=2, max_size=5))
     properties = _properties(names, NODE_PROPERTIES)
-    constraints: list[Constraint] = [Index((each,)) for each in sorted(names - {"tags"})]
+    constraints: list[Constraint] = [IndexConstraint((each,)) for each in sorted(names - {"tags"})]
     if draw(st.booleans()):
         properties = tuple(sorted((*properties, KEY), key=lambda each: each.name))
         constraints.append(Key((KEY.name,)))

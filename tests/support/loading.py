@@ -9,9 +9,9 @@ from typing import Final
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.load.bulk import LoadJob, LoadMode, Placement, Target
+from omnigraph.engine.load.bulk import LoadJob, LoadMode, LoadTarget, Placement
 from omnigraph.engine.load.inputs import Input
-from omnigraph.engine.load.run import LoadOrder, LoadResult
+from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, OperationId
@@ -69,7 +69,7 @@ class Loader:
         from_branch: BranchName | None = None,
         errors_max: int = 100,
     ) -> LoadResult:
-        order = LoadOrder(sources, mode, branch, actor="dana", errors_max=errors_max)
+        order = LoadRequest(sources, mode, branch, actor="dana", errors_max=errors_max)
         return self.graph.load(order, self.bulk, from_branch=from_branch)
 
     def put(
@@ -87,7 +87,7 @@ class Loader:
             operation_id=OperationId(f"asked-{REAL.new_id()}"),
             catalog=self.graph.catalog,
             targets={
-                key: Target(TableRef(pin.path), pin.version, Placement.ASIDE)
+                key: LoadTarget(TableRef(pin.path), pin.version, Placement.ASIDE)
                 for key, pin in manifest.pins.items()
             },
             root=stores_at(Path(self.graph.uri)).root,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnigraph.engine.merge.run import MergeOrder, MergeResult
-from omnigraph.engine.merge.workers import Bulk
+from omnigraph.engine.merge.run import MergeRequest, MergeResult
+from omnigraph.engine.merge.workers import BulkMerge
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.failpoints import FAILPOINTS, MergeScene, Scene, Trigger, kill
 from support.breaking import (
@@ -36,8 +36,8 @@ class Pair:
     source: BranchName
     into: BranchName
 
-    def merge(self, graph: BreakableGraph, bulk: Bulk | None = None) -> MergeResult:
-        return graph.merge(MergeOrder(self.source, self.into, actor="writer"), bulk)
+    def merge(self, graph: BreakableGraph, bulk: BulkMerge | None = None) -> MergeResult:
+        return graph.merge(MergeRequest(self.source, self.into, actor="writer"), bulk)
 
 
 def grow_apart(scene: MergeScene, root: Path) -> Pair:

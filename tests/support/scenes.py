@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.commit.retention import Policy
-from omnigraph.engine.maintain.cleanup import CleanupOrder
-from omnigraph.engine.schema.apply import SchemaOrder
+from omnigraph.commit.retention import RetentionPolicy
+from omnigraph.engine.maintain.cleanup import CleanupRequest
+from omnigraph.engine.schema.apply import SchemaRequest
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.tables import Handle, Mark, Settings, Staged
+from omnigraph.storage.tables import Handle, Mark, Staged, TableSettings
 from omnigraph.testing.failpoints import (
     COMMIT,
     FAILPOINTS,
@@ -61,7 +61,7 @@ GROWN: Final = (
 )
 REWORDED: Final = SCHEMA.replace("node Company", 'node Company @description("who pays")')
 SHRUNK: Final = SCHEMA.replace(" { since: I64? }", "")
-CLEAN: Final = CleanupOrder(Policy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
+CLEAN: Final = CleanupRequest(RetentionPolicy(keep=1), is_confirmed=True, debris_age_ms=-60_000)
 """What died a moment ago counts as old."""
 
 
@@ -81,13 +81,13 @@ def act(scene: Scene, graph: BreakableGraph) -> object:
         case Scene.INDEX:
             return graph.ensure_indices()
         case Scene.FORWARD | Scene.BACK | Scene.DISCARD:
-            return heal(graph.bench)
+            return heal(graph.context)
         case Scene.SCHEMA:
-            return graph.apply_schema(SchemaOrder(GROWN))
+            return graph.apply_schema(SchemaRequest(GROWN))
         case Scene.SCHEMA_WORDS:
-            return graph.apply_schema(SchemaOrder(REWORDED))
+            return graph.apply_schema(SchemaRequest(REWORDED))
         case Scene.HARD_DROP:
-            return graph.apply_schema(SchemaOrder(SHRUNK, allow_data_loss=True))
+            return graph.apply_schema(SchemaRequest(SHRUNK, allow_data_loss=True))
         case Scene.OPTIMIZE:
             return graph.optimize()
         case Scene.CLEANUP:
@@ -125,7 +125,7 @@ def _prepare(scene: Scene, root: Path) -> None:
         case Scene.CLEANUP:
             for number in range(3):
                 graph.ask(Ask("put", {"name": f"p{number}", "age": number}))
-            graph.bench.stores.tables.fork(graph.open_table(graph.snapshot(), PERSON), "nobody")
+            graph.context.stores.tables.fork(graph.open_table(graph.snapshot(), PERSON), "nobody")
         case Scene.FORWARD:
             die(root, At(SWAP), lambda each: each.ask(PAIR))
         case Scene.BACK:
@@ -137,7 +137,7 @@ def _prepare(scene: Scene, root: Path) -> None:
         case Scene.RECLAIM:
             graph.ask(PAIR, SIDE)
             # As if the deletion of the branch had died as soon as the branch was gone.
-            graph.bench.stores.tables.clear_branch(MANIFEST, SIDE)
+            graph.context.stores.tables.clear_branch(MANIFEST, SIDE)
             open_mortal(root).create_branch(SIDE)
         case Scene.DELETE_BRANCH:
             graph.ask(PAIR, SIDE)
@@ -147,15 +147,15 @@ def _prepare(scene: Scene, root: Path) -> None:
 
 def set_purging(graph: BreakableGraph) -> None:
     """As another program may have left a table: it would purge what commits show."""
-    tables = graph.bench.stores.tables
-    purging = Settings(config={"lance.auto_cleanup.interval": "1000"})
+    tables = graph.context.stores.tables
+    purging = TableSettings(config={"lance.auto_cleanup.interval": "1000"})
 
     def stage(handle: Handle, mark: Mark) -> Staged:
         return tables.stage_settings(handle, purging, mark)
 
-    with hold(graph.bench, MAIN, [PERSON]) as held:
-        version = held.base.manifest.pins[PERSON].version
-        run(held, Change(WriterKind.MUTATION, MAIN, (TableWrite(PERSON, version, (stage,)),)))
+    with acquire_write_locks(graph.context, MAIN, [PERSON]) as lock:
+        version = lock.base.manifest.pins[PERSON].version
+        run(lock, Change(WriterKind.MUTATION, MAIN, (TableWrite(PERSON, version, (stage,)),)))
 
 
 def die(root: Path, at: At, work: Work) -> None:

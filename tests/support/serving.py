@@ -8,19 +8,19 @@ from threading import Thread
 from omnigraph.effects import REAL
 from omnigraph.server.process.run import listen, make_server
 from omnigraph.server.runtime.settings import Flags
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.state import ServerRuntime
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     url: str
-    host: Host
+    host: ServerRuntime
 
 
 @contextmanager
 def running(flags: Flags, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
     """Serve until the block ends."""
-    host = Host(flags, environment or {})
+    host = ServerRuntime(flags, environment or {})
     with listen("127.0.0.1:0") as listening:
         server = make_server(host)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

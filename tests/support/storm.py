@@ -19,7 +19,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.write.mutate import Order
+from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import ConflictError, InputError, OutcomeUnknown
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.lang.source import Source
@@ -94,7 +94,7 @@ def work(root: Path, notes: Path, worker: str, seed: int, writes: int) -> int:
                     PROGRAM,
                     name=asked.query,
                     params=asked.params,
-                    order=Order(asked.branch, actor=asked.tag),
+                    order=WriteRequest(asked.branch, actor=asked.tag),
                 )
             except (InputError, ConflictError) as refused:
                 diary.write(json.dumps(["refused", asked.tag, refused.code.value]) + "\n")

@@ -19,11 +19,11 @@ from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
-from omnigraph.engine.query.table_cache import Shelf
+from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.view import View
 from omnigraph.engine.search.providers import Searching, ValueOf
 from omnigraph.engine.search.ranking import Candidates, Ranking, Searched
-from omnigraph.engine.settings import Access
+from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.ids import MAIN, BranchName, TableKey, Version
@@ -70,9 +70,9 @@ class World:
     graph: Graph
     stores: Stores
     snapshot: Snapshot
-    shelf: Shelf
+    shelf: TableCache
 
-    def view(self, access: Access) -> View:
+    def view(self, access: AccessMode) -> View:
         return View(self.snapshot, self.catalog, self.stores, self.shelf, access, lambda _: "")
 
     def searching(self, parameters: Mapping[str, Value], now_ms: int) -> Searching:
@@ -102,7 +102,7 @@ def write_world(root: Path, catalog: Catalog, graph: Graph, shape: Shape) -> Wor
         ]
         pins[edge.table_key] = writer.write(edge, rows)
     snapshot = Snapshot(MAIN, Version(1), None, MappingProxyType(pins))
-    return World(catalog, graph, stores, snapshot, Shelf(CACHE_BYTES))
+    return World(catalog, graph, stores, snapshot, TableCache(CACHE_BYTES))
 
 
 class _Writer:

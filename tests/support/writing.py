@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.holder import DEFAULT_TIMING, Timing
 from omnigraph.commit.leases.owner import Owner
 from omnigraph.commit.manifest.base import Bases
@@ -39,29 +39,29 @@ def stores_at(root: Path) -> Stores:
     return open_stores(str(root), REAL, durability=Durability.RELAXED)
 
 
-def bench_of(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
-    return Workbench(stores, Bases(stores), timing=timing)
+def bench_of(stores: Stores, timing: Timing = DEFAULT_TIMING) -> WriteContext:
+    return WriteContext(stores, Bases(stores), timing=timing)
 
 
-def mortal_bench(stores: Stores, timing: Timing = DEFAULT_TIMING) -> Workbench:
+def mortal_bench(stores: Stores, timing: Timing = DEFAULT_TIMING) -> WriteContext:
     """A writer whose process counts as dead as soon as it stops.
 
     A test that simulates deaths is itself alive, so the process is one of an earlier boot.
     """
     gone = Owner(host=socket.gethostname(), boot_id="an earlier boot", pid=1, pid_start=1)
-    return Workbench(stores, Bases(stores), timing=timing, owner=gone)
+    return WriteContext(stores, Bases(stores), timing=timing, owner=gone)
 
 
-def appending(bench: Workbench, name: str) -> Callable[[Handle, Mark], Staged]:
+def appending(context: WriteContext, name: str) -> Callable[[Handle, Mark], Staged]:
     def stage(handle: Handle, mark: Mark) -> Staged:
         rows = pa.table({"id": [name], "name": [name]}, schema=handle.schema)
-        return bench.stores.tables.stage_append(handle, rows, mark)
+        return context.stores.tables.stage_append(handle, rows, mark)
 
     return stage
 
 
 def write(
-    bench: Workbench,
+    context: WriteContext,
     name: str,
     *,
     branch: BranchName = MAIN,
@@ -69,12 +69,12 @@ def write(
     kind: WriterKind = WriterKind.MUTATION,
 ) -> Published:
     """Heal, then add one row of this name to each table."""
-    heal(bench)
-    with hold(bench, branch, keys) as held:
-        pins = held.base.manifest.pins
-        stage = appending(bench, name)
+    heal(context)
+    with acquire_write_locks(context, branch, keys) as lock:
+        pins = lock.base.manifest.pins
+        stage = appending(context, name)
         writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in keys)
-        return run(held, Change(kind, branch, writes, actor="writer"))
+        return run(lock, Change(kind, branch, writes, actor="writer"))
 
 
 def names_in(root: Path, key: TableKey, branch: BranchName = MAIN) -> set[str]:

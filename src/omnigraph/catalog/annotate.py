@@ -10,7 +10,7 @@ from typing import Final
 
 from omnigraph.catalog.declare import COLUMN_LISTS, column_list
 from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.lang.schema import ast
 from omnigraph.lang.syntax import close_match
 
@@ -38,7 +38,7 @@ def _check_header(draft: DraftType, findings: Findings) -> None:
     for annotation in draft.written.annotations:
         if annotation.name in PROPERTY_ONLY:
             findings.add(
-                Rule.A1,
+                SchemaRule.A1,
                 f"@{annotation.name} stands in the header of {place}",
                 annotation.span,
                 hint="it belongs to a property",
@@ -50,17 +50,19 @@ def _check_texts(annotations: Sequence[ast.Annotation], place: str, findings: Fi
     """The rules that hold on headers and on properties alike."""
     for name in ("description", "instruction"):
         for annotation in _repeats(annotations, name):
-            findings.add(Rule.A3, f"@{name} of {place} is repeated", annotation.span)
+            findings.add(SchemaRule.A3, f"@{name} of {place} is repeated", annotation.span)
     for annotation in _repeats(annotations, "rename_from"):
-        findings.add(Rule.A15, f"@rename_from of {place} is repeated", annotation.span)
+        findings.add(SchemaRule.A15, f"@rename_from of {place} is repeated", annotation.span)
     for annotation in annotations:
         blank = not (annotation_text(annotation) or "").strip()
         match annotation.name:
             case "description" | "instruction" if blank:
-                findings.add(Rule.A2, f"@{annotation.name} of {place} has no text", annotation.span)
+                findings.add(
+                    SchemaRule.A2, f"@{annotation.name} of {place} has no text", annotation.span
+                )
             case "rename_from" if blank or annotation.keywords:
                 findings.add(
-                    Rule.A16,
+                    SchemaRule.A16,
                     f"@rename_from of {place} takes the old name and nothing else",
                     annotation.span,
                     hint='for example @rename_from("OldName")',
@@ -71,7 +73,7 @@ def _check_texts(annotations: Sequence[ast.Annotation], place: str, findings: Fi
         for name, count in keywords.items():
             if count > 1:
                 findings.add(
-                    Rule.A14,
+                    SchemaRule.A14,
                     f"@{annotation.name} of {place} has the keyword '{name}' {count} times",
                     annotation.span,
                 )
@@ -82,14 +84,14 @@ def _check_on_property(property_: DraftProperty, draft: DraftType, findings: Fin
     for annotation in annotations:
         if annotation.name == "instruction":
             findings.add(
-                Rule.A4,
+                SchemaRule.A4,
                 f"@instruction stands on the property {property_.place}",
                 annotation.span,
                 hint="it belongs in the header of a node or an edge; here, write @description",
             )
     embeds = [each for each in annotations if each.name == "embed"]
     for annotation in embeds[1:]:
-        findings.add(Rule.A10, f"@embed of {property_.place} is repeated", annotation.span)
+        findings.add(SchemaRule.A10, f"@embed of {property_.place} is repeated", annotation.span)
     for annotation in embeds[:1]:
         if _may_stand(annotation, property_, draft, findings):
             _check_embed(annotation, property_, draft, findings)
@@ -101,7 +103,9 @@ def _column_marks(
     annotations = property_.written.annotations
     for name in COLUMN_LISTS:
         for annotation in _repeats(annotations, name):
-            findings.add(Rule.A9, f"@{name} of {property_.place} is repeated", annotation.span)
+            findings.add(
+                SchemaRule.A9, f"@{name} of {property_.place} is repeated", annotation.span
+            )
         first = next((each for each in annotations if each.name == name), None)
         if first is not None and _may_stand(first, property_, draft, findings):
             yield column_list(name, (ast.Name(property_.name, first.span),), first.span)
@@ -113,13 +117,13 @@ def _may_stand(
     """May `@key`, `@unique`, `@index` or `@embed` stand on a property of this type?"""
     name, value_type = annotation.name, property_.type
     if draft.kind == "edge" and name in {"key", "embed"}:
-        rule, thing = Rule.A8, "a property of an edge"
+        rule, thing = SchemaRule.A8, "a property of an edge"
     elif value_type.is_list:
-        rule, thing = Rule.A5, "a list"
+        rule, thing = SchemaRule.A5, "a list"
     elif value_type.is_vector and name in {"key", "unique"}:
-        rule, thing = Rule.A6, "a vector"
+        rule, thing = SchemaRule.A6, "a vector"
     elif value_type.is_blob:
-        rule, thing = Rule.A7, "a Blob"
+        rule, thing = SchemaRule.A7, "a Blob"
     else:
         return True
     message = f"@{name} cannot stand on {property_.place}, which is {thing}"
@@ -132,14 +136,14 @@ def _check_embed(
 ) -> None:
     if not property_.type.is_vector:
         findings.add(
-            Rule.A11,
+            SchemaRule.A11,
             f"@embed stands on {property_.place}, which is {property_.type} and not a vector",
             annotation.span,
         )
     for keyword, _ in annotation.keywords:
         if keyword != "model":
             findings.add(
-                Rule.A13,
+                SchemaRule.A13,
                 f"@embed of {property_.place} has no keyword '{keyword}'",
                 annotation.span,
                 hint='it knows model="…" only',
@@ -155,7 +159,9 @@ def _check_embed(
         reason = f"names {found.place}, which is {found.type} and not String"
     else:
         return
-    findings.add(Rule.A12, f"@embed of {property_.place} {reason}", annotation.span, hint=hint)
+    findings.add(
+        SchemaRule.A12, f"@embed of {property_.place} {reason}", annotation.span, hint=hint
+    )
 
 
 def _repeats(annotations: Sequence[ast.Annotation], name: str) -> list[ast.Annotation]:

@@ -20,7 +20,7 @@ from omnigraph.catalog.canonical import (
 from omnigraph.catalog.constrain import check_constraints
 from omnigraph.catalog.declare import declare
 from omnigraph.catalog.defaults import check_defaults
-from omnigraph.catalog.draft import Draft, DraftProperty, DraftType, Findings
+from omnigraph.catalog.draft import DraftProperty, DraftType, Findings, SchemaDraft
 from omnigraph.catalog.model import (
     Annotation,
     Catalog,
@@ -29,14 +29,14 @@ from omnigraph.catalog.model import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.errors import SchemaInvalid
 from omnigraph.lang.schema import ast
 from omnigraph.lang.schema.parser import parse
 from omnigraph.lang.source import Source
 from omnigraph.lang.syntax import close_match
 
-UNRUNNABLE: Final = frozenset({Rule.C9.value, Rule.C13.value})
+UNRUNNABLE: Final = frozenset({SchemaRule.C9.value, SchemaRule.C13.value})
 """Patterns that another program may have accepted. Values are what cannot be written then."""
 
 
@@ -52,7 +52,7 @@ def build(schema: ast.Schema, source: Source, *, in_force: bool = False) -> Cata
     """The catalog of a parsed schema; `source` is what it was parsed from."""
     findings = Findings(source)
     declared = declare(schema, findings)
-    draft = Draft(
+    draft = SchemaDraft(
         declared.interfaces,
         tuple(_check_type(each, findings) for each in declared.nodes),
         tuple(_check_type(each, findings) for each in declared.edges),
@@ -76,12 +76,12 @@ def _check_type(draft: DraftType, findings: Findings) -> DraftType:
     return whole
 
 
-def _check_names(draft: Draft, findings: Findings) -> None:
+def _check_names(draft: SchemaDraft, findings: Findings) -> None:
     """A name means one thing among its kind. Edges are also told apart without regard to case."""
     for rule, kind, names in (
-        (Rule.R1, "interface", [each.name for each in draft.interfaces]),
-        (Rule.K1, "node", [each.name for each in draft.nodes]),
-        (Rule.K2, "edge", [each.name for each in draft.edges]),
+        (SchemaRule.R1, "interface", [each.name for each in draft.interfaces]),
+        (SchemaRule.K1, "node", [each.name for each in draft.nodes]),
+        (SchemaRule.K2, "edge", [each.name for each in draft.edges]),
     ):
         for name in _repeats(names):
             findings.add(rule, f"{kind} {name.text} is declared twice", name.span)
@@ -90,7 +90,7 @@ def _check_names(draft: Draft, findings: Findings) -> None:
         first = firsts.setdefault(edge.name.text.lower(), edge.name.text)
         if first != edge.name.text:
             findings.add(
-                Rule.K4,
+                SchemaRule.K4,
                 f"edges {first} and {edge.name.text} differ only in case",
                 edge.name.span,
                 hint="traversals and loads find edges whatever the case of their name",
@@ -105,7 +105,7 @@ def _repeats(names: Sequence[ast.Name]) -> Iterator[ast.Name]:
         seen.add(name.text)
 
 
-def _check_ends(draft: Draft, findings: Findings) -> None:
+def _check_ends(draft: SchemaDraft, findings: Findings) -> None:
     nodes = {each.name.text for each in draft.nodes}
     interfaces = {each.name.text for each in draft.interfaces}
     for edge in draft.edges:
@@ -115,21 +115,21 @@ def _check_ends(draft: Draft, findings: Findings) -> None:
                 continue
             known = "is an interface" if end.text in interfaces else "is not declared"
             findings.add(
-                Rule.K3,
+                SchemaRule.K3,
                 f"edge {edge.name.text} needs a node {end.text}, which {known}",
                 end.span,
                 hint=close_match(end.text, nodes),
             )
 
 
-def _check_ids(draft: Draft, findings: Findings) -> None:
+def _check_ids(draft: SchemaDraft, findings: Findings) -> None:
     """The canonical form calls types and properties by a hash, which two names may share."""
     types: dict[int, str] = {}
     for kind, name, properties in _entities(draft):
         first = types.setdefault(type_id(kind, name.text), f"{kind} {name.text}")
         if first != f"{kind} {name.text}":
             findings.add(
-                Rule.R3,
+                SchemaRule.R3,
                 f"{kind} {name.text} has the same 32-bit id as {first}",
                 name.span,
                 hint="rename one of them",
@@ -139,7 +139,7 @@ def _check_ids(draft: Draft, findings: Findings) -> None:
             other = ids.setdefault(property_id(kind, name.text, each.name), each.name)
             if other != each.name:
                 findings.add(
-                    Rule.R4,
+                    SchemaRule.R4,
                     f"in {kind} {name.text}, '{each.name}' has the same 32-bit id as '{other}'",
                     each.written.name.span,
                     hint="rename one of them",
@@ -147,7 +147,7 @@ def _check_ids(draft: Draft, findings: Findings) -> None:
 
 
 def _entities(
-    draft: Draft,
+    draft: SchemaDraft,
 ) -> Iterator[tuple[EntityKind, ast.Name, tuple[DraftProperty, ...]]]:
     for interface in draft.interfaces:
         yield "interface", interface.name, interface.properties
@@ -155,7 +155,7 @@ def _entities(
         yield each.kind, each.name, each.properties
 
 
-def _assemble(draft: Draft) -> Catalog:
+def _assemble(draft: SchemaDraft) -> Catalog:
     """The catalog in canonical order."""
     interfaces = (
         InterfaceType(each.name.text, _properties(each.properties)) for each in draft.interfaces

@@ -7,7 +7,15 @@ two programs compare. So the sort keys and the text of floats follow the referen
 from decimal import Decimal
 from typing import Literal, assert_never
 
-from omnigraph.catalog.model import Annotation, Check, Constraint, Index, Key, Range, Unique
+from omnigraph.catalog.model import (
+    Annotation,
+    Check,
+    Constraint,
+    IndexConstraint,
+    Key,
+    Range,
+    Unique,
+)
 
 EntityKind = Literal["interface", "node", "edge"]
 
@@ -74,7 +82,7 @@ def _constraint_text(constraint: Constraint) -> str:
             return f"key:{','.join(columns)}"
         case Unique(columns):
             return f"unique:{','.join(columns)}"
-        case Index(columns):
+        case IndexConstraint(columns):
             return f"index:{','.join(columns)}"
         case Range(name, low, high):
             return f"range:{name}:{_bound_text(low)}:{_bound_text(high)}"

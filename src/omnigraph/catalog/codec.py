@@ -22,7 +22,7 @@ from omnigraph.catalog.model import (
     Check,
     Constraint,
     EdgeType,
-    Index,
+    IndexConstraint,
     InterfaceType,
     Key,
     NodeType,
@@ -133,7 +133,7 @@ def encode_constraint(constraint: Constraint) -> JsonObject:
             return {"Key": list(columns)}
         case Unique(columns):
             return {"Unique": list(columns)}
-        case Index(columns):
+        case IndexConstraint(columns):
             return {"Index": list(columns)}
         case Range(name, low, high):
             bounds: JsonObject = {"min": _encode_bound(low), "max": _encode_bound(high)}
@@ -287,7 +287,7 @@ def decode_constraint(field: Field) -> Constraint:
         case "Unique":
             return Unique(inner.each(Field.text))
         case "Index":
-            return Index(inner.each(Field.text))
+            return IndexConstraint(inner.each(Field.text))
         case "Range":
             low, high = _decode_bound(inner.key("min")), _decode_bound(inner.key("max"))
             return Range(inner.key("property").text(), low, high)
@@ -350,7 +350,7 @@ def _check_columns(owner: NodeType | EdgeType, *, implicit: frozenset[str]) -> N
 
 def _columns(constraint: Constraint) -> tuple[str, ...]:
     match constraint:
-        case Key(columns) | Unique(columns) | Index(columns):
+        case Key(columns) | Unique(columns) | IndexConstraint(columns):
             return columns
         case Range(name) | Check(name):
             return (name,)

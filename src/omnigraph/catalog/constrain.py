@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings
-from omnigraph.catalog.model import Check, Index, Key, Range, Unique
+from omnigraph.catalog.model import Check, IndexConstraint, Key, Range, Unique
 from omnigraph.catalog.regex import PatternInvalid, PatternTooLarge, compile_pattern
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar
 from omnigraph.lang.source import Span
 from omnigraph.lang.syntax import close_match
@@ -20,7 +20,7 @@ def check_constraints(draft: DraftType, findings: Findings) -> None:
     if draft.kind == "node":
         for extra in keys[1:]:
             findings.add(
-                Rule.C2,
+                SchemaRule.C2,
                 f"node {draft.name.text} has a second @key",
                 extra.span,
                 hint="a key of several properties is one constraint: @key(a, b)",
@@ -29,7 +29,7 @@ def check_constraints(draft: DraftType, findings: Findings) -> None:
         if draft.kind == "edge" and isinstance(each.value, Key | Range | Check):
             name = type(each.value).__name__.lower()
             message = f"@{name} stands on edge {draft.name.text}; only nodes have it"
-            findings.add(Rule.C1, message, each.span)
+            findings.add(SchemaRule.C1, message, each.span)
         else:
             for member in _members(each, draft, findings):
                 _check_member(each, member, findings)
@@ -51,12 +51,12 @@ def _members(
     for name in constraint.names:
         found = draft.find(name.text)
         if name.text in seen:
-            findings.add(Rule.C12, f"the constraint names '{name.text}' twice", name.span)
+            findings.add(SchemaRule.C12, f"the constraint names '{name.text}' twice", name.span)
         elif found is not None:
             yield _Member(found, name.span)
         elif name.text not in ends:
             findings.add(
-                Rule.C3,
+                SchemaRule.C3,
                 f"{draft.kind} {draft.name.text} has no property '{name.text}'",
                 name.span,
                 hint=close_match(name.text, draft.property_names | ends),
@@ -70,23 +70,23 @@ def _check_member(constraint: DraftConstraint, member: _Member, findings: Findin
     match constraint.value:
         case Key() if value_type.nullable:
             message = f"{place} is a member of the key and nullable"
-            findings.add(Rule.C4, message, member.span, hint="remove the '?' of its type")
+            findings.add(SchemaRule.C4, message, member.span, hint="remove the '?' of its type")
         case Key() if is_compound:
             message = f"{place} is a member of the key and {value_type}"
-            findings.add(Rule.C4, message, member.span)
-        case Index() if value_type.is_blob:
-            findings.add(Rule.C5, f"@index on {place}, which is a Blob", member.span)
+            findings.add(SchemaRule.C4, message, member.span)
+        case IndexConstraint() if value_type.is_blob:
+            findings.add(SchemaRule.C5, f"@index on {place}, which is a Blob", member.span)
         case Unique() if is_compound:
-            findings.add(Rule.C6, f"@unique on {place}, which is {value_type}", member.span)
+            findings.add(SchemaRule.C6, f"@unique on {place}, which is {value_type}", member.span)
         case Range() as bounds:
             if not value_type.is_number:
                 message = f"@range on {place}, which is {value_type} and not a number"
-                findings.add(Rule.C7, message, member.span)
+                findings.add(SchemaRule.C7, message, member.span)
             _check_bounds(bounds, place, constraint.span, findings)
         case Check(_, pattern):
             if not value_type.is_string:
                 message = f"@check on {place}, which is {value_type} and not String"
-                findings.add(Rule.C8, message, member.span)
+                findings.add(SchemaRule.C8, message, member.span)
             _check_pattern(pattern, place, constraint.span, findings)
         case _:
             pass
@@ -99,21 +99,21 @@ def _check_bounds(bounds: Range, place: str, span: Span, findings: Findings) -> 
         # The canonical form keeps a whole bound in 64 bits, and so does whoever else reads it.
         if isinstance(bound, int) and not smallest <= bound <= largest:
             findings.add(
-                Rule.C11,
+                SchemaRule.C11,
                 f"@range of {place}: {bound} does not fit in 64 bits with a sign",
                 span,
                 hint="write it with a decimal point, or leave that side open",
             )
     if low is not None and high is not None and low > high:
         message = f"@range of {place}: {low} is above {high}"
-        findings.add(Rule.C10, message, span, hint="no value could ever satisfy it")
+        findings.add(SchemaRule.C10, message, span, hint="no value could ever satisfy it")
 
 
 def _check_pattern(pattern: str, place: str, span: Span, findings: Findings) -> None:
     try:
         compile_pattern(pattern)
     except PatternTooLarge as too_large:
-        findings.add(Rule.C13, f"@check of {place}: {too_large.reason}", span)
+        findings.add(SchemaRule.C13, f"@check of {place}: {too_large.reason}", span)
     except PatternInvalid as invalid:
         where = f"at character {invalid.at + 1} of the pattern"
-        findings.add(Rule.C9, f"@check of {place}: {invalid.reason}, {where}", span)
+        findings.add(SchemaRule.C9, f"@check of {place}: {invalid.reason}, {where}", span)

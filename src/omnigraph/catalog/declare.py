@@ -4,15 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from omnigraph.catalog.draft import (
-    Draft,
     DraftConstraint,
     DraftInterface,
     DraftProperty,
     DraftType,
     Findings,
+    SchemaDraft,
 )
-from omnigraph.catalog.model import Cardinality, Check, Constraint, Index, Key, Range, Unique
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.model import (
+    Cardinality,
+    Check,
+    Constraint,
+    IndexConstraint,
+    Key,
+    Range,
+    Unique,
+)
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.catalog.types import VECTOR_DIMENSION_MAX, Scalar, ValueType, Vector
 from omnigraph.lang.schema import ast
 from omnigraph.lang.source import Span
@@ -35,14 +43,14 @@ NODE_COLUMNS: Final = frozenset({"id"})
 EDGE_COLUMNS: Final = frozenset({"id", "src", "dst", "from", "to"})
 """`src` and `dst` are columns; `from` and `to` are what mutations and loads call them."""
 
-COLUMN_LISTS: Final[Mapping[str, type[Key | Unique | Index]]] = {
+COLUMN_LISTS: Final[Mapping[str, type[Key | Unique | IndexConstraint]]] = {
     "key": Key,
     "unique": Unique,
-    "index": Index,
+    "index": IndexConstraint,
 }
 
 
-def declare(schema: ast.Schema, findings: Findings) -> Draft:
+def declare(schema: ast.Schema, findings: Findings) -> SchemaDraft:
     interfaces: list[DraftInterface] = []
     nodes: list[ast.Node] = []
     edges: list[ast.Edge] = []
@@ -56,7 +64,7 @@ def declare(schema: ast.Schema, findings: Findings) -> Draft:
             case ast.Edge():
                 edges.append(declaration)
     by_name = {each.name.text: each for each in reversed(interfaces)}
-    return Draft(
+    return SchemaDraft(
         tuple(interfaces),
         tuple(_node(each, by_name, findings) for each in nodes),
         tuple(_edge(each, findings) for each in edges),
@@ -106,19 +114,19 @@ def _properties(
         value_type = _value_type(each.type, place, findings)
         if name in taken:
             findings.add(
-                Rule.D8,
+                SchemaRule.D8,
                 f"property {place} has a name that is taken",
                 each.name.span,
                 hint=f"every row has its own: {', '.join(sorted(taken))}",
             )
         elif name in ROW_COLUMNS:
             findings.add(
-                Rule.D9,
+                SchemaRule.D9,
                 f"property {place} has a name that the storage keeps for itself",
                 each.name.span,
             )
         elif name in declared:
-            findings.add(Rule.R2, f"property {place} is declared twice", each.name.span)
+            findings.add(SchemaRule.R2, f"property {place} is declared twice", each.name.span)
         else:
             declared[name] = DraftProperty(each, value_type, owner.text)
     return tuple(declared.values())
@@ -131,7 +139,7 @@ def _value_type(written: ast.TypeRef, place: str, findings: Findings) -> ValueTy
     if written.dimension is not None:
         if not 1 <= written.dimension <= VECTOR_DIMENSION_MAX:
             findings.add(
-                Rule.D1,
+                SchemaRule.D1,
                 f"the dimension of {place} must be between 1 and {VECTOR_DIMENSION_MAX}",
                 written.span,
             )
@@ -139,7 +147,7 @@ def _value_type(written: ast.TypeRef, place: str, findings: Findings) -> ValueTy
     assert written.base is not None, "a type is a vector, an enum or a base type"
     base = Scalar(written.base)
     if base is Scalar.BLOB and written.is_list:
-        findings.add(Rule.D2, f"{place} cannot be a list of Blob", written.span)
+        findings.add(SchemaRule.D2, f"{place} cannot be a list of Blob", written.span)
     return ValueType(base, written.nullable, written.is_list)
 
 
@@ -147,7 +155,9 @@ def _enum_values(written: Sequence[ast.Name], place: str, findings: Findings) ->
     seen: set[str] = set()
     for each in written:
         if each.text in seen:
-            findings.add(Rule.D3, f"'{each.text}' stands twice in the enum {place}", each.span)
+            findings.add(
+                SchemaRule.D3, f"'{each.text}' stands twice in the enum {place}", each.span
+            )
         seen.add(each.text)
     return tuple(sorted(seen))
 
@@ -159,14 +169,14 @@ def _cardinality(edge: ast.Edge, findings: Findings) -> Cardinality:
     for bound in (written.low, written.high or 0):
         if bound > CARDINALITY_MAX:
             findings.add(
-                Rule.D5,
+                SchemaRule.D5,
                 f"@card of edge {edge.name.text}: a bound is larger than {CARDINALITY_MAX}",
                 written.span,
             )
             return Cardinality()
     if written.high is not None and written.low > written.high:
         findings.add(
-            Rule.D6,
+            SchemaRule.D6,
             f"@card of edge {edge.name.text}: {written.low} is larger than {written.high}",
             written.span,
         )
@@ -183,7 +193,7 @@ def _constraints(
         shaped = _shape(written)
         if shaped is None:
             findings.add(
-                Rule.D7,
+                SchemaRule.D7,
                 f"@{written.name} of {owner.text} has the wrong arguments",
                 written.span,
                 hint=_SHAPES[written.name],
@@ -239,7 +249,7 @@ def _inherited(
         interface = interfaces.get(listed.text)
         if interface is None:
             findings.add(
-                Rule.I1,
+                SchemaRule.I1,
                 f"node {node.name.text} implements {listed.text}, which is not an interface",
                 listed.span,
                 hint=close_match(listed.text, interfaces.keys()),
@@ -267,7 +277,7 @@ def _check_agreement(
         return
     if _said(first) != _said(second):
         findings.add(
-            Rule.I3,
+            SchemaRule.I3,
             f"node {node.name.text} gets {first.place} and {second.place} with different "
             "annotations",
             listed.span,
@@ -293,7 +303,7 @@ def _check_type(
     if property_.type == given.type:
         return True
     findings.add(
-        Rule.I2,
+        SchemaRule.I2,
         f"{property_.place} is {property_.type}, but {given.place} is {given.type}",
         span or property_.written.type.span,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from omnigraph.catalog.draft import DraftConstraint, DraftProperty, DraftType, Findings
 from omnigraph.catalog.model import Check, Range
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar, ValueType
 from omnigraph.lang.schema import ast
@@ -21,7 +21,7 @@ def check_defaults(draft: DraftType, findings: Findings) -> None:
     for each in draft.properties:
         defaults = [a for a in each.written.annotations if a.name == "default"]
         for repeated in defaults[1:]:
-            findings.add(Rule.A17, f"@default of {each.place} is repeated", repeated.span)
+            findings.add(SchemaRule.A17, f"@default of {each.place} is repeated", repeated.span)
         for default in defaults[:1]:
             _check_default(default, each, draft.constraints, findings)
 
@@ -36,10 +36,10 @@ def _check_default(
     literal = default.value
     if value_type.is_list or value_type.is_vector or value_type.is_blob:
         message = f"@default cannot stand on {property_.place}, which is {value_type}"
-        findings.add(Rule.A18, message, default.span)
+        findings.add(SchemaRule.A18, message, default.span)
     elif not isinstance(literal, ast.Literal) or default.keywords:
         findings.add(
-            Rule.A17,
+            SchemaRule.A17,
             f"@default of {property_.place} takes one literal",
             default.span,
             hint='for example @default("new"), @default(3) or @default(true)',
@@ -51,7 +51,7 @@ def _check_default(
         if fault is not None:
             shown = f'"{literal.text}"' if isinstance(literal.value, str) else literal.text
             message = f"@default of {property_.place}: {shown} {fault}"
-            findings.add(Rule.A19, message, literal.span)
+            findings.add(SchemaRule.A19, message, literal.span)
 
 
 def find_misfit(value: Value, value_type: ValueType) -> str | None:

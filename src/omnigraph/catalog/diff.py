@@ -21,7 +21,7 @@ from omnigraph.catalog.model import (
     Check,
     Constraint,
     EdgeType,
-    Index,
+    IndexConstraint,
     InterfaceType,
     Key,
     NodeType,
@@ -332,7 +332,7 @@ def _rename_embed(
 
 def _rename_columns(constraint: Constraint, renames: Mapping[str, str]) -> Constraint:
     match constraint:
-        case Key(columns) | Unique(columns) | Index(columns):
+        case Key(columns) | Unique(columns) | IndexConstraint(columns):
             return replace(
                 constraint, columns=tuple(sorted(renames.get(each, each) for each in columns))
             )

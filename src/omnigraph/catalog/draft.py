@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from omnigraph.catalog.model import Cardinality, Constraint
-from omnigraph.catalog.rules import Rule
+from omnigraph.catalog.rules import SchemaRule
 from omnigraph.catalog.types import ValueType
 from omnigraph.lang.schema import ast
 from omnigraph.lang.source import Diagnostic, Source, Span, sort_diagnostics
@@ -72,7 +72,7 @@ class DraftType:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SchemaDraft:
     interfaces: tuple[DraftInterface, ...]
     nodes: tuple[DraftType, ...]
     edges: tuple[DraftType, ...]
@@ -90,7 +90,7 @@ class Findings:
         # A fault in an interface is met again in each node that implements it, and said once.
         self._found: dict[Diagnostic, None] = {}
 
-    def add(self, rule: Rule, message: str, span: Span, *, hint: str | None = None) -> None:
+    def add(self, rule: SchemaRule, message: str, span: Span, *, hint: str | None = None) -> None:
         found = Diagnostic(rule.value, rule.family, message, self._source, span, hint)
         self._found.setdefault(found)
 

@@ -28,7 +28,7 @@ from omnigraph.catalog.diff import (
     TypeRenamed,
     diff,
 )
-from omnigraph.catalog.model import Catalog, Index, Property
+from omnigraph.catalog.model import Catalog, IndexConstraint, Property
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
@@ -139,7 +139,7 @@ def _plan(change: SchemaChange, drop_mode: DropMode, filled: Collection[str]) ->
             return DropProperty(kind, type_name, name, drop_mode)
         case PropertyTypeChanged():
             return _plan_changed_type(change)
-        case ConstraintAdded(kind, type_name, Index() as index):
+        case ConstraintAdded(kind, type_name, IndexConstraint() as index):
             return AddConstraint(kind, type_name, index)
         case ConstraintAdded(kind, type_name, constraint):
             return UnsupportedChange(

@@ -35,7 +35,7 @@ class Unique:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexConstraint:
     """The wish for an index; only one column builds anything."""
 
     columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class Check:
     pattern: str
 
 
-Constraint = Key | Unique | Index | Range | Check
+Constraint = Key | Unique | IndexConstraint | Range | Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +93,21 @@ class Cardinality:
     high: int | None = None
 
 
-class IndexKind(StrEnum):
+class WantedIndexKind(StrEnum):
     BTREE = "btree"
     FULL_TEXT = "full_text"
     VECTOR = "vector"
 
 
-def index_kind(value_type: ValueType) -> IndexKind | None:
+def index_kind(value_type: ValueType) -> WantedIndexKind | None:
     """The index a property of this type gets, if any."""
     if value_type.is_list or value_type.is_blob:
         return None
     if value_type.is_vector:
-        return IndexKind.VECTOR
+        return WantedIndexKind.VECTOR
     if value_type.is_string and value_type.enum_values is None:
-        return IndexKind.FULL_TEXT
-    return IndexKind.BTREE
+        return WantedIndexKind.FULL_TEXT
+    return WantedIndexKind.BTREE
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class NodeType:
         return next((each.columns for each in self.constraints if isinstance(each, Key)), ())
 
     @cached_property
-    def indexes(self) -> tuple[tuple[str, IndexKind], ...]:
+    def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:
         """What to build: `id`, then every single-column key or index, in constraint order."""
-        wanted = {"id": IndexKind.BTREE}
+        wanted = {"id": WantedIndexKind.BTREE}
         for constraint in self.constraints:
             match constraint:
-                case Key((column,)) | Index((column,)):
+                case Key((column,)) | IndexConstraint((column,)):
                     kind = index_kind(self._properties_by_name[column].type)
                     if kind is not None:
                         wanted.setdefault(column, kind)
@@ -177,9 +177,13 @@ class EdgeType:
         return self._properties_by_name.get(name)
 
     @property
-    def indexes(self) -> tuple[tuple[str, IndexKind], ...]:
+    def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:
         """Edges are indexed by identity and by both ends; their properties are not."""
-        return (("id", IndexKind.BTREE), ("src", IndexKind.BTREE), ("dst", IndexKind.BTREE))
+        return (
+            ("id", WantedIndexKind.BTREE),
+            ("src", WantedIndexKind.BTREE),
+            ("dst", WantedIndexKind.BTREE),
+        )
 
     @property
     def table_key(self) -> TableKey:

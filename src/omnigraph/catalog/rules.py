@@ -12,7 +12,7 @@ PARSE: Final = "parse error"
 CATALOG: Final = "catalog error"
 
 
-class Rule(StrEnum):
+class SchemaRule(StrEnum):
     """A code, and what breaking the rule means in one line."""
 
     meaning: str

@@ -7,7 +7,15 @@ from typing import assert_never
 
 from omnigraph.catalog.codec import JsonObject, encode_annotation, encode_constraint, encode_type
 from omnigraph.catalog.diff import EntityKind
-from omnigraph.catalog.model import Annotation, Check, Constraint, Index, Key, Range, Unique
+from omnigraph.catalog.model import (
+    Annotation,
+    Check,
+    Constraint,
+    IndexConstraint,
+    Key,
+    Range,
+    Unique,
+)
 from omnigraph.catalog.types import ValueType
 
 
@@ -140,7 +148,7 @@ def describe_constraint(constraint: Constraint) -> str:
             return f"@key({', '.join(columns)})"
         case Unique(columns):
             return f"@unique({', '.join(columns)})"
-        case Index(columns):
+        case IndexConstraint(columns):
             return f"@index({', '.join(columns)})"
         case Range(name, low, high):
             return f"@range({name}, {'' if low is None else low}..{'' if high is None else high})"

@@ -24,7 +24,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerAddress:
     """A server, and which of its graphs."""
 
     url: str
@@ -33,7 +33,7 @@ class Server:
 
 def find_address(
     uri: str | None, settings: Globals, config: Config | None = None
-) -> Store | Server:
+) -> Store | ServerAddress:
     """What a command that works on either works on. Raises Misaddressed, ConfigInvalid."""
     known = read_config() if config is None else config
     given = _given(uri, settings)
@@ -41,14 +41,14 @@ def find_address(
         scope, whose = _scope(known, settings)
         if scope.server is not None:
             graph = settings.graph or scope.default_graph
-            return Server(_server_url(scope.server, known), graph)
+            return ServerAddress(_server_url(scope.server, known), graph)
         store = _store_of(scope, whose, _EITHER)
         if settings.graph is not None:
             raise Misaddressed(f"{whose} the store '{store}', which is one graph; drop --graph")
         return Store(store)
     how, place = given
     if how == "--server":
-        return Server(_server_url(place, known), settings.graph)
+        return ServerAddress(_server_url(place, known), settings.graph)
     return Store(_check_direct(how, place))
 
 

@@ -6,7 +6,7 @@ reads programs should not wait for them.
 
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.address import Server, find_actor, find_address, find_store
+from omnigraph.cli.address import ServerAddress, find_actor, find_address, find_store
 from omnigraph.cli.config import read_config
 from omnigraph.cli.credentials import find_token
 from omnigraph.cli.globals import Globals
@@ -28,7 +28,7 @@ def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -
 def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
     """The graph a command means, in storage or on a server. Raises Misaddressed and the rest."""
     address = find_address(uri, settings)
-    if isinstance(address, Server):
+    if isinstance(address, ServerAddress):
         return connect(address)
     return open_graph(uri, settings, read_only=read_only)
 
@@ -36,19 +36,19 @@ def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) 
 def find_place(uri: str | None, settings: Globals) -> str:
     """Where the graph is that a command means, without opening it."""
     address = find_address(uri, settings)
-    if not isinstance(address, Server):
+    if not isinstance(address, ServerAddress):
         return address.uri
     return address.url if address.graph is None else f"{address.url}/graphs/{address.graph}"
 
 
-def connect(address: Server) -> "RemoteGraph":
+def connect(address: ServerAddress) -> "RemoteGraph":
     """A graph of a server. Without a name, the server must have only one."""
     from omnigraph.sdk import remote
-    from omnigraph.sdk.http import Connection
+    from omnigraph.sdk.http import ServerConnection
 
     token = find_token(address.url, read_config())
     if address.graph is None:
-        connection = Connection(address.url, token=token)
+        connection = ServerConnection(address.url, token=token)
         try:
             served = [each["graph_id"] for each in connection.get("/graphs")["graphs"]]
         except (AccessError, ServerAnswerInvalid):

@@ -44,7 +44,7 @@ class Meter:
 UNMETERED: Final = Meter()
 
 
-class Workbench:
+class WriteContext:
     """One for each open graph; safe to share among threads."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Workbench:
         owner = handle.ref.branch or "main"
         self._keep((handle.ref.path, owner, str(handle.version), base.identifier), handle)
 
-    def harden(self, handle: Handle, base: Base, *, onto: Version) -> None:
+    def fsync_version(self, handle: Handle, base: Base, *, onto: Version) -> None:
         """Flush what others wrote of a version of ours: they may be relaxed, or died before they
         did (D11). Our own commits, which made it from `onto`, were flushed as they landed.
         """
@@ -95,7 +95,7 @@ class Workbench:
         with self._lock:
             known = self._durable.find(place)
         if known is None or known.version != onto:
-            self.stores.tables.harden(handle, beyond=known)
+            self.stores.tables.fsync_version(handle, beyond=known)
         with self._lock:
             self._durable.keep(place, handle)
 

@@ -30,7 +30,7 @@ from omnigraph.storage.tables import ScanRequest, TableRef
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RetentionPolicy:
     """Which commits are retained. Of two limits both must be exceeded for a commit to go."""
 
     keep: int | None = None
@@ -74,7 +74,7 @@ class Retained:
             self.versions[TableRef(pin.path, lance_branch(pin.owner))].add(pin.version)
 
 
-def find_retained(stores: Stores, bases: Bases, policy: Policy) -> Retained:
+def find_retained(stores: Stores, bases: Bases, policy: RetentionPolicy) -> Retained:
     """Raises whatever reading a manifest raises: then nothing may go."""
     retained = Retained(find_branches(stores))
     now_ms = stores.effects.now_ms()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from omnigraph.catalog.model import IndexKind, NodeType
+from omnigraph.catalog.model import NodeType, WantedIndexKind
 from omnigraph.catalog.types import INTEGERS, ValueType
 from omnigraph.compiler.ir import (
     Comparator,
@@ -71,7 +71,9 @@ def find_key(conditions: Sequence[Condition], node: NodeType) -> tuple[KeyPart, 
     return tuple(parts[name] for name in node.key)
 
 
-def find_index(conditions: Sequence[Condition], node: NodeType) -> tuple[str, IndexKind] | None:
+def find_index(
+    conditions: Sequence[Condition], node: NodeType
+) -> tuple[str, WantedIndexKind] | None:
     """The index that serves the best of these conditions, if one was asked for.
 
     A text search comes first: it has no other way.
@@ -79,14 +81,14 @@ def find_index(conditions: Sequence[Condition], node: NodeType) -> tuple[str, In
     kinds = dict(node.indexes)
     searched = [each.target.name for each in conditions if isinstance(each, TextMatch)]
     for name in searched:
-        if kinds.get(name) is IndexKind.FULL_TEXT:
-            return name, IndexKind.FULL_TEXT
+        if kinds.get(name) is WantedIndexKind.FULL_TEXT:
+            return name, WantedIndexKind.FULL_TEXT
     for condition in sorted(conditions, key=_access):
         match condition:
             case Compare(PropertyOf(name=name)) | Member(PropertyOf(name=name)) if (
-                _access(condition) <= Access.RANGE and kinds.get(name) is IndexKind.BTREE
+                _access(condition) <= Access.RANGE and kinds.get(name) is WantedIndexKind.BTREE
             ):
-                return name, IndexKind.BTREE
+                return name, WantedIndexKind.BTREE
             case _:
                 pass
     return None

@@ -7,7 +7,7 @@ operator stand its conditions, the columns it hands on, and the access path it e
 from collections.abc import Callable, Iterator
 from typing import assert_never
 
-from omnigraph.catalog.model import IndexKind
+from omnigraph.catalog.model import WantedIndexKind
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.phrases import (
     conditions_text,
@@ -121,16 +121,16 @@ def _details(operator: plan.Operator) -> Iterator[str]:
             pass
 
 
-def _access(index: tuple[str, IndexKind] | None) -> str:
+def _access(index: tuple[str, WantedIndexKind] | None) -> str:
     """Whether an index has been built is known to the graph, not to its schema."""
     match index:
         case None:
             return "full scan"
-        case (column, IndexKind.BTREE):
+        case (column, WantedIndexKind.BTREE):
             return f"btree index on {column}, or full scan"
-        case (column, IndexKind.FULL_TEXT):
+        case (column, WantedIndexKind.FULL_TEXT):
             return f"full-text index on {column}"
-        case (column, IndexKind.VECTOR):
+        case (column, WantedIndexKind.VECTOR):
             return f"vector index on {column}"
         case _:
             assert_never(index)

@@ -33,7 +33,7 @@ _BOUNDS = INTEGER_BOUNDS | {Scalar.U64: (0, INTEGER_BOUNDS[Scalar.I64][1])}
 """The language counts in 64 signed bits: a U64 parameter has one bit less than a property."""
 
 
-class Binding(Enum):
+class IntegerEncoding(Enum):
     """Who wrote the numbers."""
 
     NATIVE = auto()
@@ -42,7 +42,7 @@ class Binding(Enum):
 
 
 def bind(
-    parameters: Sequence[Parameter], given: object, mode: Binding = Binding.NATIVE
+    parameters: Sequence[Parameter], given: object, mode: IntegerEncoding = IntegerEncoding.NATIVE
 ) -> Mapping[str, Value]:
     """A value for every declared parameter, and for the instant of execution if one is given.
 
@@ -60,7 +60,7 @@ def bind(
     return values
 
 
-def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Binding) -> Value:
+def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: IntegerEncoding) -> Value:
     try:
         if parameter.name not in given:
             return _fit_null(parameter, "it is required and missing")
@@ -85,7 +85,7 @@ def _fit_count(value: Value, parameter: Parameter) -> Value:
     return value
 
 
-def _fit(value: object, wanted: ValueType, mode: Binding) -> Value:
+def _fit(value: object, wanted: ValueType, mode: IntegerEncoding) -> Value:
     if isinstance(wanted.base, Vector):
         return _fit_vector(value, wanted.base.dimension)
     if not wanted.is_list:
@@ -116,7 +116,7 @@ def _fit_vector(value: object, dimension: int) -> tuple[float, ...]:
     return singles
 
 
-def _fit_scalar(value: object, wanted: Scalar, mode: Binding) -> Scalarish:
+def _fit_scalar(value: object, wanted: Scalar, mode: IntegerEncoding) -> Scalarish:
     match wanted:
         case Scalar.STRING:
             return fit_text(value)
@@ -134,7 +134,7 @@ def _fit_scalar(value: object, wanted: Scalar, mode: Binding) -> Scalarish:
             assert_never(wanted)
 
 
-def _fit_integer(value: object, wanted: Scalar, mode: Binding) -> int:
+def _fit_integer(value: object, wanted: Scalar, mode: IntegerEncoding) -> int:
     low, high = _BOUNDS[wanted]
     number = _read_integer(value, mode)
     if not low <= number <= high:
@@ -142,7 +142,7 @@ def _fit_integer(value: object, wanted: Scalar, mode: Binding) -> int:
     return number
 
 
-def _read_integer(value: object, mode: Binding) -> int:
+def _read_integer(value: object, mode: IntegerEncoding) -> int:
     match value:
         case str() if _INTEGER.fullmatch(value):
             return int(value)
@@ -150,10 +150,10 @@ def _read_integer(value: object, mode: Binding) -> int:
             raise Misfit("expected an integer, got a boolean")
         case int():
             number = value
-        case float() if mode is Binding.JAVASCRIPT and value.is_integer():
+        case float() if mode is IntegerEncoding.JAVASCRIPT and value.is_integer():
             number = int(value)
         case _:
             raise Misfit(f"expected an integer, got {spell_kind(value)}")
-    if mode is Binding.JAVASCRIPT and abs(number) > _SAFE_MAX:
+    if mode is IntegerEncoding.JAVASCRIPT and abs(number) > _SAFE_MAX:
         raise Misfit(f"integers beyond ±{_SAFE_MAX} must be given as decimal strings")
     return number

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from omnigraph.catalog.model import IndexKind
+from omnigraph.catalog.model import WantedIndexKind
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler.access import KeyPart
 from omnigraph.compiler.ir import (
@@ -57,7 +57,7 @@ class NodeScan:
     variable: str
     filters: tuple[Condition, ...]
     columns: tuple[str, ...]
-    index: tuple[str, IndexKind] | None
+    index: tuple[str, WantedIndexKind] | None
     """The index that would serve the most selective filter, if the graph has built it."""
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Self
 
 
-class Rule(StrEnum):
+class QueryRule(StrEnum):
     """What a diagnostic's `code` may be."""
 
     meaning: str

@@ -26,14 +26,14 @@ from omnigraph.compiler.ir import (
     StringTest,
     Value,
 )
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A broken rule, before it is known where it was broken."""
 
-    rule: Rule
+    rule: QueryRule
     message: str
     hint: str | None = None
 
@@ -112,7 +112,7 @@ def find_null_problem(left: Operand, right: Operand) -> Problem | None:
     for null, other in ((left, right), (right, left)):
         if null.type is None:
             message = f"comparing {describe(other)} with null never matches"
-            return Problem(Rule.U11, message, "write `is null` or `is not null`")
+            return Problem(QueryRule.U11, message, "write `is null` or `is not null`")
     return None
 
 
@@ -120,7 +120,7 @@ def find_scalar_problem(operand: Operand) -> Problem | None:
     """T7: lists, vectors, Blobs and whole nodes are not compared."""
     if isinstance(operand, IdOf):
         message = f"{describe(operand)} cannot be compared"
-        return Problem(Rule.T7, message, "compare one of its properties")
+        return Problem(QueryRule.T7, message, "compare one of its properties")
     if is_scalar(operand):
         return None
     hint = (
@@ -128,7 +128,7 @@ def find_scalar_problem(operand: Operand) -> Problem | None:
         if operand.type is not None and operand.type.is_list
         else None
     )
-    return Problem(Rule.T7, f"{describe(operand)} is not a single value to compare", hint)
+    return Problem(QueryRule.T7, f"{describe(operand)} is not a single value to compare", hint)
 
 
 def is_scalar(operand: Operand) -> bool:
@@ -146,7 +146,7 @@ def find_mismatch(left: Operand, right: Operand) -> Problem | None:
         return None
     message = f"{describe(left)} and {describe(right)} cannot be compared"
     hint = hint_for_text(left, right_type) or hint_for_text(right, left_type)
-    return Problem(Rule.T7, message, hint)
+    return Problem(QueryRule.T7, message, hint)
 
 
 def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
@@ -155,16 +155,16 @@ def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
     if problem is not None:
         return problem
     if isinstance(needle, IdOf) or not is_scalar(needle):
-        return Problem(Rule.T7, f"{describe(needle)} is not a single value to look for")
+        return Problem(QueryRule.T7, f"{describe(needle)} is not a single value to look for")
     if haystack.type is None or not haystack.type.is_list:
-        return Problem(Rule.T7, f"{describe(haystack)} is not a list to look into")
+        return Problem(QueryRule.T7, f"{describe(haystack)} is not a list to look into")
     if isinstance(haystack, Constant) and haystack.value == ():
         return None
     assert needle.type is not None
     if are_compatible(needle.type, haystack.type.item):
         return None
     message = f"{describe(haystack)} cannot hold {describe(needle)}"
-    return Problem(Rule.T7, message, hint_for_text(needle, haystack.type.item))
+    return Problem(QueryRule.T7, message, hint_for_text(needle, haystack.type.item))
 
 
 def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) -> Problem | None:
@@ -175,7 +175,7 @@ def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) ->
     for operand in (subject, pattern):
         if isinstance(operand, IdOf) or operand.type is None or not operand.type.is_string:
             message = f"`{test}` takes Strings, not {describe(operand)}"
-            return Problem(Rule.T7, message)
+            return Problem(QueryRule.T7, message)
     return None
 
 
@@ -189,14 +189,14 @@ def find_aggregate_problem(
 ) -> Problem | None:
     """T8, and T24 for Blobs."""
     if argument.type is not None and argument.type.is_blob:
-        return Problem(Rule.T24, f"{describe(argument)} cannot be aggregated")
+        return Problem(QueryRule.T24, f"{describe(argument)} cannot be aggregated")
     if distinct and function is not AggregateFunction.COUNT:
-        return Problem(Rule.T8, f"`{function}` does not take `distinct`; only `count` does")
+        return Problem(QueryRule.T8, f"`{function}` does not take `distinct`; only `count` does")
     match function:
         case AggregateFunction.COUNT:
             if distinct and not is_scalar(argument):
                 message = f"`count(distinct …)` takes single values, not {describe(argument)}"
-                return Problem(Rule.T8, message)
+                return Problem(QueryRule.T8, message)
             return None
         case AggregateFunction.SUM | AggregateFunction.AVG:
             wanted = "a number"
@@ -208,7 +208,7 @@ def find_aggregate_problem(
             assert_never(function)
     if is_fitting and not isinstance(argument, IdOf):
         return None
-    return Problem(Rule.T8, f"`{function}` takes {wanted}, not {describe(argument)}")
+    return Problem(QueryRule.T8, f"`{function}` takes {wanted}, not {describe(argument)}")
 
 
 def _is_ordered(argument: Operand) -> bool:
@@ -233,21 +233,21 @@ def aggregate_type(function: AggregateFunction, argument: Operand) -> ValueType:
 # ── search ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_query_problem(rule: Rule, function: str, query: Operand) -> Problem | None:
+def find_query_problem(rule: QueryRule, function: str, query: Operand) -> Problem | None:
     """T19 and T20: what is searched for is one String, the same for every row."""
     if isinstance(query, IdOf) or query.type is None or not query.type.is_string:
         return Problem(rule, f"`{function}` searches for a String, not for {describe(query)}")
     return _find_row_problem(rule, f"what `{function}` looks for", query)
 
 
-def find_integer_problem(rule: Rule, what: str, operand: Operand) -> Problem | None:
+def find_integer_problem(rule: QueryRule, what: str, operand: Operand) -> Problem | None:
     """An integer, the same for every row."""
     if operand.type is None or not operand.type.is_integer:
         return Problem(rule, f"{what} is an integer, not {describe(operand)}")
     return _find_row_problem(rule, what, operand)
 
 
-def _find_row_problem(rule: Rule, what: str, operand: Operand) -> Problem | None:
+def _find_row_problem(rule: QueryRule, what: str, operand: Operand) -> Problem | None:
     if isinstance(operand, PropertyOf | IdOf):
         message = f"{what} cannot depend on the row: {describe(operand)}"
         return Problem(rule, message, "use a literal or a parameter")
@@ -257,8 +257,8 @@ def _find_row_problem(rule: Rule, what: str, operand: Operand) -> Problem | None
 def find_nearest_problem(target: PropertyOf, query: Operand) -> Problem | None:
     """T15: a vector property, and a vector of its length or a String to embed."""
     if not isinstance(target.type.base, Vector):
-        return Problem(Rule.T15, f"`nearest` ranks by a vector, not by {describe(target)}")
-    problem = _find_row_problem(Rule.T15, "what `nearest` looks for", query)
+        return Problem(QueryRule.T15, f"`nearest` ranks by a vector, not by {describe(target)}")
+    problem = _find_row_problem(QueryRule.T15, "what `nearest` looks for", query)
     if problem is not None:
         return problem
     if query.type is not None and query.type.is_string:
@@ -266,11 +266,11 @@ def find_nearest_problem(target: PropertyOf, query: Operand) -> Problem | None:
     dimension = target.type.base.dimension
     if query.type is None or not _is_vector_like(query):
         message = f"`nearest` looks for a vector or a String, not for {describe(query)}"
-        return Problem(Rule.T15, message)
+        return Problem(QueryRule.T15, message)
     given = _dimension_of(query)
     if given != dimension:
         message = f"{describe(target)} has {dimension} dimensions, {describe(query)} has {given}"
-        return Problem(Rule.T15, message)
+        return Problem(QueryRule.T15, message)
     return None
 
 
@@ -293,12 +293,12 @@ def find_fusion_problem(rrf: Rrf) -> Problem | None:
     first, second = rrf.first.target.variable, rrf.second.target.variable
     if first != second:
         message = f"`rrf` fuses two rankings of one variable, here `${first}` and `${second}`"
-        return Problem(Rule.T21, message)
-    problem = find_integer_problem(Rule.T21, "k of `rrf`", rrf.k)
+        return Problem(QueryRule.T21, message)
+    problem = find_integer_problem(QueryRule.T21, "k of `rrf`", rrf.k)
     if problem is not None:
         return problem
     if isinstance(rrf.k, Constant) and isinstance(rrf.k.value, int) and rrf.k.value <= 0:
-        return Problem(Rule.T21, f"k of `rrf` is positive, not {rrf.k.value}")
+        return Problem(QueryRule.T21, f"k of `rrf` is positive, not {rrf.k.value}")
     return None
 
 
@@ -306,8 +306,8 @@ def find_limit_problem(rank: object) -> Problem | None:
     """T17 and T21: what to report when the ordering has no limit. `bm25` needs none."""
     if isinstance(rank, Nearest):
         message = "ordering by `nearest` needs a limit"
-        return Problem(Rule.T17, message, "add `limit 10` after the order")
+        return Problem(QueryRule.T17, message, "add `limit 10` after the order")
     if isinstance(rank, Rrf):
         message = "ordering by `rrf` needs a limit"
-        return Problem(Rule.T21, message, "add `limit 10` after the order")
+        return Problem(QueryRule.T21, message, "add `limit 10` after the order")
     return None

@@ -20,7 +20,7 @@ from omnigraph.errors import EmbedderMissing, EmbeddingFailed, EmbeddingModelMis
 if TYPE_CHECKING:
     import httpx
 
-    from omnigraph.embed.provider_client import Line
+    from omnigraph.embed.provider_client import ProviderClient
 
 KEPT_MAX: Final = 256
 COMPLAINT_LENGTH_MAX: Final = 200
@@ -39,7 +39,7 @@ class Embedder:
         self.settings = settings
         self._effects = effects
         self._transport = transport
-        self._line: Line | None = None
+        self._line: ProviderClient | None = None
         self._kept: OrderedDict[tuple[str, int, Purpose], tuple[float, ...]] = OrderedDict()
         self._lock = Lock()
 
@@ -125,7 +125,7 @@ class Embedder:
 
         with self._lock:
             if self._line is None:
-                self._line = provider_client.Line(self._transport)
+                self._line = provider_client.ProviderClient(self._transport)
         match self._line.ask(request, timeout_ms=patience_ms):
             case provider_client.Answered(document):
                 values = read_vector(self.settings.provider, document)
@@ -135,7 +135,7 @@ class Embedder:
             case provider_client.Failed(reason, document):
                 complaint = read_complaint(document)
                 return self._hidden(reason if complaint is None else f"{reason}: {complaint}")
-            case provider_client.Refused(status, document):
+            case provider_client.ProviderRefused(status, document):
                 complaint = read_complaint(document) or "it does not say why"
                 raise self._failure(self._hidden(f"HTTP {status}: {complaint}"), attempt)
 

@@ -21,7 +21,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ProviderRefused:
     """It will not answer this question, ever."""
 
     status: int
@@ -36,10 +36,10 @@ class Failed:
     document: object = None
 
 
-Reply = Answered | Refused | Failed
+Reply = Answered | ProviderRefused | Failed
 
 
-class Line:
+class ProviderClient:
     """Safe to share among threads."""
 
     def __init__(self, transport: httpx.BaseTransport | None = None) -> None:
@@ -58,14 +58,14 @@ class Line:
         except httpx.TransportError as error:
             return Failed(f"it cannot be reached ({error})")
         except httpx.InvalidURL as error:
-            return Refused(0, {"error": f"{request.url} cannot be asked: {error}"})
+            return ProviderRefused(0, {"error": f"{request.url} cannot be asked: {error}"})
         document = _json(answer)
         status = answer.status_code
         if status == _OK:
             return Answered(document)
         if status == _TOO_MANY or status >= _THEIR_FAULT:
             return Failed(f"HTTP {status}", document)
-        return Refused(status, document)
+        return ProviderRefused(status, document)
 
 
 def _json(answer: httpx.Response) -> object:

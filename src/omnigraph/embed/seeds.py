@@ -15,7 +15,7 @@ from omnigraph.errors import ConfigInvalid, FileUnreadable
 from omnigraph.jsontext import read_json
 
 
-class Mode(StrEnum):
+class EmbedMode(StrEnum):
     FILL_MISSING = "fill_missing"
     """Records that have no vector yet."""
     REEMBED_ALL = "reembed_all"
@@ -25,7 +25,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class EmbedRecipe:
     """The vector in `target` is that of `fields`."""
 
     target: str
@@ -35,7 +35,7 @@ class Recipe:
 @dataclass(frozen=True, slots=True)
 class Recipes:
     dimension: int
-    types: Mapping[str, Recipe]
+    types: Mapping[str, EmbedRecipe]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RecordSelection:
     """Which records count. Nothing said: all of them; several choices: any of them."""
 
     types: frozenset[str] = frozenset()
@@ -79,8 +79,8 @@ class Seeding:
     """One pass over a file."""
 
     recipes: Recipes
-    mode: Mode
-    selection: Selection
+    mode: EmbedMode
+    selection: RecordSelection
     embed: Embed
     source: str
     """What the file is called in messages."""
@@ -118,19 +118,19 @@ class Seeding:
         return record
 
     def _change(
-        self, type_name: str, data: dict[str, object], recipe: Recipe, tally: Tally
+        self, type_name: str, data: dict[str, object], recipe: EmbedRecipe, tally: Tally
     ) -> dict[str, object] | None:
         """The data as it will be; None if it stays."""
         has_vector = data.get(recipe.target) is not None
         match self.mode:
-            case Mode.CLEAN:
+            case EmbedMode.CLEAN:
                 if recipe.target not in data:
                     return None
                 tally.cleaned += 1
                 return {name: value for name, value in data.items() if name != recipe.target}
-            case Mode.FILL_MISSING if has_vector:
+            case EmbedMode.FILL_MISSING if has_vector:
                 return None
-            case Mode.FILL_MISSING | Mode.REEMBED_ALL:
+            case EmbedMode.FILL_MISSING | EmbedMode.REEMBED_ALL:
                 text = text_of(type_name, data, recipe.fields)
                 if text is None:
                     return None
@@ -161,11 +161,11 @@ def read_recipes(document: object, place: str) -> Recipes:
             raise ConfigInvalid(place, reason="it needs a positive `dimension`, and `types`")
 
 
-def _recipe(found: object, place: str) -> Recipe:
+def _recipe(found: object, place: str) -> EmbedRecipe:
     match found:
         case {"target": str(target), "fields": [*fields]} if fields:
             if all(isinstance(each, str) for each in fields):
-                return Recipe(target, tuple(map(str, fields)))
+                return EmbedRecipe(target, tuple(map(str, fields)))
         case _:
             pass
     raise ConfigInvalid(place, reason="every type needs a `target` and a list of `fields`")

@@ -31,7 +31,7 @@ READS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class ActiveSchema:
     """A schema that is in force."""
 
     source: str
@@ -44,13 +44,13 @@ class Contract:
         return SchemaFiles(self.source, encode_pretty(self.catalog), self.schema_hash)
 
 
-def compile_contract(source: str, *, name: str, in_force: bool = False) -> Contract:
+def compile_contract(source: str, *, name: str, in_force: bool = False) -> ActiveSchema:
     """The contract a schema text would make, or makes. Raises SchemaInvalid."""
     catalog = compile_schema(Source(name, source), in_force=in_force)
-    return Contract(source, catalog, schema_hash(catalog))
+    return ActiveSchema(source, catalog, schema_hash(catalog))
 
 
-def check_contract(found: FoundSchema) -> Contract:
+def check_contract(found: FoundSchema) -> ActiveSchema:
     """The contract a graph's files hold.
 
     Comments and layout of the source may have been edited by hand; what it says may not. Raises
@@ -70,7 +70,7 @@ def check_contract(found: FoundSchema) -> Contract:
     return contract
 
 
-def read_contract(objects: Objects, wanted: str | None) -> Contract:
+def read_contract(objects: Objects, wanted: str | None) -> ActiveSchema:
     """The contract in force; `wanted` is the hash the newest commit states, if it states one.
 
     Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
@@ -93,7 +93,7 @@ def read_contract(objects: Objects, wanted: str | None) -> Contract:
     raise AssertionError("the last reading returns or raises")
 
 
-def _read_files(objects: Objects) -> Contract:
+def _read_files(objects: Objects) -> ActiveSchema:
     found = read_schema_files(objects)
     if found is None:
         raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
@@ -115,20 +115,20 @@ def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
     return None
 
 
-class Contracts:
+class SchemaCache:
     """The contract of an open graph, read again when a branch's commits say that it is another.
 
     Asking costs nothing while a branch stands still. Safe to share among threads.
     """
 
-    def __init__(self, objects: Objects, contract: Contract) -> None:
+    def __init__(self, objects: Objects, contract: ActiveSchema) -> None:
         self._objects = objects
         self._contract = contract
         self._checked: dict[BranchName, CommitId] = {}
-        self._past: dict[str, Contract] = {}
+        self._past: dict[str, ActiveSchema] = {}
         self._lock = Lock()
 
-    def under(self, manifest: Manifest) -> Contract:
+    def for_manifest(self, manifest: Manifest) -> ActiveSchema:
         """The contract a branch is under. Raises what reading it raises."""
         head = manifest.head
         with self._lock:
@@ -141,7 +141,7 @@ class Contracts:
                 self._checked[manifest.branch] = head.id
             return self._contract
 
-    def at(self, schema_hash: str | None) -> Contract:
+    def at(self, schema_hash: str | None) -> ActiveSchema:
         """The contract commits of some time were made under; today's, if that was not kept."""
         with self._lock:
             if schema_hash is None or schema_hash == self._contract.schema_hash:
@@ -155,7 +155,7 @@ class Contracts:
                 )
             return self._past[schema_hash]
 
-    def adopt(self, contract: Contract) -> None:
+    def adopt(self, contract: ActiveSchema) -> None:
         """Take the contract this process just put in force."""
         with self._lock:
             self._contract = contract

@@ -9,9 +9,9 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import hold_branches
+from omnigraph.commit.attempt.phases import lock_branches
 from omnigraph.commit.attempt.schema_lock import check_unlocked, clear_stale
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest import branches
 from omnigraph.commit.manifest.base import Base, Bases, find_incarnation, manifest_ref
 from omnigraph.commit.manifest.branches import Deleted
@@ -28,54 +28,54 @@ from omnigraph.commit.manifest.snapshot import (
 from omnigraph.commit.recovery.audit import Recovery
 from omnigraph.commit.recovery.drift import heal_fenced, undo_over
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.compiler.parameters import Binding
-from omnigraph.engine.active_schema import Contract, Contracts
+from omnigraph.compiler.parameters import IntegerEncoding
+from omnigraph.engine.active_schema import ActiveSchema, SchemaCache
 from omnigraph.engine.cancellation import tell, time_limit
 from omnigraph.engine.gate import Action, Gate, let_pass
 from omnigraph.engine.history.diff import EVERY_CHANGE, ChangeFilter, GraphDiff, find_diff
-from omnigraph.engine.history.feed import CommitPage, Feed, FeedPage, Poll, read_commit
-from omnigraph.engine.load.bulk import Bulk
-from omnigraph.engine.load.run import LoadOrder, LoadResult, load
-from omnigraph.engine.maintain.cleanup import CleanupOrder, CleanupResult, cleanup
-from omnigraph.engine.maintain.doctor import Finding, examine
-from omnigraph.engine.maintain.indexes import IndexOrder, IndicesResult, ensure_indices
+from omnigraph.engine.history.feed import ChangeFeed, CommitPage, FeedPage, Poll, read_commit
+from omnigraph.engine.load.bulk import BulkLoader
+from omnigraph.engine.load.run import LoadRequest, LoadResult, load
+from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult, cleanup
+from omnigraph.engine.maintain.doctor import DoctorFinding, examine
+from omnigraph.engine.maintain.indexes import IndexRequest, IndicesResult, ensure_indices
 from omnigraph.engine.maintain.inspection import (
     PastRecovery,
     PendingWrite,
     find_pending,
     find_recoveries,
 )
-from omnigraph.engine.maintain.optimize import OptimizeOrder, OptimizeResult, optimize
-from omnigraph.engine.maintain.repair import RepairOrder, RepairResult, repair
+from omnigraph.engine.maintain.optimize import OptimizeRequest, OptimizeResult, optimize
+from omnigraph.engine.maintain.repair import RepairRequest, RepairResult, repair
 from omnigraph.engine.maintain.wanted_indexes import find_substrings
-from omnigraph.engine.merge.run import MergeOrder, MergeResult, merge
-from omnigraph.engine.merge.workers import Bulk as MergeBulk
+from omnigraph.engine.merge.run import MergeRequest, MergeResult, merge
+from omnigraph.engine.merge.workers import BulkMerge
 from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
-from omnigraph.engine.query.reading import Analysis, Reader, Seen, read_question
-from omnigraph.engine.query.result import Asked, QueryResult
-from omnigraph.engine.query.table_cache import Shelf
+from omnigraph.engine.query.reading import Analysis, Reader, ReadView, bind_query
+from omnigraph.engine.query.result import QueryResult, ReadTarget
+from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
 from omnigraph.engine.schema.apply import (
-    SchemaOrder,
     SchemaPlan,
+    SchemaRequest,
     SchemaResult,
     apply_schema,
     plan_schema,
 )
-from omnigraph.engine.schema.rewriting import Hire, nobody
+from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
 from omnigraph.engine.search.embedding import Embedding
 from omnigraph.engine.search.providers import searching_with
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.batch import Existing, delete_ids, find_type, read_rows
-from omnigraph.engine.write.idempotency import Once, keep_promise
+from omnigraph.engine.write.idempotency import IdempotencyKey, run_idempotent_without_commit
 from omnigraph.engine.write.mutate import (
     ON_MAIN,
     MutationResult,
-    Order,
-    Task,
+    WriteRequest,
+    WriteTask,
     carry_out,
-    read_program,
+    parse_program,
 )
 from omnigraph.engine.write.upkeep import Upkeep
 from omnigraph.errors import (
@@ -136,7 +136,7 @@ class Graph:
         self,
         stores: Stores,
         bases: Bases,
-        contract: Contract,
+        contract: ActiveSchema,
         mode: Mode,
         *,
         gate: Gate = let_pass,
@@ -144,11 +144,11 @@ class Graph:
     ) -> None:
         self._stores = stores
         self._bases = bases
-        self._bench = Workbench(
+        self._bench = WriteContext(
             stores, bases, timing=settings.timing, observe=tell, meter=settings.meter
         )
         self._upkeep = Upkeep(self._bench, contract.catalog) if settings.maintenance else None
-        self._contracts = Contracts(stores.objects, contract)
+        self._contracts = SchemaCache(stores.objects, contract)
         self._mode = mode
         self._gate = gate
         self._settings = settings
@@ -156,7 +156,7 @@ class Graph:
         self._reader = Reader(
             stores,
             settings,
-            Shelf(settings.query_cache_bytes_max),
+            TableCache(settings.query_cache_bytes_max),
             searching_with(embedding, kept_bytes_max=settings.query_cache_bytes_max // 4),
         )
 
@@ -195,12 +195,12 @@ class Graph:
     def schema_source(self) -> str:
         return self.renew().source
 
-    def renew(self) -> Contract:
+    def renew(self) -> ActiveSchema:
         """The schema in force, which another process may have changed. Main says when it was.
 
         Raises SchemaFilesInvalid.
         """
-        contract = self._contracts.under(self._bases.current(MAIN).manifest)
+        contract = self._contracts.for_manifest(self._bases.current(MAIN).manifest)
         if self._upkeep is not None:
             self._upkeep.catalog = contract.catalog
         return contract
@@ -250,7 +250,7 @@ class Graph:
         name: str | None = None,
         params: object = None,
         target: Target = NOW_ON_MAIN,
-        binding: Binding = Binding.NATIVE,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
         timeout: float | None = None,
     ) -> QueryResult:
         """Run a read on one snapshot.
@@ -261,7 +261,7 @@ class Graph:
         with time_limit(timeout):
             seen, catalog = self._see(target)
             now_ms = self._stores.effects.now_ms()
-            question = read_question(
+            question = bind_query(
                 source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
             )
             return self._reader.answer(question, catalog, seen)
@@ -273,14 +273,14 @@ class Graph:
         name: str | None = None,
         params: object = None,
         target: Target = NOW_ON_MAIN,
-        binding: Binding = Binding.NATIVE,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
         timeout: float | None = None,
     ) -> Analysis:
         """Run a read for what its operators do, not for its rows. Raises what `query` raises."""
         with time_limit(timeout):
             seen, catalog = self._see(target)
             now_ms = self._stores.effects.now_ms()
-            question = read_question(
+            question = bind_query(
                 source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
             )
             return self._reader.analyse(question, catalog, seen)
@@ -295,13 +295,13 @@ class Graph:
         seen, catalog = self._see(target)
         return self._reader.open_blob(find_blob_owner(catalog, name), name, seen)
 
-    def _see(self, target: Target) -> tuple[Seen, Catalog]:
+    def _see(self, target: Target) -> tuple[ReadView, Catalog]:
         """What a target names, and the schema to read it by; of a branch as it is, one probe."""
         if target.is_past:
             seen = self.look(target)
             return seen, self.catalog_at(seen.snapshot)
         base = self._bases.current(target.branch)
-        return self._seen_now(base), self._contracts.under(base.manifest).catalog
+        return self._seen_now(base), self._contracts.for_manifest(base.manifest).catalog
 
     def catalog_at(self, snapshot: Snapshot) -> Catalog:
         """What the schema meant that a snapshot was made under."""
@@ -317,32 +317,32 @@ class Graph:
             commit = self.commit(CommitId(str(commit.parent))) if is_ours else None
         return None if commit is None else commit.extension.schema_hash
 
-    def look(self, target: Target) -> Seen:
+    def look(self, target: Target) -> ReadView:
         """The snapshot that a target names. Raises BranchNotFound, CommitNotFound, …"""
         if target.snapshot is not None:
             commit = target.snapshot.commit
-            asked = Asked(None, None if commit is None else commit.id)
-            return Seen(asked, target.snapshot, self._incarnation_of)
+            asked = ReadTarget(None, None if commit is None else commit.id)
+            return ReadView(asked, target.snapshot, self._incarnation_of)
         if target.commit_id is not None:
             snapshot = self.snapshot_at_commit(target.commit_id)
-            return Seen(Asked(None, target.commit_id), snapshot, self._incarnation_of)
+            return ReadView(ReadTarget(None, target.commit_id), snapshot, self._incarnation_of)
         if target.version is not None:
             past = self.snapshot_at_version(target.branch, target.version)
-            return Seen(Asked(target.branch, None), past, self._incarnation_of)
+            return ReadView(ReadTarget(target.branch, None), past, self._incarnation_of)
         if target.at_us is not None:
             commit = self.commit_at(target.branch, target.at_us)
             snapshot = snapshot_at_commit(self._stores, commit)
-            return Seen(Asked(None, commit.id), snapshot, self._incarnation_of)
+            return ReadView(ReadTarget(None, commit.id), snapshot, self._incarnation_of)
         return self._seen_now(self._bases.current(target.branch))
 
-    def _seen_now(self, base: Base) -> Seen:
+    def _seen_now(self, base: Base) -> ReadView:
         manifest = base.manifest
 
         def incarnation_of(branch: BranchName) -> str:
             is_known = branch == manifest.branch
             return base.identifier if is_known else self._incarnation_of(branch)
 
-        return Seen(Asked(manifest.branch, None), snapshot_of(manifest), incarnation_of)
+        return ReadView(ReadTarget(manifest.branch, None), snapshot_of(manifest), incarnation_of)
 
     def _incarnation_of(self, branch: BranchName) -> str:
         return find_incarnation(self._stores, branch)
@@ -370,13 +370,13 @@ class Graph:
     def _open_pin(self, pin: Pin) -> Handle:
         return open_pin(self._stores, pin)
 
-    def feed(self, branch: BranchName = MAIN) -> Feed:
+    def feed(self, branch: BranchName = MAIN) -> ChangeFeed:
         """The changes of a branch, commit by commit. Raises BranchNotFound."""
         base = self._bases.current(branch)
-        return Feed(self._stores, self.catalog, base, self._open_pin, self.catalog_at)
+        return ChangeFeed(self._stores, self.catalog, base, self._open_pin, self.catalog_at)
 
     def changes(self, branch: BranchName, asked: Poll) -> FeedPage:
-        """What commits changed, after a cursor. Raises what `Feed.poll` raises."""
+        """What commits changed, after a cursor. Raises what `ColumnMapping.poll` raises."""
         return self.feed(branch).poll(asked)
 
     def commit_changes(self, commit_id: CommitId, asked: Poll) -> CommitPage:
@@ -393,8 +393,8 @@ class Graph:
         *,
         name: str | None = None,
         params: object = None,
-        order: Order = ON_MAIN,
-        binding: Binding = Binding.NATIVE,
+        order: WriteRequest = ON_MAIN,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> MutationResult:
         """Run a mutation and commit what it changes; no commit if that is nothing.
 
@@ -403,7 +403,7 @@ class Graph:
         """
         contract = self._ask(order)
         now_ms = self._stores.effects.now_ms()
-        program = read_program(
+        program = parse_program(
             source, contract.catalog, name=name, params=params, now_ms=now_ms, binding=binding
         )
         return self._carry_out(program, contract, order, query_name=program.name)
@@ -414,7 +414,7 @@ class Graph:
         rows: Sequence[Mapping[str, object]],
         *,
         existing: Existing,
-        order: Order = ON_MAIN,
+        order: WriteRequest = ON_MAIN,
     ) -> MutationResult:
         """Write rows of one type; those that exist are replaced whole, or refused.
 
@@ -426,7 +426,7 @@ class Graph:
         return self._carry_out(task, contract, order)
 
     def remove_rows(
-        self, type_name: str, ids: Collection[str], *, order: Order = ON_MAIN
+        self, type_name: str, ids: Collection[str], *, order: WriteRequest = ON_MAIN
     ) -> MutationResult:
         """Delete rows of one type, with nodes their edges. Ids that do not exist are ignored.
 
@@ -437,7 +437,7 @@ class Graph:
         return self._carry_out(delete_ids(contract.catalog, type_, ids), contract, order)
 
     def load(
-        self, order: LoadOrder, bulk: Bulk, *, from_branch: BranchName | None = None
+        self, order: LoadRequest, bulk: BulkLoader, *, from_branch: BranchName | None = None
     ) -> LoadResult:
         """Load files as one commit, or nothing.
 
@@ -464,7 +464,7 @@ class Graph:
             timings_ms=record.timings_ms,
         )
 
-    def _make_branch(self, order: LoadOrder, source: BranchName) -> bool:
+    def _make_branch(self, order: LoadRequest, source: BranchName) -> bool:
         """Was there none? Another load may make it at the same time, which is as good."""
         if order.branch in self.branches():
             return False
@@ -474,7 +474,7 @@ class Graph:
             return False
         return True
 
-    def merge(self, order: MergeOrder, bulk: MergeBulk | None = None) -> MergeResult:
+    def merge(self, order: MergeRequest, bulk: BulkMerge | None = None) -> MergeResult:
         """Make one branch show what another changed since they last agreed, or change nothing.
 
         `bulk` finds workers if there is much to do. Raises JobFailed, MergeConflicts,
@@ -513,9 +513,9 @@ class Graph:
         self._gate(actor, Action.ADMIN, branch)
         catalog = self.catalog
         used = frozenset() if queries is None else find_substrings(queries, catalog)
-        return ensure_indices(self._bench, catalog, IndexOrder(branch, actor, used))
+        return ensure_indices(self._bench, catalog, IndexRequest(branch, actor, used))
 
-    def _ask(self, order: Order | LoadOrder) -> Contract:
+    def _ask(self, order: WriteRequest | LoadRequest) -> ActiveSchema:
         """May this be written? Then by the schema that is returned, and no other: what is in force
         may be another one a moment later, and a write must know that it is.
 
@@ -536,7 +536,11 @@ class Graph:
             raise UsageError(f"{actor!r} cannot be an actor: half a character cannot be written")
 
     def _carry_out(
-        self, task: Task, contract: Contract, order: Order, query_name: str | None = None
+        self,
+        task: WriteTask,
+        contract: ActiveSchema,
+        order: WriteRequest,
+        query_name: str | None = None,
     ) -> MutationResult:
         written = carry_out(self._bench, contract, task, order)
         if self._upkeep is not None:
@@ -552,12 +556,14 @@ class Graph:
 
     # the schema
 
-    def plan_schema(self, order: SchemaOrder) -> SchemaPlan:
+    def plan_schema(self, order: SchemaRequest) -> SchemaPlan:
         """What another schema would change. Raises SchemaInvalid, BackfillInvalid."""
         manifest = self._bases.current(MAIN).manifest
-        return plan_schema(manifest, self._contracts.under(manifest), order)
+        return plan_schema(manifest, self._contracts.for_manifest(manifest), order)
 
-    def apply_schema(self, order: SchemaOrder, hire: Hire = nobody) -> SchemaResult:
+    def apply_schema(
+        self, order: SchemaRequest, hire: RewriterFactory = in_process
+    ) -> SchemaResult:
         """Put another schema in force, as one commit; no commit if it changes nothing.
 
         Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid, BranchesExist, SchemaLocked,
@@ -576,8 +582,8 @@ class Graph:
         branch: BranchName = MAIN,
         *,
         actor: str | None = None,
-        once: Once | None = None,
-        hire: Hire = nobody,
+        idempotency: IdempotencyKey | None = None,
+        hire: RewriterFactory = in_process,
     ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
 
@@ -585,10 +591,10 @@ class Graph:
         """
         self._check_signer(actor)
         self._gate(actor, Action.ADMIN, branch)
-        order = OptimizeOrder(branch, actor, once)
+        order = OptimizeRequest(branch, actor, idempotency)
         return optimize(self._bench, self.renew().catalog, order, hire)
 
-    def cleanup(self, order: CleanupOrder, *, actor: str | None = None) -> CleanupResult:
+    def cleanup(self, order: CleanupRequest, *, actor: str | None = None) -> CleanupResult:
         """Remove what need not stay; or say what would go, if it is not confirmed.
 
         Raises SchemaLocked, UsageError, Forbidden.
@@ -600,7 +606,7 @@ class Graph:
         self._gate(actor, Action.ADMIN, None)
         return cleanup(self._bench, order)
 
-    def repair(self, order: RepairOrder, *, actor: str | None = None) -> RepairResult:
+    def repair(self, order: RepairRequest, *, actor: str | None = None) -> RepairResult:
         """Look for tables that another tool moved, and show or undo that, if it is confirmed.
 
         Raises UsageError, SchemaLocked, RecoveryPending, Forbidden.
@@ -610,7 +616,7 @@ class Graph:
         self._gate(actor, Action.ADMIN, None)
         return repair(self._bench, order)
 
-    def examine(self, *, is_deep: bool = False) -> list[Finding]:
+    def examine(self, *, is_deep: bool = False) -> list[DoctorFinding]:
         """Everything that is wrong with the graph, and what to do about each.
 
         Changes nothing, but for one thing: bytes that were fenced, or torn by a power cut, are
@@ -653,7 +659,7 @@ class Graph:
         source: BranchName = MAIN,
         commit_id: CommitId | None = None,
         actor: str | None = None,
-        once: Once | None = None,
+        idempotency: IdempotencyKey | None = None,
     ) -> BranchName:
         """A branch that starts as another one is now, or as a commit left the graph.
 
@@ -675,8 +681,10 @@ class Graph:
 
             branches.create_branch(self._stores, branch, start, recheck=recheck)
 
-        with hold_branches(self._bench):
-            keep_promise(self._stores.objects, once, actor, create, is_done=BranchExists)
+        with lock_branches(self._bench):
+            run_idempotent_without_commit(
+                self._stores.objects, idempotency, actor, create, is_done=BranchExists
+            )
         return branch
 
     def _fork_point(
@@ -700,7 +708,7 @@ class Graph:
             raise SchemaOutdated(start, schema=schema_hash, in_force=now)
 
     def delete_branch(
-        self, name: str, *, actor: str | None = None, once: Once | None = None
+        self, name: str, *, actor: str | None = None, idempotency: IdempotencyKey | None = None
     ) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, Forbidden."""
         self.check_writable()
@@ -713,8 +721,10 @@ class Graph:
             check_unlocked(self._bench)
             deleted = branches.delete_branch(self._stores, self._bases, branch)
 
-        with hold_branches(self._bench):
-            keep_promise(self._stores.objects, once, actor, delete, is_done=BranchNotFound)
+        with lock_branches(self._bench):
+            run_idempotent_without_commit(
+                self._stores.objects, idempotency, actor, delete, is_done=BranchNotFound
+            )
         return deleted
 
     def check_writable(self) -> None:

@@ -15,7 +15,7 @@ from omnigraph.commit.manifest.create import (
     has_manifest,
 )
 from omnigraph.commit.manifest.schema_files import SchemaFiles, write_rest
-from omnigraph.engine.active_schema import Contract, compile_contract, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, compile_contract, read_contract
 from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.schema.staged_leftovers import settle_staged
@@ -113,7 +113,7 @@ def open_in(
     return graph
 
 
-def _read_contract(stores: Stores, base: Base, mode: Mode) -> Contract:
+def _read_contract(stores: Stores, base: Base, mode: Mode) -> ActiveSchema:
     """Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt."""
     wanted = base.manifest.log.schema_hash
     # Only a commit of another program does not say which schema it was made under.

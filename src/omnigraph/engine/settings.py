@@ -13,7 +13,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap
 
 
-class Access(StrEnum):
+class AccessMode(StrEnum):
     """How reads reach tables."""
 
     AUTO = "auto"
@@ -33,7 +33,7 @@ class Settings:
     """What is kept of manifests, footers and index pages."""
     maintenance: bool = True
     """Do writers tidy up after themselves? See `upkeep`."""
-    query_access: Access = Access.AUTO
+    query_access: AccessMode = AccessMode.AUTO
     query_memory_bytes_max: int = 2 << 30
     """What one read may hold at a time, beside what is cached."""
     query_cache_bytes_max: int = 1 << 30

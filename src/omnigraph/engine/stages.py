@@ -31,7 +31,7 @@ class Watcher(Protocol):
 
 
 @dataclass(slots=True)
-class Record:
+class StageRecord:
     """What was done so far."""
 
     watcher: Watcher | None = None
@@ -44,14 +44,14 @@ class Record:
             self.watcher.advance(self.stages[-1], done=done, total=total, rows=rows)
 
 
-_current: Final[ContextVar[Record | None]] = ContextVar("omnigraph_stages", default=None)
+_current: Final[ContextVar[StageRecord | None]] = ContextVar("omnigraph_stages", default=None)
 
 
 @contextmanager
-def watching(watcher: Watcher | None = None) -> Iterator[Record]:
+def watching(watcher: Watcher | None = None) -> Iterator[StageRecord]:
     """Keep a record of the work inside. Without a watcher, whoever watches already is told."""
     above = _current.get()
-    record = Record(watcher or (None if above is None else above.watcher))
+    record = StageRecord(watcher or (None if above is None else above.watcher))
     token = _current.set(record)
     try:
         yield record
@@ -60,7 +60,7 @@ def watching(watcher: Watcher | None = None) -> Iterator[Record]:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[Record | None]:
+def stage(name: str) -> Iterator[StageRecord | None]:
     """One part of the work. Gives the record, if there is one."""
     record = _current.get()
     if record is None:

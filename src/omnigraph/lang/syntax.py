@@ -57,7 +57,7 @@ PIECE_CHARACTERS = 8_000
 """How much text is parsed at a time, at least."""
 
 
-class Fault(Enum):
+class SyntaxFault(Enum):
     """The ways in which a text can fail to be a program of either language."""
 
     UNEXPECTED = auto()
@@ -90,7 +90,7 @@ class Unexpected:
 class Dialect:
     """What a language adds to the shared treatment of syntax."""
 
-    codes: Mapping[Fault, str]
+    codes: Mapping[SyntaxFault, str]
     words: Mapping[str, str]
     """Terminal → how a person calls it. Several may share one phrase, which is then said once."""
     declaration: str
@@ -127,7 +127,7 @@ class Reading:
             self.findings.append(Diagnostic(code, FAMILY, message, self.source, span, hint))
 
     def report_fault(
-        self, fault: Fault, message: str, span: Span, *, hint: str | None = None
+        self, fault: SyntaxFault, message: str, span: Span, *, hint: str | None = None
     ) -> None:
         self.report(self.dialect.codes[fault], message, span, hint=hint)
 
@@ -140,7 +140,7 @@ class Reading:
             if meant is None:
                 place = Span(start + 1 + match.start(), start + 1 + match.end())
                 self.report_fault(
-                    Fault.ESCAPE,
+                    SyntaxFault.ESCAPE,
                     f"unsupported escape sequence {quoted(match[0])}",
                     place,
                     hint=r"strings know \" \\ \n \r \t; write a backslash as \\",
@@ -155,7 +155,7 @@ class Reading:
         digits = len(token.lstrip("-"))
         if digits > DIGITS_MAX:
             self.report_fault(
-                Fault.NUMBER,
+                SyntaxFault.NUMBER,
                 f"a number of {digits:,} digits is too long; the most is {DIGITS_MAX:,}",
                 span_of(token),
             )
@@ -167,7 +167,7 @@ class Reading:
         value = float(token)
         if isinf(value):
             self.report_fault(
-                Fault.NUMBER,
+                SyntaxFault.NUMBER,
                 f"the number {quoted(token)} is too large for a 64-bit float",
                 span_of(token),
             )
@@ -221,7 +221,7 @@ def parse_tree(grammar: Lark, reading: Reading) -> Tree[Token] | None:
     lone = _find_lone_surrogate(text)
     if lone is not None:
         reading.report_fault(
-            Fault.ENCODING,
+            SyntaxFault.ENCODING,
             f"{quoted(text[lone])} is half of a surrogate pair, not a character",
             Span(lone, lone + 1),
         )
@@ -309,7 +309,7 @@ def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None
     at = cast("int", failure.pos_in_stream)
     if text.startswith("/*", at):
         reading.report_fault(
-            Fault.OPEN_COMMENT,
+            SyntaxFault.OPEN_COMMENT,
             "this comment is never closed",
             Span(at, at + 2),
             hint="end it with '*/'; comments do not nest",
@@ -318,7 +318,7 @@ def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None
     string = _STRING.match(text, at)
     if string is None and text.startswith('"', at):
         reading.report_fault(
-            Fault.OPEN_STRING,
+            SyntaxFault.OPEN_STRING,
             "this string is never closed",
             Span(at, at + 1),
             hint="end it with '\"'; inside a string write a quote as \\\"",
@@ -334,7 +334,7 @@ def _report_found(found: str, at: int, failure: UnexpectedInput, reading: Readin
     unexpected = Unexpected(found, expected, reading.source.text[:at])
     seen = quoted(found) if found else "the end of the text"
     reading.report_fault(
-        Fault.UNEXPECTED,
+        SyntaxFault.UNEXPECTED,
         f"expected {listed(unexpected.expected)}, found {seen}",
         Span(at, at + len(found)),
         hint=reading.dialect.hint(unexpected),

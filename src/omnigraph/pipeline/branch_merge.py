@@ -27,10 +27,10 @@ from omnigraph.engine.history.table_diff import Share
 from omnigraph.engine.load.bulk import LoadMode, type_of
 from omnigraph.engine.merge.plan_table import draft_share
 from omnigraph.engine.merge.rulings import Rulings
-from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
+from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
-from omnigraph.engine.tables.row_refs import Seats, fetch, no_seats, portions, stream
+from omnigraph.engine.tables.row_refs import RowRefs, fetch, no_seats, portions, stream
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.spark.jobs import Work, run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session
@@ -102,12 +102,12 @@ class TaskWorkers:
     run: Run
     cut: Cut
 
-    def draft(self, sides: Sides) -> Iterator[Draft]:
+    def draft(self, sides: Sides) -> Iterator[PlanDraft]:
         shares = self.cut.shares
         work = DraftShare(self._table(sides), self.job.rulings, str(self.scratch), shares)
         for answer in self.run(work, shares, "comparing branches"):
             draft = _take(Path(answer["draft"]))
-            assert isinstance(draft, Draft)
+            assert isinstance(draft, PlanDraft)
             yield draft
 
     def write(self, plan: TablePlan, onto: Handle) -> tuple[Pieces, ...]:
@@ -172,11 +172,11 @@ class DraftShare:
 class Portion:
     """(2) What one task writes."""
 
-    inserts: Seats
-    updates: Seats
-    updated: Seats
-    blends: Seats
-    blended: Seats
+    inserts: RowRefs
+    updates: RowRefs
+    updated: RowRefs
+    blends: RowRefs
+    blended: RowRefs
     masks: "dict[str, np.ndarray[Any, np.dtype[np.bool_]]]"
     drops: Addresses
 
@@ -197,7 +197,7 @@ def portions_of(plan: TablePlan, rows_max: int) -> Iterator[Portion]:
         yield Portion(none, none, none, none, none, {}, addresses)
 
 
-def _in_order(seats: Seats, rows_max: int) -> Iterator["np.ndarray[Any, np.dtype[np.int64]]"]:
+def _in_order(seats: RowRefs, rows_max: int) -> Iterator["np.ndarray[Any, np.dtype[np.int64]]"]:
     """Places among the seats, so many at a time, in the order rows are kept."""
     order = np.argsort(seats.addresses, kind="stable")
     for at in range(0, len(order), rows_max):
@@ -232,7 +232,7 @@ class WritePortion:
         if len(portion.drops):
             changes = RowChanges(deletes=portion.drops.tolist())
             staged = stores.tables.stage_rows(onto, changes, UNNAMED)
-            return pieces_document(stores.tables.hand_over(staged))
+            return pieces_document(stores.tables.to_pieces(staged))
         tables, sides = self.table.open()
         plan = TablePlan(
             sides,

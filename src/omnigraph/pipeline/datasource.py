@@ -24,7 +24,7 @@ from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.load.export import cut_pieces
-from omnigraph.engine.load.sorted_runs import Piece, slices_of
+from omnigraph.engine.load.sorted_runs import SortPiece, slices_of
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.record_format import ELSEWHERE, is_blob
@@ -44,7 +44,7 @@ _OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "col
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SourceOptions:
     """What the options ask for."""
 
     path: str
@@ -55,7 +55,7 @@ class Question:
     columns: tuple[str, ...] | None
 
 
-def read_question(options: Mapping[str, str]) -> Question:
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Raises UsageError."""
     for name in options:
         if name == "pushdown":
@@ -77,7 +77,7 @@ def read_question(options: Mapping[str, str]) -> Question:
         raise UsageError(f"option 'version' is a number, not '{version}'")
     columns = options.get("columns")
     edge = options.get("edge")
-    return Question(
+    return SourceOptions(
         path=path,
         key=table_key("node", options["type"]) if edge is None else table_key("edge", edge),
         branch=options.get("branch"),
@@ -87,7 +87,7 @@ def read_question(options: Mapping[str, str]) -> Question:
     )
 
 
-def find_snapshot(graph: Graph, question: Question) -> Snapshot:
+def find_snapshot(graph: Graph, question: SourceOptions) -> Snapshot:
     """Raises BranchNotFound, CommitNotFound, VersionNotFound."""
     if question.commit is not None:
         return graph.snapshot_at_commit(CommitId(question.commit))
@@ -100,7 +100,7 @@ def find_snapshot(graph: Graph, question: Question) -> Snapshot:
 class Fragments(InputPartition):
     """(2)"""
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: SortPiece) -> None:
         super().__init__(None)
         self.piece = piece
 
@@ -110,7 +110,7 @@ class Reader(DataSourceReader):
     """Reads a table at the version its source found."""
 
     storage: Storage
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SortPiece, ...]
     names: tuple[str, ...]
     schema: StructType
 
@@ -137,7 +137,7 @@ class Reader(DataSourceReader):
                 for start, count in slices_of(rows, rows.num_rows):
                     yield self._shape(tables, handle, batch.slice(start, count), wanted)
 
-    def _open(self, piece: Piece) -> tuple[Tables, Handle]:
+    def _open(self, piece: SortPiece) -> tuple[Tables, Handle]:
         tables = self.storage.open().tables
         return tables, tables.open_at(piece.ref, piece.version)
 
@@ -184,7 +184,7 @@ class OmnigraphSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        question = read_question(options)
+        question = parse_options(options)
         settings = Settings(storage_options=dict(self.storage_options))
         graph = open_graph(question.path, mode=Mode.READ_ONLY, settings=settings)
         pin = find_snapshot(graph, question).pin(question.key)  # (1)

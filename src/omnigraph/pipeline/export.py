@@ -10,11 +10,11 @@ from typing import Any
 
 from omnigraph.effects import REAL
 from omnigraph.engine.load.export import by_table
-from omnigraph.engine.load.parquet_parts import Part, write_part
+from omnigraph.engine.load.parquet_parts import ParquetPart, write_part
 from omnigraph.engine.load.sorted_runs import (
     RUN_BYTES,
     Line,
-    Piece,
+    SortPiece,
     merge_runs,
     read_sorted,
     write_run,
@@ -32,7 +32,7 @@ from omnigraph.storage.layout import Root
 class WriteRuns:
     """The work of sorting; task n sorts piece n."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SortPiece, ...]
     storage: Storage
     folder: str
     run_bytes: int
@@ -50,7 +50,7 @@ class WriteRuns:
 class WriteParts:
     """The work of writing Parquet; task n writes part n."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ParquetPart, ...]
     storage: Storage
 
     def __call__(self, number: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class SparkExporter:
     run_bytes: int = RUN_BYTES
 
     @contextmanager
-    def lines(self, pieces: Sequence[Piece]) -> Iterator[Iterator[Iterable[Line]]]:
+    def lines(self, pieces: Sequence[SortPiece]) -> Iterator[Iterator[Iterable[Line]]]:
         with self._scratch() as folder:
             spark = find_session(self.settings)
             check_shared(spark, folder)
@@ -79,7 +79,7 @@ class SparkExporter:
                 for some in by_table(pieces)
             )
 
-    def write_parts(self, parts: Sequence[Part]) -> None:
+    def write_parts(self, parts: Sequence[ParquetPart]) -> None:
         if not parts:
             return
         spark = find_session(self.settings)

@@ -24,7 +24,7 @@ from omnigraph.engine.write.base_rows import uniques_of
 from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
-from omnigraph.pipeline.checks.key_sets import KeySets, Question
+from omnigraph.pipeline.checks.key_sets import KeySets, LoadKeys
 from omnigraph.pipeline.checks.run import find_verdict
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
 from omnigraph.pipeline.spark.jobs import telling
@@ -33,7 +33,7 @@ from omnigraph.pipeline.stage.answers import Answers
 from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.stage.keys import KeyFiles
-from omnigraph.pipeline.stage.planning import Item, Plan, Survey, check_tables, cut
+from omnigraph.pipeline.stage.planning import InputPlan, InputSurvey, Item, check_tables, cut
 from omnigraph.pipeline.stage.reading import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.stage.scratch import leave_marker, open_scratch, storage_of
 from omnigraph.pipeline.upsert import Destination, write_merged, write_new
@@ -84,7 +84,7 @@ class SparkBulk:
             telling("loading"),
             open_scratch(self.settings, job.root, job.operation_id) as scratch,
         ):
-            survey = Survey(job.catalog, job.storage_options, scratch)
+            survey = InputSurvey(job.catalog, job.storage_options, scratch)
             items = survey.look([as_input(each) for each in job.sources])
             check_tables(items, job.errors_max)
             hasty = looks_small(items, self.small_bytes)
@@ -111,7 +111,7 @@ class SparkBulk:
             count_rows("reading the input", sum(ingested.counts.values()))
             yield ingested
 
-    def _count_buckets(self, plan: Plan, job: LoadJob) -> int:
+    def _count_buckets(self, plan: InputPlan, job: LoadJob) -> int:
         """So many that a task can hold one of them, be it full of what is there already."""
         by_size = plan.size_bytes // self.bucket_bytes
         asked_from = self.asked_ratio * plan.size_bytes / ROW_BYTES
@@ -207,8 +207,8 @@ class SparkIngested(Answers):
         return verdict
 
     @property
-    def _question(self) -> Question:
-        return Question(
+    def _question(self) -> LoadKeys:
+        return LoadKeys(
             catalog=self._job.catalog,
             mode=self._job.mode,
             key_files={key: KeyFiles.gather(self.said_of(key)) for key in self.counts},

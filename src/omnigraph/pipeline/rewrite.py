@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from omnigraph.engine.schema.rewriting import At
+from omnigraph.engine.schema.rewriting import TableAt
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import BackfillInvalid
 from omnigraph.pipeline.spark.jobs import Work, run_tasks
@@ -21,11 +21,11 @@ FRAGMENTS_PER_TASK: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RewritePlace:
     """The version of a table, as a worker reaches it."""
 
     storage: Storage
-    at: At
+    at: TableAt
 
     def open(self) -> tuple[Tables, Handle]:
         tables = self.storage.open().tables
@@ -36,19 +36,19 @@ class Place:
 class Gather:
     """The work of putting fragments together; task n does task n of the plan."""
 
-    place: Place
+    place: RewritePlace
     tasks: tuple[str, ...]
 
     def __call__(self, number: int) -> dict[str, Any]:
         tables, handle = self.place.open()
-        return {"outcome": tables.gather(handle, self.tasks[number])}
+        return {"outcome": tables.run_compaction_task(handle, self.tasks[number])}
 
 
 @dataclass(frozen=True, slots=True)
 class FillColumns:
     """The work of filling columns; task n fills those of the n-th fragments."""
 
-    place: Place
+    place: RewritePlace
     fills: tuple[Fill, ...]
     parts: tuple[tuple[int, ...], ...]
 
@@ -64,7 +64,7 @@ class FillColumns:
 class Copy:
     """The work of copying rows; task n copies those of the n-th fragments."""
 
-    place: Place
+    place: RewritePlace
     parts: tuple[tuple[int, ...], ...]
 
     def __call__(self, number: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Copy:
         with tables.scan(handle, ScanRequest(fragment_ids=self.parts[number])) as batches:
             rows = pa.RecordBatchReader.from_batches(handle.schema, batches)
             staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, rows)
-        receipts = tables.hand_over(staged).fresh
+        receipts = tables.to_pieces(staged).fresh
         return {"receipts": [[each.fragment, each.row_count] for each in receipts]}
 
 
@@ -83,14 +83,16 @@ class SparkRewriter:
     settings: SparkSettings
     storage: Storage
 
-    def gather(self, at: At, tasks: Sequence[str]) -> tuple[str, ...]:
-        work = Gather(Place(self.storage, at), tuple(tasks))
+    def run_compaction_task(self, at: TableAt, tasks: Sequence[str]) -> tuple[str, ...]:
+        work = Gather(RewritePlace(self.storage, at), tuple(tasks))
         answers = self._run(work, len(tasks), "putting fragments together")
         return tuple(str(each["outcome"]) for each in answers)
 
-    def fill(self, at: At, fills: tuple[Fill, ...], fragment_ids: Sequence[int]) -> tuple[str, ...]:
+    def fill(
+        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: Sequence[int]
+    ) -> tuple[str, ...]:
         parts = _cut(fragment_ids)
-        work = FillColumns(Place(self.storage, at), fills, parts)
+        work = FillColumns(RewritePlace(self.storage, at), fills, parts)
         answers = self._run(work, len(parts), "filling columns")
         for answer in answers:
             if refused := answer.get("invalid"):
@@ -98,9 +100,9 @@ class SparkRewriter:
                 raise BackfillInvalid(entity, reason=reason)
         return tuple(each for answer in answers for each in answer["filled"])
 
-    def copy(self, at: At, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
+    def copy(self, at: TableAt, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
         parts = _cut(fragment_ids)
-        answers = self._run(Copy(Place(self.storage, at), parts), len(parts), "copying rows")
+        answers = self._run(Copy(RewritePlace(self.storage, at), parts), len(parts), "copying rows")
         return tuple(Receipt(*each) for answer in answers for each in answer["receipts"])
 
     def _run(self, work: Work, count: int, job: str) -> list[dict[str, Any]]:

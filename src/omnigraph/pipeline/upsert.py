@@ -175,7 +175,7 @@ class WritePart:
 
     def _drop(self, tables: Tables, handle: Handle, addresses: "pa.ChunkedArray[Any]") -> Pieces:
         changes = RowChanges(deletes=addresses.to_numpy().tolist())
-        return tables.hand_over(tables.stage_rows(handle, changes, UNNAMED))
+        return tables.to_pieces(tables.stage_rows(handle, changes, UNNAMED))
 
     def _write(self, tables: Tables, handle: Handle, part: int, rows: pa.Table) -> Pieces:
         begin = part << LINES_PER_PART_BITS
@@ -243,7 +243,7 @@ class PieceWriter:
         else:
             changes = RowChanges(inserts, None if updates is None else self._replacement(updates))
             staged = self.tables.stage_rows(self.handle, changes, UNNAMED)
-        self._written.append(self.tables.hand_over(staged))
+        self._written.append(self.tables.to_pieces(staged))
         self._inserts, self._updates, self._row_ids = [], [], []
         self._row_count = self._size_bytes = 0
 

@@ -24,7 +24,7 @@ class BranchScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """The actors of a group may do these things, perhaps only on some branches."""
 
     id: str
@@ -38,7 +38,7 @@ class Rule:
 class Bundle:
     groups: Mapping[str, tuple[str, ...]]
     protected_branches: frozenset[str]
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
     @property
     def actors(self) -> frozenset[str]:
@@ -93,7 +93,7 @@ class _Reader:
             raise self.invalid(f"groups.{group} has no members")
         return tuple(self.text(each, f"a member of groups.{group}") for each in listed)
 
-    def rule(self, found: object, where: str, groups: Mapping[str, object]) -> Rule:
+    def rule(self, found: object, where: str, groups: Mapping[str, object]) -> PolicyRule:
         outer = self.mapping(found, where)
         self.check_keys(outer, where, {"id", "allow"})
         rule_id = self.text(outer.get("id"), f"{where}.id")
@@ -108,7 +108,7 @@ class _Reader:
         listed = self.sequence(allow.get("actions"), f"{where}.allow.actions")
         if not listed:
             raise self.invalid(f"rule '{rule_id}' allows no action")
-        return Rule(
+        return PolicyRule(
             id=rule_id,
             group=group,
             actions=tuple(self.member(Action, each, f"{where}.allow.actions") for each in listed),
@@ -120,7 +120,7 @@ class _Reader:
         found = allow.get(key)
         return None if found is None else self.member(BranchScope, found, f"{where}.allow.{key}")
 
-    def check_rules(self, rules: tuple[Rule, ...]) -> None:
+    def check_rules(self, rules: tuple[PolicyRule, ...]) -> None:
         seen: set[str] = set()
         for rule in rules:
             if rule.id in seen:
@@ -135,7 +135,7 @@ class _Reader:
             raise self.invalid("rules about the server and rules about graphs need two policies")
 
     def check_scope(
-        self, rule: Rule, key: str, scope: BranchScope | None, fitting: frozenset[Action]
+        self, rule: PolicyRule, key: str, scope: BranchScope | None, fitting: frozenset[Action]
     ) -> None:
         unfit = [action for action in rule.actions if action not in fitting]
         if scope is not None and unfit:

@@ -6,7 +6,7 @@ import yaml
 
 from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import Action
-from omnigraph.policy.cedar import Policy, Question
+from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.yamltext import read_yaml
 
 _KEYS = frozenset({"id", "actor", "action", "branch", "target_branch", "expect"})
@@ -15,7 +15,7 @@ _KEYS = frozenset({"id", "actor", "action", "branch", "target_branch", "expect"}
 @dataclass(frozen=True, slots=True)
 class Case:
     id: str
-    question: Question
+    question: AccessRequest
     expect: bool
 
 
@@ -46,7 +46,7 @@ def _case(found: object, at: int, name: str) -> Case:
     action = parse_action(texts["action"] or "", name=name, where=f"cases[{at}].action")
     return Case(
         id=texts["id"] or f"cases[{at}]",
-        question=Question(texts["actor"], action, texts["branch"], texts["target_branch"]),
+        question=AccessRequest(texts["actor"], action, texts["branch"], texts["target_branch"]),
         expect=texts["expect"] == "allow",
     )
 

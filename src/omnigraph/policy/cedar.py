@@ -16,7 +16,7 @@ import cedarpy
 
 from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import ON_SERVER, Action
-from omnigraph.policy.bundle import BranchScope, Bundle, Rule
+from omnigraph.policy.bundle import BranchScope, Bundle, PolicyRule
 
 NAMESPACE: Final = "Omnigraph"
 SERVER_ROOT: Final = "root"
@@ -38,7 +38,7 @@ _CONTEXT: Final[Json] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AccessRequest:
     """May this actor do this there?"""
 
     actor: str | None
@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     allowed: bool
     rule: str | None
     """The rule that allowed it; the first by name if there are several."""
@@ -75,9 +75,11 @@ class Policy:
         except ValueError as error:
             raise PolicyInvalid(name, reason=str(error)) from error
 
-    def decide(self, question: Question) -> Decision:
+    def decide(self, question: AccessRequest) -> AccessDecision:
         if question.actor is None or question.actor not in self._actors:
-            return Decision(False, None, f"{question.actor or 'nobody'} is in no group")  # (1)
+            return AccessDecision(
+                False, None, f"{question.actor or 'nobody'} is in no group"
+            )  # (1)
         result = cedarpy.is_authorized(
             {
                 "principal": _uid("Actor", question.actor),
@@ -90,16 +92,16 @@ class Policy:
             self._schema,
         )
         if result.decision is not cedarpy.Decision.Allow:
-            return Decision(False, None, "no rule allows it")
+            return AccessDecision(False, None, "no rule allows it")
         rule = min(each.rpartition(":")[0] for each in result.diagnostics.reasons)
-        return Decision(True, rule, f"allowed by rule '{rule}'")
+        return AccessDecision(True, rule, f"allowed by rule '{rule}'")
 
     def _resource(self, action: Action) -> Json:
         if action in ON_SERVER:
             return _uid("Server", SERVER_ROOT)
         return _uid("Graph", self._graph_id)
 
-    def _context(self, question: Question) -> Json:
+    def _context(self, question: AccessRequest) -> Json:
         protected = self.bundle.protected_branches
         return {
             "has_branch": question.branch is not None,
@@ -158,7 +160,7 @@ def _policies(bundle: Bundle) -> Json:
     return {"staticPolicies": static, "templates": {}, "templateLinks": []}
 
 
-def _permit(rule: Rule, action: Action) -> Json:
+def _permit(rule: PolicyRule, action: Action) -> Json:
     resource = "Server" if action in ON_SERVER else "Graph"
     return {
         "effect": "permit",
@@ -169,7 +171,7 @@ def _permit(rule: Rule, action: Action) -> Json:
     }
 
 
-def _conditions(rule: Rule) -> Iterator[Json]:
+def _conditions(rule: PolicyRule) -> Iterator[Json]:
     for scope, prefix in ((rule.branch_scope, ""), (rule.target_branch_scope, "target_")):
         has, is_protected = _context_flags(prefix)
         match scope:

@@ -22,7 +22,7 @@ from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import OpenBlob
-from omnigraph.engine.query.result import Asked
+from omnigraph.engine.query.result import ReadTarget
 from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
@@ -35,7 +35,7 @@ class ReadResult(Protocol):
     """The rows of a read, in every form a caller may want."""
 
     query_name: str
-    target: Asked
+    target: ReadTarget
     commit_id: CommitId | None
 
     @property

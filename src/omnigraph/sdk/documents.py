@@ -15,7 +15,7 @@ from omnigraph.engine.load.export import ExportResult
 from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.cleanup import CleanupResult
-from omnigraph.engine.maintain.doctor import Finding
+from omnigraph.engine.maintain.doctor import DoctorFinding
 from omnigraph.engine.maintain.indexes import IndexReport, IndexState, IndicesResult
 from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.maintain.optimize import OptimizedTable, OptimizeResult
@@ -258,7 +258,7 @@ def repair_document(uri: str, result: RepairResult) -> JsonObject:
     }
 
 
-def findings_document(uri: str, findings: Sequence[Finding]) -> JsonObject:
+def findings_document(uri: str, findings: Sequence[DoctorFinding]) -> JsonObject:
     listed: list[JsonValue] = [
         {
             "branch": each.branch,

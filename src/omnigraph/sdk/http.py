@@ -44,7 +44,7 @@ _AGAIN: Final = frozenset({429, 502, 504})
 """Answers after which the same request is worth sending again."""
 
 
-class Connection:
+class ServerConnection:
     """One graph on a server. Safe to share among threads."""
 
     def __init__(self, url: str, *, token: str | None = None, effects: Effects = REAL) -> None:
@@ -57,7 +57,7 @@ class Connection:
         self._client = httpx.Client(headers=headers, timeout=timeout)
 
     def __repr__(self) -> str:
-        return f"Connection({self.url!r})"
+        return f"ServerConnection({self.url!r})"
 
     def close(self) -> None:
         self._client.close()

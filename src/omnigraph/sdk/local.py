@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.commit.manifest.snapshot import Snapshot
-from omnigraph.compiler.parameters import Binding
+from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.graph import Graph, Mode
@@ -17,16 +17,16 @@ from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.load.inputs import Input, find_inputs_in
 from omnigraph.engine.load.recipe_plan import RecipePlan
-from omnigraph.engine.load.run import LoadOrder, LoadResult
+from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Analysis
 from omnigraph.engine.query.result import QueryResult
-from omnigraph.engine.settings import DEFAULTS, Access, Settings
+from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
 from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.idempotency import Once, once, once_of_files
-from omnigraph.engine.write.mutate import MutationResult, Order
+from omnigraph.engine.write.idempotency import IdempotencyKey, parse_key, parse_key_of_files
+from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
@@ -73,15 +73,15 @@ class Branches:
             source=parse_branch(source),
             commit_id=None if commit is None else CommitId(commit),
             actor=actor,
-            once=once(idempotency_key, "branch create", name, source, commit),
+            idempotency=parse_key(idempotency_key, "branch create", name, source, commit),
         )
 
     def delete(
         self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
     ) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, OpenedReadOnly."""
-        key = once(idempotency_key, "branch delete", name)
-        return self._graph.delete_branch(name, actor=actor, once=key)
+        key = parse_key(idempotency_key, "branch delete", name)
+        return self._graph.delete_branch(name, actor=actor, idempotency=key)
 
 
 class LocalGraph(LocalReview, LocalUpkeep):
@@ -144,7 +144,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         version: int | None = None,
         at: datetime | str | None = None,
         timeout: float | None = None,
-        binding: Binding = Binding.NATIVE,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> QueryResult:
         """Run a read on one snapshot, which no writer changes.
 
@@ -265,7 +265,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
-        binding: Binding = Binding.NATIVE,
+        binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> MutationResult:
         """Run a mutation: one commit, or none if nothing changed, or nothing at all.
 
@@ -285,7 +285,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
                 branch,
                 actor,
                 if_commit,
-                once(idempotency_key, "mutate", text, name, params, branch),
+                parse_key(idempotency_key, "mutate", text, name, params, branch),
             ),
             binding=binding,
         )
@@ -305,7 +305,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         Raises KeyConflict if one exists already; TypeUnknown, ConstraintViolation, HeadMoved,
         BranchNotFound, OpenedReadOnly.
         """
-        key = once(idempotency_key, "insert", type_name, rows, branch)
+        key = parse_key(idempotency_key, "insert", type_name, rows, branch)
         order = _order(branch, actor, if_commit, key)
         return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, order=order)
 
@@ -323,7 +323,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
 
         Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
-        key = once(idempotency_key, "upsert", type_name, rows, branch)
+        key = parse_key(idempotency_key, "upsert", type_name, rows, branch)
         order = _order(branch, actor, if_commit, key)
         return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, order=order)
 
@@ -342,7 +342,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
         OpenedReadOnly.
         """
-        key = once(idempotency_key, "delete", type_name, sorted(ids), branch)
+        key = parse_key(idempotency_key, "delete", type_name, sorted(ids), branch)
         order = _order(branch, actor, if_commit, key)
         return self._graph.remove_rows(type_name, ids, order=order)
 
@@ -383,13 +383,15 @@ class LocalGraph(LocalReview, LocalUpkeep):
         inputs = find_inputs_in(source, table)
         files = [str(each.data) for each in inputs if isinstance(each.data, str | Path)]
         shapes = [each.shape for each in inputs if each.is_table]
-        order = LoadOrder(
+        order = LoadRequest(
             sources=inputs,
             mode=_mode(mode),
             branch=parse_branch(branch),
             actor=actor,
             errors_max=max_errors,
-            once=once_of_files(idempotency_key, files, shapes, str(mode), branch, from_branch),
+            idempotency=parse_key_of_files(
+                idempotency_key, files, shapes, str(mode), branch, from_branch
+            ),
         )
         base = None if from_branch is None else parse_branch(from_branch)
         with rejecting(rejects) as told:
@@ -554,7 +556,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     durability: Durability = Durability.DURABLE,
     maintenance: bool = True,
     embedding: EmbedSettings | None = None,
-    query_access: Access = Access.AUTO,
+    query_access: AccessMode = AccessMode.AUTO,
     query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
     query_cache_bytes_max: int = DEFAULTS.query_cache_bytes_max,
     storage_cache_bytes_max: int = DEFAULTS.storage_cache_bytes_max,
@@ -603,6 +605,8 @@ def _format(given: ExportFormat | str) -> ExportFormat:
         raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None
 
 
-def _order(branch: str, actor: str | None, if_commit: str | None, key: Once | None) -> Order:
+def _order(
+    branch: str, actor: str | None, if_commit: str | None, key: IdempotencyKey | None
+) -> WriteRequest:
     commit = None if if_commit is None else CommitId(if_commit)
-    return Order(parse_branch(branch), actor, commit, key)
+    return WriteRequest(parse_branch(branch), actor, commit, key)

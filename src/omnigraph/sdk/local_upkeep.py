@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.commit.recovery.audit import Recovery
-from omnigraph.commit.retention import Policy
+from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.maintain.cleanup import CleanupOrder, CleanupResult
-from omnigraph.engine.maintain.doctor import Finding
+from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult
+from omnigraph.engine.maintain.doctor import DoctorFinding
 from omnigraph.engine.maintain.indexes import IndicesResult
 from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.maintain.optimize import OptimizeResult
-from omnigraph.engine.maintain.repair import RepairOrder, RepairResult
-from omnigraph.engine.schema.apply import SchemaOrder, SchemaPlan, SchemaResult
-from omnigraph.engine.write.idempotency import once
+from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
+from omnigraph.engine.schema.apply import SchemaPlan, SchemaRequest, SchemaResult
+from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source
@@ -74,10 +74,10 @@ class LocalUpkeep:
         order = _schema_order(
             schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
         )
-        key = once(
+        key = parse_key(
             idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
         )
-        return self._graph.apply_schema(replace(order, once=key), hiring(self._graph, spark))
+        return self._graph.apply_schema(replace(order, idempotency=key), hiring(self._graph, spark))
 
     # indexes
 
@@ -117,9 +117,9 @@ class LocalUpkeep:
         Large tables are compacted on Spark; where, `spark` says, or the environment. Raises
         BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
         """
-        key = once(idempotency_key, "optimize", branch)
+        key = parse_key(idempotency_key, "optimize", branch)
         hire = hiring(self._graph, spark)
-        return self._graph.optimize(parse_branch(branch), actor=actor, once=key, hire=hire)
+        return self._graph.optimize(parse_branch(branch), actor=actor, idempotency=key, hire=hire)
 
     def cleanup(
         self,
@@ -140,7 +140,9 @@ class LocalUpkeep:
         if older_than_s is not None and not 0 <= older_than_s <= AGE_S_MAX:
             raise UsageError(f"an age is from 0 to {AGE_S_MAX} seconds, which is a hundred years")
         age_ms = None if older_than_s is None else int(older_than_s * 1000)
-        return self._graph.cleanup(CleanupOrder(Policy(keep, age_ms), confirm), actor=actor)
+        return self._graph.cleanup(
+            CleanupRequest(RetentionPolicy(keep, age_ms), confirm), actor=actor
+        )
 
     def repair(
         self,
@@ -155,9 +157,9 @@ class LocalUpkeep:
 
         Raises UsageError, SchemaLocked, RecoveryPending, OpenedReadOnly.
         """
-        return self._graph.repair(RepairOrder(confirm, force, discard), actor=actor)
+        return self._graph.repair(RepairRequest(confirm, force, discard), actor=actor)
 
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
+    def doctor(self, *, deep: bool = False) -> list[DoctorFinding]:
         """Everything that is wrong with the graph, and what to do about it; `deep` reads all rows.
 
         Changes nothing.
@@ -189,6 +191,6 @@ def _schema_order(
     allow_data_loss: bool,
     backfill: Mapping[str, str] | None,
     actor: str | None = None,
-) -> SchemaOrder:
+) -> SchemaRequest:
     text, name = read_text(schema, "<schema>")
-    return SchemaOrder(text, name, allow_data_loss, dict(backfill or {}), actor)
+    return SchemaRequest(text, name, allow_data_loss, dict(backfill or {}), actor)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
 from omnigraph.engine.merge.rulings import Rulings, broken_of, read_detect, read_strategies, rows_of
-from omnigraph.engine.merge.run import MergeOrder, MergeResult
+from omnigraph.engine.merge.run import MergeRequest, MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
-from omnigraph.engine.write.idempotency import once
+from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import BranchNotFound, OmnigraphError, ResolutionsInvalid
 from omnigraph.ids import CommitId, parse_branch
 from omnigraph.pipeline.settings import MERGE_ROWS, read_settings
@@ -67,7 +67,7 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
         {} if resolved is None else broken_of(resolved),
     )
     merged = graph.merge(
-        MergeOrder(
+        MergeRequest(
             source,
             into,
             actor=request.actor,
@@ -75,7 +75,7 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
             resolved=resolved,
             base=None if request.base is None else CommitId(request.base),
             dry_run=request.dry_run,
-            once=once(
+            idempotency=parse_key(
                 request.idempotency_key,
                 "merge",
                 source,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.temporal import format_datetime
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
-from omnigraph.engine.query.result import Asked, data_frame, native_cells
+from omnigraph.engine.query.result import ReadTarget, data_frame, native_cells
 from omnigraph.errors import ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.jsontext import read_json
@@ -28,7 +28,7 @@ class RemoteResult:
         target = header["target"]
         branch, snapshot = target["branch"], target["snapshot"]
         self.query_name: str = header["query_name"]
-        self.target = Asked(
+        self.target = ReadTarget(
             None if branch is None else BranchName(branch),
             None if snapshot is None else CommitId(snapshot),
         )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.recipe_plan import RecipePlan
-from omnigraph.engine.load.run import LoadOrder, LoadResult
+from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.ids import parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk.rejecting import rejecting
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.recipes.follow import Prepared
+    from omnigraph.pipeline.recipes.follow import PreparedRecipe
     from omnigraph.pipeline.recipes.recipe import Recipe
 
 
@@ -46,7 +46,7 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
 
     recipe, prepared = _prepare(graph, path, overrides.spark)
     base = overrides.from_branch or recipe.from_branch
-    order = LoadOrder(
+    order = LoadRequest(
         sources=prepared.inputs,
         mode=recipe.mode,
         branch=parse_branch(overrides.branch or recipe.branch),
@@ -62,7 +62,7 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
 
 def _prepare(
     graph: Graph, path: str | Path, spark: SparkSettings | None
-) -> "tuple[Recipe, Prepared]":
+) -> "tuple[Recipe, PreparedRecipe]":
     from omnigraph.pipeline.recipes.follow import prepare  # noqa: PLC0415 - brings Spark along
     from omnigraph.pipeline.recipes.recipe import read_recipe  # noqa: PLC0415
     from omnigraph.pipeline.spark.session import find_session, read_settings  # noqa: PLC0415

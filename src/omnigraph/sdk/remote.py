@@ -36,7 +36,7 @@ from omnigraph.sdk.decoding import (
     decode_snapshot,
     decoded,
 )
-from omnigraph.sdk.http import Connection, segment, whole_lines
+from omnigraph.sdk.http import ServerConnection, segment, whole_lines
 from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.reading import RemoteResult, decode_result
 from omnigraph.sdk.remote_blob import open_remote_blob
@@ -50,7 +50,7 @@ from omnigraph.wire.replies import BranchCreateReply, BranchesReply, OptimizeRep
 class RemoteBranches:
     """The branches of a graph."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> tuple[BranchName, ...]:
@@ -105,7 +105,7 @@ class RemoteBranches:
 class RemoteGraph(RemoteReview):
     """A graph on a server. Safe to share among threads; close it, or use it in a `with`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         super().__init__(connection)
         self.branches = RemoteBranches(connection)
 
@@ -537,7 +537,7 @@ def connect(url: str, *, graph: str | None = None, token: str | None = None) -> 
     """
     base = url.rstrip("/")
     return RemoteGraph(
-        Connection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)
+        ServerConnection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)
     )
 
 

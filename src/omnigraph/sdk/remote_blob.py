@@ -13,14 +13,14 @@ import httpx
 from omnigraph.engine.query.blob import BlobName, OpenBlob, split
 from omnigraph.errors import BlobChanged, ExternalBlob, ServerAnswerInvalid
 from omnigraph.ids import CommitId
-from omnigraph.sdk.http import Connection
+from omnigraph.sdk.http import ServerConnection
 from omnigraph.wire.media import SNAPSHOT_ID
 
 ROUTE = "/blob"
 
 
 def open_remote_blob(
-    connection: Connection, name: BlobName, moment: Mapping[str, object]
+    connection: ServerConnection, name: BlobName, moment: Mapping[str, object]
 ) -> OpenBlob:
     """Raises BlobNotFound, NotABlob, and the rest of what the server tells."""
     asked = {
@@ -48,7 +48,10 @@ def open_remote_blob(
 
 
 def _explained(
-    connection: Connection, name: BlobName, asked: Mapping[str, object], refused: httpx.Response
+    connection: ServerConnection,
+    name: BlobName,
+    asked: Mapping[str, object],
+    refused: httpx.Response,
 ) -> OpenBlob:
     """An answer to HEAD has no body that could say why; an answer to GET has."""
     answer = connection.ask("GET", ROUTE, params=asked, headers={"Range": "bytes=0-0"})
@@ -72,7 +75,7 @@ def _without_moment(asked: Mapping[str, object]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    connection: Connection
+    connection: ServerConnection
     etag: str
     asked: Mapping[str, object]
     pinned: Mapping[str, object] | None

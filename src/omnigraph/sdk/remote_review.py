@@ -22,7 +22,7 @@ from omnigraph.errors import ServerAnswerInvalid, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.jsontext import read_json
 from omnigraph.sdk.decoding import decode_snapshot, decoded
-from omnigraph.sdk.http import Connection, segment, whole_lines
+from omnigraph.sdk.http import ServerConnection, segment, whole_lines
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
     CauseReply,
@@ -40,7 +40,7 @@ class RemoteDiff:
     """What differs between two states: counted; and, as far as one reads on, told."""
 
     def __init__(
-        self, connection: Connection, reply: DiffReply, where: Mapping[str, object]
+        self, connection: ServerConnection, reply: DiffReply, where: Mapping[str, object]
     ) -> None:
         self._connection = connection
         self._reply = reply
@@ -83,7 +83,7 @@ class RemoteBaseline:
     The server says where it stands once everything is told: read `lines()` to the end.
     """
 
-    def __init__(self, connection: Connection, body: Mapping[str, object]) -> None:
+    def __init__(self, connection: ServerConnection, body: Mapping[str, object]) -> None:
         self._connection = connection
         self._body = body
         self._told: JsonObject | None = None
@@ -129,7 +129,7 @@ class RemoteBaseline:
 class RemoteReview:
     """The part of a graph on a server that is about what changed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def diff(

@@ -8,7 +8,7 @@ from omnigraph.pipeline.settings import REWRITE_ROWS, SparkSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Hiring:
+class SparkRewriters:
     """`engine.schema.rewriting.Hire`: workers of Spark for large tables, nobody for the others."""
 
     graph: Graph
@@ -23,6 +23,6 @@ class Hiring:
         return open_rewriter(self.graph.root, self.graph.settings, self.spark)
 
 
-def hiring(graph: Graph, spark: SparkSettings | None) -> Hiring:
+def hiring(graph: Graph, spark: SparkSettings | None) -> SparkRewriters:
     """Raises UsageError."""
-    return Hiring(graph, REWRITE_ROWS.read(), spark)
+    return SparkRewriters(graph, REWRITE_ROWS.read(), spark)

@@ -29,7 +29,7 @@ from omnigraph.server.routes import (
     writing,
 )
 from omnigraph.server.runtime.guard import State
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.state import ServerRuntime
 from omnigraph.server.telemetry.observing import OPENAPI, Observer
 
 THREADS_MAX = 256
@@ -50,7 +50,7 @@ ROUTERS = (
 )
 
 
-def build_app(host: Host) -> FastAPI:
+def build_app(host: ServerRuntime) -> FastAPI:
     app = FastAPI(
         title="Omnigraph API",
         version=omnigraph.__version__,
@@ -124,7 +124,7 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     return PlainTextResponse(error.detail, error.status_code, error.headers)
 
 
-def _describe(app: FastAPI, host: Host) -> None:
+def _describe(app: FastAPI, host: ServerRuntime) -> None:
     """The security scheme has a fixed name, and is left out where nobody is asked for a token."""
     generate = app.openapi
 

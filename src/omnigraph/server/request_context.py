@@ -25,7 +25,7 @@ from omnigraph.jsontext import NestedTooDeeply, read_json
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.settings import Limits
-from omnigraph.server.runtime.state import Host, Served, Serving
+from omnigraph.server.runtime.state import ServedGraph, ServerRuntime, ServerState
 from omnigraph.server.telemetry import metrics
 
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
@@ -40,12 +40,12 @@ _KEY: Final = re.compile(r"[!-~]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestContext:
     """A request whose sender is known, and what it is about."""
 
-    host: Host
-    serving: Serving
-    served: Served
+    host: ServerRuntime
+    serving: ServerState
+    served: ServedGraph
     actor: str | None
     request: Request
     token: CancelToken = field(default_factory=CancelToken)
@@ -105,18 +105,18 @@ class Asked:
             yield
 
 
-def _find_asked(request: Request) -> Asked:
+def _find_asked(request: Request) -> RequestContext:
     asked = request.state.asked
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestContext)
     return asked
 
 
-Ask = Annotated[Asked, Depends(_find_asked)]
+Context = Annotated[RequestContext, Depends(_find_asked)]
 
 
-def find_host(request: Request) -> Host:
+def find_host(request: Request) -> ServerRuntime:
     host = request.app.state.host
-    assert isinstance(host, Host)
+    assert isinstance(host, ServerRuntime)
     return host
 
 
@@ -148,7 +148,7 @@ def _declare_preference(
 PREFERRED: Final = Depends(_declare_preference)
 """For the routes whose work can be a job."""
 
-Hosted = Annotated[Host, Depends(find_host)]
+Hosted = Annotated[ServerRuntime, Depends(find_host)]
 
 
 class LimitedRequest(Request):
@@ -277,19 +277,26 @@ class GraphRoute(Route):
             served = serving.find_graph(graph_id)
             limits = serving.settings.limits
             limited = LimitedRequest(request, limits, self.bytes_max(limits))
-            request.state.asked = Asked(host, serving, served, actor, limited)
+            request.state.asked = RequestContext(host, serving, served, actor, limited)
             return await self.answer(original, limited, request.state.asked)
 
         return asked
 
-    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:  # noqa: ARG002 - for routes that read
+    async def answer(
+        self,
+        handler: Handler,
+        request: LimitedRequest,
+        asked: RequestContext,  # noqa: ARG002 - for routes that read
+    ) -> Response:
         return await handler(request)
 
 
 class ReadRoute(GraphRoute):
     """A route whose work is stopped when nobody waits for it any more."""
 
-    async def answer(self, handler: Handler, request: LimitedRequest, asked: Asked) -> Response:
+    async def answer(
+        self, handler: Handler, request: LimitedRequest, asked: RequestContext
+    ) -> Response:
         async def watch() -> None:
             await request.wait_for_departure()
             asked.token.cancel()

@@ -6,6 +6,6 @@ above is written on; `stores` opens both for a root. `objects_local`, `objects_c
 where foreign errors become ours. Lance is imported here and nowhere above.
 """
 
-from omnigraph.storage.pandas_guard import forgo_pandas
+from omnigraph.storage.pandas_guard import guard_pandas
 
-forgo_pandas()
+guard_pandas()

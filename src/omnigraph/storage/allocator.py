@@ -23,7 +23,7 @@ USUAL_BYTES: Final = 32 * 1024 * 1024
 """...and otherwise from this size on: what the allocator comes to by itself, sooner or later."""
 
 
-class Frugality:
+class MemoryRelease:
     """How many are frugal right now. The setting is one for the whole process."""
 
     def __init__(self, set_to: Callable[[int, int], object] | None) -> None:
@@ -49,4 +49,4 @@ class Frugality:
 
 
 # Other C libraries have no such setting, and most of them no such habit.
-frugal: Final = Frugality(getattr(ctypes.CDLL(None), "mallopt", None))
+releasing_memory: Final = MemoryRelease(getattr(ctypes.CDLL(None), "mallopt", None))

@@ -29,7 +29,7 @@ Tag = NewType("Tag", str)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """One object as it was read."""
 
     data: bytes
@@ -49,7 +49,7 @@ class Listed:
 class Objects(Protocol):
     """Named bytes below one root. Every method may raise `StorageFailure`."""
 
-    def read(self, key: str) -> Stored:
+    def read(self, key: str) -> StoredObject:
         """Raises `ObjectNotFound`."""
         ...
 

@@ -16,7 +16,7 @@ from obstore.store import MemoryStore, ObjectStore, S3Store
 
 from omnigraph.errors import ConditionalWritesIgnored, ObjectChanged, ObjectExists, StorageFailure
 from omnigraph.storage import layout
-from omnigraph.storage.objects import Listed, Stored, Tag, check_key
+from omnigraph.storage.objects import Listed, StoredObject, Tag, check_key
 from omnigraph.storage.translate import translating_objects
 
 _CLIENT_OPTIONS: Final = frozenset({"allow_http", "timeout", "connect_timeout"})
@@ -35,11 +35,11 @@ class CloudObjects:
 
     new_id: Callable[[], str]
 
-    def read(self, key: str) -> Stored:
+    def read(self, key: str) -> StoredObject:
         check_key(key)
         with translating_objects("read", key):
             found = obstore.get(self.patient, key)
-            return Stored(
+            return StoredObject(
                 data=bytes(found.bytes()),
                 tag=_tag_of(found.meta["e_tag"]),
                 modified_ms=int(found.meta["last_modified"].timestamp() * 1_000),

@@ -31,7 +31,7 @@ from typing import Final
 from omnigraph.effects import REAL
 from omnigraph.errors import ObjectChanged, ObjectExists
 from omnigraph.storage.durability import Disk, RelaxedDisk
-from omnigraph.storage.objects import TEMPORARY_NAME, Listed, Stored, Tag, check_key
+from omnigraph.storage.objects import TEMPORARY_NAME, Listed, StoredObject, Tag, check_key
 from omnigraph.storage.translate import translating_objects
 
 LOCK_WAIT_MS: Final = 30_000
@@ -63,7 +63,7 @@ class LocalObjects:
         finally:
             os.close(descriptor)
 
-    def read(self, key: str) -> Stored:
+    def read(self, key: str) -> StoredObject:
         path = self._path(key)
         with translating_objects("read", key), self._locked(path.parent, fcntl.LOCK_SH):
             return _read(path)
@@ -227,12 +227,12 @@ class LocalObjects:
         self._disk.flush_folder(folder.parent)
 
 
-def _read(path: Path) -> Stored:
+def _read(path: Path) -> StoredObject:
     """The caller holds a lock of the folder."""
     with path.open("rb", buffering=0) as file:
         data = file.read()
         facts = os.fstat(file.fileno())
-    return Stored(data, _tag(data), facts.st_mtime_ns // 1_000_000)
+    return StoredObject(data, _tag(data), facts.st_mtime_ns // 1_000_000)
 
 
 def _tag(data: bytes) -> Tag:

@@ -77,7 +77,7 @@ def without_pandas() -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-def forgo_pandas() -> None:
+def guard_pandas() -> None:
     """Have Arrow look for it now, and find none, until somebody imports it."""
     if PANDAS in sys.modules:
         return

@@ -2,8 +2,8 @@
 
 A change is *staged* first: its files are written, nothing can see them, HEAD has not moved. Then
 `commit_exact` makes one new version of it, or does not. No method here moves HEAD as a side
-effect of writing. The few things Lance cannot do in two steps are methods of `Residuals`, reached
-by a name of its own (`tables.residual`), and docs/dev/storage.md gives the reason for each.
+effect of writing. The few things Lance cannot do in two steps are methods of `SingleStepOps`,
+reached by a name of its own (`tables.single_step`); docs/dev/storage.md gives the reason for each.
 
 What an implementation promises:
 
@@ -115,7 +115,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FragmentContent:
     """A fragment, and what tells its content apart from that of any other."""
 
     fragment_id: int
@@ -139,7 +139,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Anatomy:
+class TableStats:
     """What maintenance looks at."""
 
     fragments: tuple[Fragment, ...]
@@ -326,7 +326,7 @@ class IndexScope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TableSettings:
     """Changes to what a table says about itself. A value of None removes the key."""
 
     config: Mapping[str, str | None] = field(default_factory=dict)
@@ -381,7 +381,7 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class CompactedFragments:
     """Fragments whose rows were put together, and those that hold all these rows now."""
 
     before: tuple[int, ...]
@@ -397,7 +397,7 @@ class StagedCompaction:
     ref: TableRef
     read_version: int
     fragments_before: int
-    gathered: tuple[Gathered, ...] = ()
+    gathered: tuple[CompactedFragments, ...] = ()
     payload: object = field(default=None, repr=False, compare=False)
 
 
@@ -496,7 +496,7 @@ class Swap(Enum):
 # --- the protocols --------------------------------------------------------------------------
 
 
-class Residuals(Protocol):
+class SingleStepOps(Protocol):
     """What Lance does only in one step: these calls write and move HEAD together."""
 
     def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
@@ -529,7 +529,7 @@ class Tables(Protocol):
     """Tables below one root. Every method may raise `StorageFailure`."""
 
     @property
-    def residual(self) -> Residuals: ...
+    def single_step(self) -> SingleStepOps: ...
 
     # reading
 
@@ -586,9 +586,9 @@ class Tables(Protocol):
         """Batches of exactly the rows at these addresses, which ascend; with their addresses."""
         ...
 
-    def inspect(self, handle: Handle) -> Anatomy: ...
+    def inspect(self, handle: Handle) -> TableStats: ...
 
-    def find_parts(self, handle: Handle) -> tuple[Part, ...]:
+    def find_parts(self, handle: Handle) -> tuple[FragmentContent, ...]:
         """What the version is made of. Known without a read."""
         ...
 
@@ -622,7 +622,7 @@ class Tables(Protocol):
         """Append fragments that were written elsewhere, or staged before on an older version."""
         ...
 
-    def hand_over(self, staged: Staged) -> Pieces:
+    def to_pieces(self, staged: Staged) -> Pieces:
         """What somebody else needs to commit this. Its files are flushed first (D11)."""
         ...
 
@@ -697,7 +697,7 @@ class Tables(Protocol):
         """
         ...
 
-    def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged: ...
+    def stage_settings(self, handle: Handle, settings: TableSettings, mark: Mark) -> Staged: ...
 
     def stage_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
@@ -713,7 +713,7 @@ class Tables(Protocol):
         """
         ...
 
-    def gather(self, handle: Handle, task: str) -> str:
+    def run_compaction_task(self, handle: Handle, task: str) -> str:
         """Do one task of a plan, on the version it was made for. Its files are flushed (D11)."""
         ...
 
@@ -736,7 +736,7 @@ class Tables(Protocol):
         """
         ...
 
-    def harden(self, handle: Handle, *, beyond: Handle | None = None) -> None:
+    def fsync_version(self, handle: Handle, *, beyond: Handle | None = None) -> None:
         """Flush every file of this version, except those of a version known to be flushed."""
         ...
 

@@ -32,7 +32,7 @@ TABLE_WRITES: Final = frozenset(
         "stage_append",
         "stage_receipts",
         "stage_pieces",
-        "hand_over",
+        "to_pieces",
         "discard",
         "stage_upsert",
         "stage_delete",
@@ -42,7 +42,7 @@ TABLE_WRITES: Final = frozenset(
         "stage_indices",
         "stage_settings",
         "stage_compaction",
-        "gather",
+        "run_compaction_task",
         "stage_gathered",
         "fill",
         "commit_exact",
@@ -54,7 +54,7 @@ TABLE_WRITES: Final = frozenset(
         "clear_branch",
     }
 )
-RESIDUAL_WRITES: Final = frozenset({"swap_rows", "commit_compaction", "delete_versions"})
+SINGLE_STEP_WRITES: Final = frozenset({"swap_rows", "commit_compaction", "delete_versions"})
 
 
 class Crash(BaseException):
@@ -72,7 +72,7 @@ def watch_stores(stores: Stores, watch: Watch) -> Stores:
     """The same stores, with every call seen by `watch`."""
     objects = _Watched(stores.objects, "objects", OBJECT_WRITES, watch)
     volatile = _Watched(stores.volatile, "volatile", OBJECT_WRITES, watch)
-    nested = {"residual": RESIDUAL_WRITES}
+    nested = {"single_step": SINGLE_STEP_WRITES}
     tables = _Watched(stores.tables, "tables", TABLE_WRITES, watch, nested)
     return replace(
         stores,

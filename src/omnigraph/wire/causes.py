@@ -87,7 +87,7 @@ def read_clash(document: Mapping[str, Any]) -> Conflict:
     )
 
 
-class Told(SimpleNamespace):
+class ErrorDocument(SimpleNamespace):
     """A finding, violation or fault that somebody else found."""
 
     def render(self) -> str:
@@ -135,5 +135,5 @@ def _decode(value: object) -> object:
     if isinstance(value, list):
         return tuple(_decode(each) for each in value)
     if isinstance(value, dict):
-        return Told(**{str(key): _decode(each) for key, each in value.items()})
+        return ErrorDocument(**{str(key): _decode(each) for key, each in value.items()})
     return value

@@ -79,14 +79,14 @@ class MutationReply(_Reply):
     commit: CommitReply | None
 
 
-class ReadTarget(_Reply):
+class ReadTargetReply(_Reply):
     branch: str | None
     snapshot: str | None
 
 
 class ReadReply(_Reply):
     query_name: str
-    target: ReadTarget
+    target: ReadTargetReply
     row_count: int
     columns: list[str] | None = None
     rows: list[dict[str, Any]]

@@ -17,7 +17,7 @@ from omnigraph.wire.formats import (
 Mode = Literal["append", "merge", "overwrite"]
 
 
-class _Request(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(strict=True, populate_by_name=True)
 
 
@@ -62,7 +62,7 @@ _Timeout = Annotated[
 ]
 
 
-class QueryRequest(_Request):
+class QueryBody(_Body):
     model_config = ConfigDict(
         json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))
     )
@@ -85,14 +85,14 @@ class QueryRequest(_Request):
     timeout: _Timeout = None
 
 
-class MutateRequest(_Request):
+class MutateBody(_Body):
     query: _Program
     name: Annotated[str | None, Field(validation_alias=AliasChoices("name", "query_name"))] = None
     params: dict[str, Any] | None = None
     branch: _Branch = None
 
 
-class InvokeRequest(_Request):
+class InvokeBody(_Body):
     model_config = ConfigDict(
         json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))
     )
@@ -108,7 +108,7 @@ class InvokeRequest(_Request):
     ] = None
 
 
-class RowsRequest(_Request):
+class RowsBody(_Body):
     type: _Type
     rows: Annotated[
         list[dict[str, Any]], Field(description="Edges name their ends `from` and `to`.")
@@ -119,13 +119,13 @@ class RowsRequest(_Request):
     branch: _Branch = None
 
 
-class RowsDeleteRequest(_Request):
+class RowsDeleteBody(_Body):
     type: _Type
     ids: list[str]
     branch: _Branch = None
 
 
-class LoadRequest(_Request):
+class LoadBody(_Body):
     data: Annotated[str, Field(description="Records, one JSON object after the other.")]
     branch: _Branch = None
     from_: Annotated[
@@ -139,7 +139,7 @@ class LoadRequest(_Request):
     mode: Mode | None = None
 
 
-class ExportRequest(_Request):
+class ExportBody(_Body):
     model_config = ConfigDict(
         json_schema_extra=exclude(("snapshot", "version"), ("snapshot", "branch"))
     )
@@ -153,7 +153,7 @@ class ExportRequest(_Request):
     version: _Version = None
 
 
-class BaselineRequest(_Request):
+class BaselineBody(_Body):
     branch: _Branch = None
     type_names: list[_Type] | None = None
     table_keys: Annotated[
@@ -168,7 +168,7 @@ class BaselineRequest(_Request):
     ] = None
 
 
-class SchemaPlanRequest(_Request):
+class SchemaPlanBody(_Body):
     schema_source: str
     allow_data_loss: bool = False
     backfill: Annotated[
@@ -177,11 +177,11 @@ class SchemaPlanRequest(_Request):
     ] = None
 
 
-class SchemaApplyRequest(SchemaPlanRequest):
+class SchemaApplyBody(SchemaPlanBody):
     """The same words, meant."""
 
 
-class BranchCreateRequest(_Request):
+class BranchCreateBody(_Body):
     model_config = ConfigDict(json_schema_extra=exclude(("from", "commit")))
 
     name: Annotated[
@@ -200,7 +200,7 @@ class BranchCreateRequest(_Request):
     ] = None
 
 
-class MergeRequest(_Request):
+class MergeBody(_Body):
     source: Annotated[str, Field(json_schema_extra=BRANCH)]
     target: Annotated[
         str | None, Field(description="main if none.", json_schema_extra=MAYBE_BRANCH)

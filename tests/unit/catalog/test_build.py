@@ -8,12 +8,12 @@ from omnigraph.catalog.model import (
     Check,
     EdgeType,
     Embed,
-    Index,
-    IndexKind,
+    IndexConstraint,
     Key,
     NodeType,
     Range,
     Unique,
+    WantedIndexKind,
 )
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.lang.source import Source
@@ -56,7 +56,11 @@ def test_types_are_resolved() -> None:
 def test_a_mark_and_a_body_constraint_mean_the_same() -> None:
     marked = node("node A { a: String @key b: I32 @unique c: I32 @index }")
     listed = node("node A { a: String b: I32 c: I32 @key(a) @unique(b) @index(c) }")
-    assert marked.constraints == listed.constraints == (Index(("c",)), Key(("a",)), Unique(("b",)))
+    assert (
+        marked.constraints
+        == listed.constraints
+        == (IndexConstraint(("c",)), Key(("a",)), Unique(("b",)))
+    )
     assert marked.properties[0].annotations == (Annotation("key"),)
     assert listed.properties[0].annotations == ()
 
@@ -83,7 +87,7 @@ def test_a_node_takes_what_it_lacks_from_its_interfaces() -> None:
     )
     assert built.implements == ("Dated", "Sized")
     assert [each.name for each in built.properties] == ["code", "on", "own", "size"]
-    assert built.constraints == (Index(("on",)), Key(("code",)))
+    assert built.constraints == (IndexConstraint(("on",)), Key(("code",)))
     on = built.find("on")
     assert on is not None
     assert on.annotations == (Annotation("description", "when"), Annotation("index"))
@@ -118,7 +122,7 @@ def test_an_edge_knows_its_ends_its_cardinality_and_its_columns() -> None:
     built = edge("edge E: A -> A @card(1..4294967295) { w: I32 @unique(dst, src, w) @index(src) }")
     assert (built.source, built.target) == ("A", "A")
     assert built.cardinality == Cardinality(1, 4294967295)
-    assert built.constraints == (Index(("src",)), Unique(("dst", "src", "w")))
+    assert built.constraints == (IndexConstraint(("src",)), Unique(("dst", "src", "w")))
     assert edge("edge E: A -> A").cardinality == Cardinality(0, None)
 
 
@@ -129,16 +133,16 @@ def test_indexes_are_built_for_single_columns_by_the_type_of_the_column() -> Non
         "@index(l) @index(s, e) @index(k) }"
     )
     assert dict(built.indexes) == {
-        "id": IndexKind.BTREE,
-        "k": IndexKind.FULL_TEXT,
-        "e": IndexKind.BTREE,
-        "b": IndexKind.BTREE,
-        "n": IndexKind.BTREE,
-        "d": IndexKind.BTREE,
-        "t": IndexKind.BTREE,
-        "v": IndexKind.VECTOR,
+        "id": WantedIndexKind.BTREE,
+        "k": WantedIndexKind.FULL_TEXT,
+        "e": WantedIndexKind.BTREE,
+        "b": WantedIndexKind.BTREE,
+        "n": WantedIndexKind.BTREE,
+        "d": WantedIndexKind.BTREE,
+        "t": WantedIndexKind.BTREE,
+        "v": WantedIndexKind.VECTOR,
     }
-    assert built.indexes[0] == ("id", IndexKind.BTREE)
+    assert built.indexes[0] == ("id", WantedIndexKind.BTREE)
 
 
 def test_edges_are_indexed_by_identity_and_ends_only() -> None:

@@ -5,11 +5,11 @@ import pytest
 from omnigraph.catalog.model import (
     Catalog,
     EdgeType,
-    Index,
-    IndexKind,
+    IndexConstraint,
     Key,
     NodeType,
     Property,
+    WantedIndexKind,
 )
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir, plan
@@ -30,7 +30,7 @@ CATALOG = Catalog(
         NodeType(
             "Person",
             (Property("age", AGE), Property("name", STRING), Property("vec", VECTOR)),
-            (Index(("age",)), Index(("name",))),
+            (IndexConstraint(("age",)), IndexConstraint(("name",))),
         ),
     ),
     edges=(EdgeType("Knows", "Person", "Person"), EdgeType("Lives", "Person", "City")),
@@ -98,19 +98,19 @@ def test_an_id_is_a_look_up_in_any_type() -> None:
 @pytest.mark.parametrize(
     ("condition", "index"),
     [
-        (equals("a", "age", P, AGE), ("age", IndexKind.BTREE)),
+        (equals("a", "age", P, AGE), ("age", WantedIndexKind.BTREE)),
         (ir.Compare(ir.PropertyOf("a", "age", AGE), Comparator.NE, P), None),
         (equals("a", "name", S, STRING), None),
         (
             ir.TextMatch(
                 ir.TextFunction.SEARCH, ir.PropertyOf("a", "name", STRING), S, max_edits=None
             ),
-            ("name", IndexKind.FULL_TEXT),
+            ("name", WantedIndexKind.FULL_TEXT),
         ),
     ],
 )
 def test_a_scan_names_the_index_that_serves_it(
-    condition: Condition, index: tuple[str, IndexKind] | None
+    condition: Condition, index: tuple[str, WantedIndexKind] | None
 ) -> None:
     leaf = rows_of(read(ir.Scan("a", "Person", (condition,))))
     assert isinstance(leaf, plan.NodeScan)

@@ -5,11 +5,13 @@ import pytest
 
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler.ir import NOW_PARAMETER, Parameter, Value
-from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.errors import ParameterInvalid, UsageError
 
 
-def bind_one(value_type: ValueType, value: object, mode: Binding = Binding.NATIVE) -> Value:
+def bind_one(
+    value_type: ValueType, value: object, mode: IntegerEncoding = IntegerEncoding.NATIVE
+) -> Value:
     return bind([Parameter("p", value_type)], {"p": value}, mode)["p"]
 
 
@@ -141,9 +143,9 @@ def test_a_negative_limit_is_refused_when_it_is_bound() -> None:
 
 def test_javascript_sends_whole_floats_and_large_integers_as_strings() -> None:
     integer = of(Scalar.I64)
-    assert bind_one(integer, 3.0, Binding.JAVASCRIPT) == 3
-    assert bind_one(integer, 2**53 - 1, Binding.JAVASCRIPT) == 2**53 - 1
-    assert bind_one(integer, str(2**53), Binding.JAVASCRIPT) == 2**53
+    assert bind_one(integer, 3.0, IntegerEncoding.JAVASCRIPT) == 3
+    assert bind_one(integer, 2**53 - 1, IntegerEncoding.JAVASCRIPT) == 2**53 - 1
+    assert bind_one(integer, str(2**53), IntegerEncoding.JAVASCRIPT) == 2**53
     for given in (2**53, -(2.0**53), 1e300, 3.5, float("inf"), float("nan")):
         with pytest.raises(ParameterInvalid):
-            bind_one(integer, given, Binding.JAVASCRIPT)
+            bind_one(integer, given, IntegerEncoding.JAVASCRIPT)

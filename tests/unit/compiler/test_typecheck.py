@@ -16,7 +16,7 @@ from omnigraph.compiler.ir import (
     PropertyOf,
     StringTest,
 )
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest
 from omnigraph.compiler.typecheck import (
     aggregate_type,
@@ -113,16 +113,16 @@ def test_sums_and_means_are_floats_whatever_is_summed() -> None:
         (ParameterRef("v", ValueType(Vector(3))), None),
         (ParameterRef("s", STRING), None),
         (Constant((1, 2, 3), ValueType(Scalar.I64, is_list=True)), None),
-        (Constant((1, 2), ValueType(Scalar.I64, is_list=True)), Rule.T15),
-        (Constant((), ValueType(Scalar.STRING, is_list=True)), Rule.T15),
-        (ParameterRef("v", ValueType(Vector(2))), Rule.T15),
-        (ParameterRef("l", ValueType(Scalar.F64, is_list=True)), Rule.T15),
-        (PropertyOf("x", "other", ValueType(Vector(3))), Rule.T15),
-        (Now(), Rule.T15),
+        (Constant((1, 2), ValueType(Scalar.I64, is_list=True)), QueryRule.T15),
+        (Constant((), ValueType(Scalar.STRING, is_list=True)), QueryRule.T15),
+        (ParameterRef("v", ValueType(Vector(2))), QueryRule.T15),
+        (ParameterRef("l", ValueType(Scalar.F64, is_list=True)), QueryRule.T15),
+        (PropertyOf("x", "other", ValueType(Vector(3))), QueryRule.T15),
+        (Now(), QueryRule.T15),
     ],
 )
 def test_nearest_looks_for_a_vector_of_its_length_or_a_text(
-    query: Operand, rule: Rule | None
+    query: Operand, rule: QueryRule | None
 ) -> None:
     problem = find_nearest_problem(PropertyOf("x", "v", ValueType(Vector(3))), query)
     assert (None if problem is None else problem.rule) == rule

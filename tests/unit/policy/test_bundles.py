@@ -6,7 +6,7 @@ from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cases import find_mismatches, parse_cases
-from omnigraph.policy.cedar import Policy, Question
+from omnigraph.policy.cedar import AccessRequest, Policy
 
 TEAM = """
 version: 1
@@ -69,11 +69,11 @@ def test_a_rule_allows_its_group_its_actions_on_its_branches_and_nothing_else(
     target: str | None,
     expected: bool,
 ) -> None:
-    assert policy.decide(Question(actor, action, branch, target)).allowed is expected
+    assert policy.decide(AccessRequest(actor, action, branch, target)).allowed is expected
 
 
 def test_the_rule_that_is_told_is_the_first_by_name(policy: Policy) -> None:
-    assert policy.decide(Question("ci", Action.READ, "main")).rule == "a-also-read"
+    assert policy.decide(AccessRequest("ci", Action.READ, "main")).rule == "a-also-read"
 
 
 RULE = "rules: [{ id: r, allow: { actors: { group: g }, actions: [read] } }]"

@@ -4,29 +4,33 @@ import ctypes
 
 import pytest
 
-from omnigraph.storage.allocator import LARGE_BYTES, USUAL_BYTES, Frugality, frugal
+from omnigraph.storage.allocator import LARGE_BYTES, USUAL_BYTES, MemoryRelease, releasing_memory
 
 LIBRARY = ctypes.CDLL(None)
 
 
 def test_the_first_to_be_frugal_sets_it_and_the_last_takes_it_back() -> None:
     told: list[int] = []
-    frugal = Frugality(lambda _, size: told.append(size))
-    with frugal():
-        with frugal():
+    releasing_memory = MemoryRelease(lambda _, size: told.append(size))
+    with releasing_memory():
+        with releasing_memory():
             assert told == [LARGE_BYTES]
         assert told == [LARGE_BYTES]
     assert told == [LARGE_BYTES, USUAL_BYTES]
-    with frugal():
+    with releasing_memory():
         assert told[2:] == [LARGE_BYTES]
 
 
 def test_an_allocator_without_the_setting_is_left_alone() -> None:
-    frugal = Frugality(None)
-    with pytest.raises(MemoryError, match="of the work inside"), frugal(), frugal():
+    releasing_memory = MemoryRelease(None)
+    with (
+        pytest.raises(MemoryError, match="of the work inside"),
+        releasing_memory(),
+        releasing_memory(),
+    ):
         raise MemoryError("of the work inside")
-    with frugal():
-        assert frugal._count == 1, "those before have left"
+    with releasing_memory():
+        assert releasing_memory._count == 1, "those before have left"
 
 
 class Mallinfo(ctypes.Structure):
@@ -55,6 +59,6 @@ def test_a_large_block_is_given_back_while_somebody_is_frugal() -> None:
             LIBRARY.free(each)
         return bool(after > before)
 
-    with frugal():
+    with releasing_memory():
         assert are_given_back()
     assert not are_given_back()

@@ -16,14 +16,14 @@ from omnigraph.jsontext import read_json
 from omnigraph.yamltext import read_yaml
 
 if TYPE_CHECKING:
-    from omnigraph.embed.seeds import Mode, Recipes, Selection, Tally
+    from omnigraph.embed.seeds import EmbedMode, Recipes, RecordSelection, Tally
 
 PROGRESS_EVERY = 100
 OUTPUT_DEFAULT = Path("build/seed.embedded.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EmbedJob:
     """Which file becomes which, and how."""
 
     source: Path
@@ -88,7 +88,7 @@ def embed(
         )
 
 
-def _document(job: Job, tally: "Tally", mode: "Mode", model: str) -> dict[str, object]:
+def _document(job: EmbedJob, tally: "Tally", mode: "EmbedMode", model: str) -> dict[str, object]:
     counts = {
         "": tally.records,
         "selected_": tally.selected,
@@ -111,7 +111,7 @@ def _document(job: Job, tally: "Tally", mode: "Mode", model: str) -> dict[str, o
 
 def _read_job(
     seed: Path | None, source: Path | None, target: Path | None, spec: Path | None
-) -> Job:
+) -> EmbedJob:
     from omnigraph.embed.seeds import read_recipes
 
     explicit = (source, target, spec)
@@ -125,10 +125,10 @@ def _read_job(
         document = read_json(read_source(spec).text)
     except ValueError as error:
         raise ConfigInvalid(str(spec), reason=f"it is not JSON: {error}") from error
-    return Job(source, target, read_recipes(document, str(spec)))
+    return EmbedJob(source, target, read_recipes(document, str(spec)))
 
 
-def _read_seed(seed: Path) -> Job:
+def _read_seed(seed: Path) -> EmbedJob:
     from omnigraph.embed.seeds import read_recipes
 
     try:
@@ -147,11 +147,11 @@ def _read_seed(seed: Path) -> Job:
             target = str(OUTPUT_DEFAULT)
     assert isinstance(document, dict), "it names its records"
     recipes = read_recipes(document.get("embeddings"), f"{seed}: embeddings")
-    return Job(seed.parent / source, seed.parent / target, recipes)
+    return EmbedJob(seed.parent / source, seed.parent / target, recipes)
 
 
-def _read_selection(types: list[str], select: list[str]) -> "Selection":
-    from omnigraph.embed.seeds import Selection, read_choice
+def _read_selection(types: list[str], select: list[str]) -> "RecordSelection":
+    from omnigraph.embed.seeds import RecordSelection, read_choice
 
     choices = []
     for each in select:
@@ -159,17 +159,17 @@ def _read_selection(types: list[str], select: list[str]) -> "Selection":
         if choice is None:
             raise UsageError(f"--select takes [Type:]field=value, not '{each}'")
         choices.append(choice)
-    return Selection(frozenset(types), tuple(choices))
+    return RecordSelection(frozenset(types), tuple(choices))
 
 
-def _mode(selection: "Selection", *, reembed_all: bool, clean: bool) -> "Mode":
-    from omnigraph.embed.seeds import Mode
+def _mode(selection: "RecordSelection", *, reembed_all: bool, clean: bool) -> "EmbedMode":
+    from omnigraph.embed.seeds import EmbedMode
 
     if reembed_all and clean:
         raise UsageError("--reembed-all makes vectors and --clean takes them out; choose one")
     if clean:
-        return Mode.CLEAN
-    return Mode.REEMBED_ALL if reembed_all or selection.choices else Mode.FILL_MISSING
+        return EmbedMode.CLEAN
+    return EmbedMode.REEMBED_ALL if reembed_all or selection.choices else EmbedMode.FILL_MISSING
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.address import Server, find_address
+from omnigraph.cli.address import ServerAddress, find_address
 from omnigraph.cli.config import PROFILE, Config, Scope, read_config
 from omnigraph.cli.credentials import find_token, remove_token, save_token
 from omnigraph.cli.globals import Globals
@@ -143,14 +143,14 @@ def list_graphs(
     as_json: Json = False,
 ) -> None:
     """List the graphs of a server. Its policy has to allow that."""
-    from omnigraph.sdk.http import Connection
+    from omnigraph.sdk.http import ServerConnection
 
     config = read_config()
     settings: Globals = context.obj
-    address = Server(uri) if uri is not None else find_address(None, settings, config)
-    if not isinstance(address, Server):
+    address = ServerAddress(uri) if uri is not None else find_address(None, settings, config)
+    if not isinstance(address, ServerAddress):
         raise Misaddressed("graphs are listed by a server; use --server")
-    connection = Connection(address.url, token=find_token(address.url, config))
+    connection = ServerConnection(address.url, token=find_token(address.url, config))
     try:
         found = connection.get("/graphs")
     finally:

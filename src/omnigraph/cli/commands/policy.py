@@ -69,11 +69,11 @@ def explain(
 ) -> None:
     """Tell what a policy decides about one request, and which rule decides it."""
     from omnigraph.policy.cases import parse_action
-    from omnigraph.policy.cedar import Question
+    from omnigraph.policy.cedar import AccessRequest
 
     policy = _read(file)
     asked = parse_action(action, name="--action", where="action")
-    decision = policy.decide(Question(actor, asked, branch, target_branch))
+    decision = policy.decide(AccessRequest(actor, asked, branch, target_branch))
     document = {
         "decision": "allow" if decision.allowed else "deny",
         "actor": actor,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnigraph.cli.address import Server, find_address
+from omnigraph.cli.address import ServerAddress, find_address
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect
@@ -82,7 +82,7 @@ def list_(
 def _ask(uri: str | None, settings: Globals) -> dict[str, Any]:
     """What a server has. Raises Misaddressed."""
     address = find_address(uri, settings)
-    if not isinstance(address, Server):
+    if not isinstance(address, ServerAddress):
         raise Misaddressed("name the stored queries: --queries DIR, or a --server that has some")
     return connect(address).stored_queries()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.address import Server, find_address
+from omnigraph.cli.address import ServerAddress, find_address
 from omnigraph.cli.commands.mutate import read_params, read_query
 from omnigraph.cli.config import Alias, read_config
 from omnigraph.cli.globals import Globals
@@ -125,7 +125,7 @@ def alias(
     values = {**found.params, **_read_arguments(found, arguments or [])}
     values |= read_params(params, params_file) or {}
     address = find_address(None, Globals(server=found.server, graph=found.graph), config)
-    assert isinstance(address, Server), "it was given as one"
+    assert isinstance(address, ServerAddress), "it was given as one"
     result = connect(address).run_stored(found.query, params=values)
     chosen = format_ or found.format or config.format or Format.TABLE
     print_result(result, Format.JSON if as_json else chosen, config.layout)

@@ -7,7 +7,7 @@ import typer
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.spark.connect import Server
+    from omnigraph.pipeline.spark.connect import ConnectServer
 
 app = typer.Typer(
     help="Start, stop and look at a Spark Connect server on this machine.", no_args_is_help=True
@@ -51,7 +51,7 @@ def status(*, as_json: _Json = False) -> None:
     _print(find_server(), as_json=as_json)
 
 
-def _print(server: "Server | None", *, as_json: bool) -> None:
+def _print(server: "ConnectServer | None", *, as_json: bool) -> None:
     if as_json:
         facts: dict[str, object] = {"state": "down", "address": None, "pid": None, "log": None}
         if server is not None:

@@ -26,8 +26,8 @@ from functools import partial
 from typing import Final, TypeVar, assert_never
 
 from omnigraph.commit.attempt.schema_lock import check_unlocked
-from omnigraph.commit.context import Workbench
-from omnigraph.commit.leases.holder import Abandoned, Held
+from omnigraph.commit.context import WriteContext
+from omnigraph.commit.leases.holder import Abandoned, HeldLeases
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.branches import fork_table
@@ -83,27 +83,27 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class WriteLock:
     """The right to write some tables of a branch, for one operation."""
 
-    bench: Workbench
-    held: Held
+    context: WriteContext
+    leases: HeldLeases
     base: Base
 
     @property
     def operation_id(self) -> OperationId:
-        return self.held.operation_id
+        return self.leases.operation_id
 
 
 @contextmanager
-def hold(
-    bench: Workbench,
+def acquire_write_locks(
+    context: WriteContext,
     branch: BranchName,
     keys: Collection[TableKey],
     *,
     wait_ms_max: int | None = None,
     is_schema_change: bool = False,
-) -> Iterator[Hold]:
+) -> Iterator[WriteLock]:
     """Take what is needed to write these tables, and read the branch as it is then.
 
     `wait_ms_max` is how long other processes may keep us waiting, if not as long as usual. Raises
@@ -114,33 +114,33 @@ def hold(
     if is_schema_change:
         places.append(SCHEMA_PLACE)
     else:
-        check_unlocked(bench)
-    came_ms = bench.stores.effects.monotonic_ms()
+        check_unlocked(context)
+    came_ms = context.stores.effects.monotonic_ms()
 
-    def begin(held: Held) -> Hold:
-        bench.meter.waited(bench.stores.effects.monotonic_ms() - came_ms)
-        base = heal_drift(bench, held, bench.bases.current(branch), keys)
-        return Hold(bench, held, base)
+    def begin(leases: HeldLeases) -> WriteLock:
+        context.meter.waited(context.stores.effects.monotonic_ms() - came_ms)
+        base = heal_drift(context, leases, context.bases.current(branch), keys)
+        return WriteLock(context, leases, base)
 
-    with _held(bench, places, begin, wait_ms_max) as held:
-        yield held
+    with _acquire(context, places, begin, wait_ms_max) as lock:
+        yield lock
 
 
 @contextmanager
-def hold_branches(bench: Workbench) -> Iterator[None]:
+def lock_branches(context: WriteContext) -> Iterator[None]:
     """Be the only one who makes or deletes branches: both look first, and act on what they saw.
 
     Raises LeaseHeld when others do so for too long.
     """
-    with _held(bench, [BRANCHES_PLACE], lambda _: None):
+    with _acquire(context, [BRANCHES_PLACE], lambda _: None):
         yield
 
 
 @contextmanager
-def _held(
-    bench: Workbench,
+def _acquire(
+    context: WriteContext,
     places: Collection[Place],
-    begin: Callable[[Held], T],
+    begin: Callable[[HeldLeases], T],
     wait_ms_max: int | None = None,
 ) -> Iterator[T]:
     """Queues, then leases, and then whatever `begin` makes of them.
@@ -148,24 +148,24 @@ def _held(
     Where a holder is gone, what it left is recovered, and everything taken anew.
     """
     while True:
-        operation_id = OperationId(bench.stores.effects.new_id())
+        operation_id = OperationId(context.stores.effects.new_id())
         try:
             with (
-                bench.queues.hold(places),
-                bench.leases.hold(
+                context.queues.hold(places),
+                context.leases.hold(
                     places,
                     operation_id,
                     wait_ms_max=wait_ms_max,
-                    has_successor=partial(bench.queues.has_successor, places),
-                ) as held,
+                    has_successor=partial(context.queues.has_successor, places),
+                ) as leases,
             ):
-                yield begin(held)
+                yield begin(leases)
                 return
         except Abandoned as abandoned:
             late = abandoned
         finally:
-            bench.leases.give_back(filter(bench.queues.is_free, places))
-        clear_abandoned(bench, late)
+            context.leases.give_back(filter(context.queues.is_free, places))
+        clear_abandoned(context, late)
 
 
 # ── the steps ────────────────────────────────────────────────────────────────────────────────────
@@ -196,106 +196,106 @@ class Applied:
     reached: Mapping[TableKey, Handle]
 
 
-def run(hold: Hold, change: Change) -> Published:
+def run(lock: WriteLock, change: Change) -> Published:
     """Make one change visible, or leave everything as it was.
 
     Raises ExpectedVersionMismatch and other conflicts, after which nothing of the change is there;
     and OutcomeUnknown, after which it may be.
     """
-    prepared = prepare(hold, change)
-    with _hold_rest(hold, prepared.sidecar):
+    prepared = prepare(lock, change)
+    with _acquire_rest(lock, prepared.sidecar):
         try:
-            published = _carry_out(hold, prepared)
+            published = _carry_out(lock, prepared)
         except (Fenced, LeaseLost) as taken_over:
-            return _find_out(hold, prepared, taken_over)
+            return _find_out(lock, prepared, taken_over)
         try:
-            _conclude(hold, prepared)
+            _conclude(lock, prepared)
         except KeyboardInterrupt:
             # Too late to take anything back, and the note would only puzzle the next writer.
-            _conclude(hold, prepared)
+            _conclude(lock, prepared)
             raise
         return published
 
 
 @contextmanager
-def _hold_rest(hold: Hold, sidecar: Sidecar) -> Iterator[None]:
+def _acquire_rest(lock: WriteLock, sidecar: Sidecar) -> Iterator[None]:
     """Hold what whoever finds the note expects its writer to hold, too.
 
     A write that came to nothing holds the tables that it might have moved, and is looked for under
     its branch: while it lives nobody may take it for one of the dead.
     """
     with ExitStack() as stack:
-        for place in set(places_of(sidecar)) - hold.held.places:
-            wait_ms_max = hold.bench.leases.timing.wait_ms_max
+        for place in set(places_of(sidecar)) - lock.leases.places:
+            wait_ms_max = lock.context.leases.timing.wait_ms_max
             stack.enter_context(
-                lease(hold.bench, place, hold.operation_id, wait_ms_max=wait_ms_max)
+                lease(lock.context, place, lock.operation_id, wait_ms_max=wait_ms_max)
             )
         yield
 
 
-def prepare(hold: Hold, change: Change) -> Prepared:
+def prepare(lock: WriteLock, change: Change) -> Prepared:
     """Mint every id, check every expectation, stage what needs no fork."""
-    hold.bench.observe("prepare")
-    base = hold.base
+    lock.context.observe("prepare")
+    base = lock.base
     base.manifest.check_expected(_expected(change))
     base.manifest.check_schema(change.schema_hash)
-    sidecar = _draft(hold, change)
+    sidecar = _draft(lock, change)
     staged = {}
     for write, pinned in zip(change.writes, sidecar.writes, strict=True):
         if not pinned.is_fork and not pinned.is_new and pinned.transactions:
-            handle = hold.bench.open_pin(base.manifest.pins[write.key], base)
-            first = write.stages[0](handle, _mark(hold, pinned.transactions[0]))
+            handle = lock.context.open_pin(base.manifest.pins[write.key], base)
+            first = write.stages[0](handle, _mark(lock, pinned.transactions[0]))
             assert first is not None, "a write that names its commits makes them"
             staged[write.key] = first
     return Prepared(change, sidecar, staged)
 
 
-def arm(hold: Hold, prepared: Prepared) -> Armed:
+def arm(lock: WriteLock, prepared: Prepared) -> Armed:
     """Phase A."""
-    hold.bench.observe("arm")
-    hold.held.check()
-    write_sidecar(hold.bench.stores.objects, prepared.sidecar)
+    lock.context.observe("arm")
+    lock.leases.check()
+    write_sidecar(lock.context.stores.objects, prepared.sidecar)
     return Armed(prepared)
 
 
-def apply(hold: Hold, armed: Armed) -> Applied:
+def apply(lock: WriteLock, armed: Armed) -> Applied:
     """Phase B: table after table, in the order of their keys."""
     reached = {}
     prepared = armed.prepared
     writes = {each.key: each for each in prepared.change.writes}
     for pinned in sorted(prepared.sidecar.writes, key=lambda each: each.key):
-        hold.bench.observe(f"apply {pinned.key}")
-        reached[pinned.key] = _apply_table(hold, prepared, writes[pinned.key], pinned)
+        lock.context.observe(f"apply {pinned.key}")
+        reached[pinned.key] = _apply_table(lock, prepared, writes[pinned.key], pinned)
     return Applied(armed, reached)
 
 
-def confirm(hold: Hold, applied: Applied) -> Applied:
+def confirm(lock: WriteLock, applied: Applied) -> Applied:
     """Phase B': a writer whose commits cannot be named in advance says now how far they got."""
     prepared = applied.armed.prepared
     if all(each.is_named for each in prepared.change.writes):
         return applied
-    hold.bench.observe("confirm")
-    hold.held.check()
+    lock.context.observe("confirm")
+    lock.leases.check()
     reached = {key: Version(handle.version) for key, handle in applied.reached.items()}
-    write_sidecar(hold.bench.stores.objects, prepared.sidecar.confirm(reached))
+    write_sidecar(lock.context.stores.objects, prepared.sidecar.confirm(reached))
     return applied
 
 
-def publish_applied(hold: Hold, applied: Applied) -> Published:
+def publish_applied(lock: WriteLock, applied: Applied) -> Published:
     """Phase C. Tables the change only read may have moved; then it is checked again (D5)."""
-    hold.bench.observe("publish")
+    lock.context.observe("publish")
     change, sidecar = applied.armed.prepared.change, applied.armed.prepared.sidecar
-    stores, bases = hold.bench.stores, hold.bench.bases
+    stores, bases = lock.context.stores, lock.context.bases
     updates: tuple[Update, ...] = tuple(
         SetVersion(describe_table(stores, each.shown_as or each.key, applied.reached[each.key]))
         for each in change.writes
     )
     expected = _expected(change)
     for each in change.writes:
-        hold.bench.harden(applied.reached[each.key], hold.base, onto=each.expected)
+        lock.context.fsync_version(applied.reached[each.key], lock.base, onto=each.expected)
     reads = dict(change.reads)
     for rechecks_left in reversed(range(1 + RECHECKS_MAX)):
-        hold.held.check()
+        lock.leases.check()
         try:
             return publish(
                 stores,
@@ -307,9 +307,9 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
                     expected={**reads, **expected},
                     on_top_of=change.on_top_of,
                     schema_hash=change.schema_hash,
-                    fence=recovery_commit_id(hold.operation_id),
+                    fence=recovery_commit_id(lock.operation_id),
                 ),
-                hold.bench.leases.turn(manifest_place(change.branch)),
+                lock.context.leases.turn(manifest_place(change.branch)),
             )
         except ExpectedVersionMismatch as mismatch:
             if mismatch.table_key not in reads or not rechecks_left:
@@ -320,16 +320,16 @@ def publish_applied(hold: Hold, applied: Applied) -> Published:
     raise AssertionError("the last round returns or raises")
 
 
-def settle(hold: Hold, prepared: Prepared) -> bool:
+def settle(lock: WriteLock, prepared: Prepared) -> bool:
     """Phase C': the files of a new schema follow its commit. False if the note must do it."""
     shift = prepared.change.schema
     if shift is None:
         return True
-    hold.bench.observe("settle")
+    lock.context.observe("settle")
     try:
         # Who took us over has put them there, and perhaps another schema after that.
-        hold.held.check()
-        promote(hold.bench.stores.objects, shift.files)
+        lock.leases.check()
+        promote(lock.context.stores.objects, shift.files)
     except StorageFailure:
         logger.warning("the schema files will be written by the next one who comes")
         return False
@@ -338,11 +338,11 @@ def settle(hold: Hold, prepared: Prepared) -> bool:
     return True
 
 
-def disarm(hold: Hold, prepared: Prepared) -> None:
+def disarm(lock: WriteLock, prepared: Prepared) -> None:
     """Phase D. The change is visible; a note that cannot be removed is resolved by the next."""
-    hold.bench.observe("disarm")
+    lock.context.observe("disarm")
     try:
-        remove_sidecar(hold.bench.stores.objects, prepared.sidecar.operation_id)
+        remove_sidecar(lock.context.stores.objects, prepared.sidecar.operation_id)
     except StorageFailure:
         logger.warning("the sidecar of %s could not be removed", prepared.sidecar.operation_id)
 
@@ -350,36 +350,36 @@ def disarm(hold: Hold, prepared: Prepared) -> None:
 # ── how the steps are taken ──────────────────────────────────────────────────────────────────────
 
 
-def _carry_out(hold: Hold, prepared: Prepared) -> Published:
+def _carry_out(lock: WriteLock, prepared: Prepared) -> Published:
     """Phases A to C, or back to where they began."""
     try:
         # Even the note may be there though writing it failed.
-        applied = confirm(hold, apply(hold, arm(hold, prepared)))
-        published = publish_applied(hold, applied)
+        applied = confirm(lock, apply(lock, arm(lock, prepared)))
+        published = publish_applied(lock, applied)
     except (Fenced, LeaseLost):
         raise
     except OutcomeUnknown as unknown:
         # Publishing knows its commits, and not whose they are.
         raise OutcomeUnknown(
-            unknown.branch, commit_id=unknown.commit_id, operation_id=hold.operation_id
+            unknown.branch, commit_id=unknown.commit_id, operation_id=lock.operation_id
         ) from unknown
     except (OmnigraphError, KeyboardInterrupt) as failure:
-        _undo(hold, prepared, failure)
+        _undo(lock, prepared, failure)
         raise
     for handle in applied.reached.values():
-        hold.bench.keep(handle, published.base)
+        lock.context.keep(handle, published.base)
     return published
 
 
-def _find_out(hold: Hold, prepared: Prepared, taken_over: Fenced | LeaseLost) -> Published:
+def _find_out(lock: WriteLock, prepared: Prepared, taken_over: Fenced | LeaseLost) -> Published:
     """(3) What became of an operation that somebody else took over."""
     sidecar = prepared.sidecar
-    bench, operation_id = hold.bench, sidecar.operation_id
+    context, operation_id = lock.context, sidecar.operation_id
     unknown = OutcomeUnknown(sidecar.branch, commit_id=sidecar.intent.id, operation_id=operation_id)
     try:
         # The note goes last, so what is not on the branch once it is gone will never be.
-        is_settled = not has_sidecar(bench.stores.objects, operation_id)
-        base = bench.bases.reread(sidecar.branch)
+        is_settled = not has_sidecar(context.stores.objects, operation_id)
+        base = context.bases.reread(sidecar.branch)
     except StorageFailure as blind:
         raise unknown from blind
     log = base.manifest.log
@@ -391,9 +391,9 @@ def _find_out(hold: Hold, prepared: Prepared, taken_over: Fenced | LeaseLost) ->
     raise unknown from taken_over
 
 
-def _conclude(hold: Hold, prepared: Prepared) -> None:
-    if settle(hold, prepared):
-        disarm(hold, prepared)
+def _conclude(lock: WriteLock, prepared: Prepared) -> None:
+    if settle(lock, prepared):
+        disarm(lock, prepared)
 
 
 def _expected(change: Change) -> dict[TableKey, Version]:
@@ -401,17 +401,17 @@ def _expected(change: Change) -> dict[TableKey, Version]:
     return {each.key: each.expected for each in change.writes if each.creation is None}
 
 
-def _draft(hold: Hold, change: Change) -> Sidecar:
+def _draft(lock: WriteLock, change: Change) -> Sidecar:
     """The note this change will leave."""
-    effects, manifest = hold.bench.stores.effects, hold.base.manifest
+    effects, manifest = lock.context.stores.effects, lock.base.manifest
     now_us = effects.now_ms() * 1000
     return Sidecar(
-        operation_id=hold.operation_id,
+        operation_id=lock.operation_id,
         kind=change.kind,
         branch=change.branch,
-        branch_identifier=hold.base.identifier,
+        branch_identifier=lock.base.identifier,
         started_at_us=now_us,
-        writes=tuple(_pin(hold, each, manifest.pins.get(each.key)) for each in change.writes),
+        writes=tuple(_pin(lock, each, manifest.pins.get(each.key)) for each in change.writes),
         updates=change.updates,
         reads=change.reads,
         on_top_of=change.on_top_of,
@@ -421,7 +421,7 @@ def _draft(hold: Hold, change: Change) -> Sidecar:
             actor=change.actor,
             merged_parent=change.merged_parent,
             extension=Extension(
-                operation_id=hold.operation_id,
+                operation_id=lock.operation_id,
                 idempotency=change.idempotency,
                 schema_hash=_schema_hash(change),
             ),
@@ -436,9 +436,9 @@ def _schema_hash(change: Change) -> str | None:
     return change.schema_hash if change.schema is None else change.schema.files.schema_hash
 
 
-def _pin(hold: Hold, write: TableWrite, pin: Pin | None) -> PinnedWrite:
-    branch = hold.base.manifest.branch
-    new_id = hold.bench.stores.effects.new_id
+def _pin(lock: WriteLock, write: TableWrite, pin: Pin | None) -> PinnedWrite:
+    branch = lock.base.manifest.branch
+    new_id = lock.context.stores.effects.new_id
     uuids = tuple(new_id() for _ in range(write.commit_count)) if write.is_named else ()
     if write.creation is not None:
         return PinnedWrite(
@@ -462,56 +462,58 @@ def _pin(hold: Hold, write: TableWrite, pin: Pin | None) -> PinnedWrite:
     )
 
 
-def _mark(hold: Hold, uuid: str) -> Mark:
-    return Mark(uuid, {OPERATION: hold.operation_id})
+def _mark(lock: WriteLock, uuid: str) -> Mark:
+    return Mark(uuid, {OPERATION: lock.operation_id})
 
 
-def _apply_table(hold: Hold, prepared: Prepared, write: TableWrite, pinned: PinnedWrite) -> Handle:
+def _apply_table(
+    lock: WriteLock, prepared: Prepared, write: TableWrite, pinned: PinnedWrite
+) -> Handle:
     """The commits of one table, each on top of the one before."""
-    bench, base = hold.bench, hold.base
-    hold.held.check()
-    uuids = pinned.transactions or tuple(bench.stores.effects.new_id() for _ in write.stages)
+    context, base = lock.context, lock.base
+    lock.leases.check()
+    uuids = pinned.transactions or tuple(context.stores.effects.new_id() for _ in write.stages)
     if write.creation is not None:
-        handle = _create(hold, write, write.creation, _mark(hold, uuids[0]))
+        handle = _create(lock, write, write.creation, _mark(lock, uuids[0]))
         uuids = uuids[1:]
     elif pinned.is_fork:
         handle = fork_table(
-            bench.stores, bench.bases, write.key, pinned.branch, check=hold.held.check
+            context.stores, context.bases, write.key, pinned.branch, check=lock.leases.check
         )
     else:
-        handle = bench.open_pin(base.manifest.pins[write.key], base)
+        handle = context.open_pin(base.manifest.pins[write.key], base)
     staged = prepared.staged.get(write.key)
     for stage, uuid in zip(write.stages, uuids, strict=True):
-        change = stage(handle, _mark(hold, uuid)) if staged is None else staged
+        change = stage(handle, _mark(lock, uuid)) if staged is None else staged
         staged = None
         if change is not None:
-            hold.held.check()
-            handle = _commit(hold, write, change)
+            lock.leases.check()
+            handle = _commit(lock, write, change)
         else:
             assert not write.is_named, "a write that names its commits makes them"
     return handle
 
 
-def _create(hold: Hold, write: TableWrite, creation: Creation, mark: Mark) -> Handle:
+def _create(lock: WriteLock, write: TableWrite, creation: Creation, mark: Mark) -> Handle:
     """The empty table; over a hidden one of before, if there is one, so that numbers only rise."""
-    tables, ref = hold.bench.stores.tables, TableRef(creation.path)
+    tables, ref = lock.context.stores.tables, TableRef(creation.path)
     if write.expected == 0:
-        return _commit(hold, write, tables.stage_create(ref, creation.schema, mark))
+        return _commit(lock, write, tables.stage_create(ref, creation.schema, mark))
     hidden = tables.open_at(ref, write.expected)
-    return _commit(hold, write, tables.stage_overwrite(hidden, creation.schema, mark))
+    return _commit(lock, write, tables.stage_overwrite(hidden, creation.schema, mark))
 
 
-def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) -> Handle:
-    tables = hold.bench.stores.tables
+def _commit(lock: WriteLock, write: TableWrite, change: Staged | StagedCompaction) -> Handle:
+    tables = lock.context.stores.tables
     if isinstance(change, StagedCompaction):
-        outcome = tables.residual.commit_compaction(change)
+        outcome = tables.single_step.commit_compaction(change)
     else:
         outcome = tables.commit_exact(change)
     match outcome:
         case Landed(handle):
             return handle
         case Elsewhere(handle):
-            _check_company(hold, write, change, handle)
+            _check_company(lock, write, change, handle)
             return handle
         case Refused():
             actual = tables.open_at(change.ref).version
@@ -520,28 +522,28 @@ def _commit(hold: Hold, write: TableWrite, change: Staged | StagedCompaction) ->
 
 
 def _check_company(
-    hold: Hold, write: TableWrite, change: Staged | StagedCompaction, handle: Handle
+    lock: WriteLock, write: TableWrite, change: Staged | StagedCompaction, handle: Handle
 ) -> None:
     """Raises DriftFound if rows came in below our commit that nobody here knows of (D38)."""
-    for each in hold.bench.stores.tables.find_transactions(handle, after=change.read_version):
-        if each.kind not in MAINTENANCE and operation_of(each) != hold.operation_id:
+    for each in lock.context.stores.tables.find_transactions(handle, after=change.read_version):
+        if each.kind not in MAINTENANCE and operation_of(each) != lock.operation_id:
             raise DriftFound(
                 write.key,
-                branch=hold.base.manifest.branch,
+                branch=lock.base.manifest.branch,
                 shown=write.expected,
                 head=handle.version,
             )
 
 
-def _undo(hold: Hold, prepared: Prepared, failure: BaseException) -> None:
+def _undo(lock: WriteLock, prepared: Prepared, failure: BaseException) -> None:
     """(2) Leave nothing behind of what failed. Raises OutcomeUnknown if that fails too; Fenced or
     LeaseLost if it is no longer ours to do.
     """
-    hold.bench.observe("undo")
+    lock.context.observe("undo")
     sidecar = prepared.sidecar
-    hold.held.check()
+    lock.leases.check()
     try:
-        undo(hold.bench, hold.held, sidecar)
+        undo(lock.context, lock.leases, sidecar)
     except (Fenced, LeaseLost):
         raise
     except (OmnigraphError, KeyboardInterrupt) as worse:

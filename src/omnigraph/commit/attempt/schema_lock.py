@@ -14,8 +14,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from omnigraph.commit.context import Workbench
-from omnigraph.commit.leases.holder import Abandoned, Held
+from omnigraph.commit.context import WriteContext
+from omnigraph.commit.leases.holder import Abandoned, HeldLeases
 from omnigraph.commit.leases.owner import this_process
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.recovery.heal import clear_abandoned
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked(bench: Workbench, held: Held, base: Base) -> Iterator[None]:
+def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None]:
     """Keep other programs out while the lease on the schema is held. Raises SchemaLocked."""
-    stores = bench.stores
+    stores = context.stores
     assert SCHEMA_PLACE in held.places, "(1)"
-    if _is_there(bench):
+    if _is_there(context):
         if not stores.objects.exists(SCHEMA_LOCK_NOTE):
-            raise _locked(bench)
-        _remove(bench)
+            raise _locked(context)
+        _remove(context)
     document = {"operation_id": held.operation_id, "owner": str(this_process())}
     stores.objects.put_over(SCHEMA_LOCK_NOTE, json.dumps(document).encode())
     # A fork that died halfway left a folder that would be in the way.
@@ -46,58 +46,58 @@ def locked(bench: Workbench, held: Held, base: Base) -> Iterator[None]:
         yield
     finally:
         try:
-            _remove(bench)
+            _remove(context)
         except StorageFailure:
             # (2) Nobody stands behind it once the lease is given back.
             logger.warning("the lock of a schema change could not be removed")
 
 
-def check_unlocked(bench: Workbench) -> None:
+def check_unlocked(context: WriteContext) -> None:
     """Raises SchemaLocked while somebody who lives changes the schema. Costs one look."""
-    if not _is_there(bench):
+    if not _is_there(context):
         return
-    clear_stale(bench)
-    if _is_there(bench):
-        raise _locked(bench)
+    clear_stale(context)
+    if _is_there(context):
+        raise _locked(context)
 
 
-def clear_stale(bench: Workbench) -> None:
+def clear_stale(context: WriteContext) -> None:
     """Remove the lock if it is ours and whoever took it is gone, and finish or undo what they did.
 
     Costs one look if there is none.
     """
-    if not bench.stores.objects.exists(SCHEMA_LOCK_NOTE):
+    if not context.stores.objects.exists(SCHEMA_LOCK_NOTE):
         return
-    operation_id = OperationId(bench.stores.effects.new_id())
+    operation_id = OperationId(context.stores.effects.new_id())
     while True:
-        if not bench.queues.is_free(SCHEMA_PLACE):
+        if not context.queues.is_free(SCHEMA_PLACE):
             return
         try:
             with (
-                bench.queues.hold([SCHEMA_PLACE]),
-                bench.leases.hold([SCHEMA_PLACE], operation_id, wait_ms_max=0),
+                context.queues.hold([SCHEMA_PLACE]),
+                context.leases.hold([SCHEMA_PLACE], operation_id, wait_ms_max=0),
             ):
-                _remove(bench)
+                _remove(context)
                 return
         except LeaseHeld:
             return
         except Abandoned as abandoned:
             late = abandoned
-        clear_abandoned(bench, late)
+        clear_abandoned(context, late)
 
 
-def _is_there(bench: Workbench) -> bool:
-    return bench.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None
+def _is_there(context: WriteContext) -> bool:
+    return context.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None
 
 
-def _remove(bench: Workbench) -> None:
+def _remove(context: WriteContext) -> None:
     """The note goes last: while the branch is there, it says that the branch is ours."""
-    bench.stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
-    bench.stores.objects.delete(SCHEMA_LOCK_NOTE)
+    context.stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
+    context.stores.objects.delete(SCHEMA_LOCK_NOTE)
 
 
-def _locked(bench: Workbench) -> SchemaLocked:
-    objects = bench.stores.objects
+def _locked(context: WriteContext) -> SchemaLocked:
+    objects = context.stores.objects
     try:
         made_ms = objects.read(f"{MANIFEST}/{branch_ref_file(SCHEMA_LOCK)}").modified_ms
         age_ms = max(0, objects.clock_ms() - made_ms)

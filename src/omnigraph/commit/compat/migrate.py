@@ -26,7 +26,7 @@ from omnigraph.errors import Contention, ManifestCorrupt
 from omnigraph.ids import MAIN
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Branch, Mark, Settings
+from omnigraph.storage.tables import Branch, Mark, TableSettings
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION: Final = "lance-schema:unenforced-primary-key:position"
@@ -58,9 +58,9 @@ def _stop_auto_cleanup(stores: Stores, base: Base) -> Base:
     The versions of a manifest are the history of the graph.
     """
 
-    def settings(base: Base) -> Settings | None:
+    def settings(base: Base) -> TableSettings | None:
         unwanted = [key for key in base.handle.config if key.startswith(AUTO_CLEANUP_PREFIX)]
-        return Settings(config=dict.fromkeys(unwanted)) if unwanted else None
+        return TableSettings(config=dict.fromkeys(unwanted)) if unwanted else None
 
     return _settle(stores, base, settings)
 
@@ -68,14 +68,14 @@ def _stop_auto_cleanup(stores: Stores, base: Base) -> Base:
 def _key_the_rows(stores: Stores, base: Base) -> Base:
     """1 to 2: `object_id` is declared the key, without which racing publishers both land."""
 
-    def settings(base: Base) -> Settings | None:
+    def settings(base: Base) -> TableSettings | None:
         keyed = [field.name for field in base.handle.schema if _is_key(field)]
         if keyed == ["object_id"]:
             return None
         if keyed:
             raise ManifestCorrupt("object_id", reason=f"the key is {', '.join(keyed)}")
         # Never set twice: the table format refuses to touch a key, even to say the same.
-        return Settings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
+        return TableSettings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
 
     return _settle(stores, base, settings)
 
@@ -124,7 +124,7 @@ def _move_commits_into_the_manifest(stores: Stores, base: Base) -> Base:
             return base
         rows = encode_commits(known.commits, branch=branch, head=known.head)
         mark = Mark(stores.effects.new_id())
-        stores.tables.residual.swap_rows(base.handle, rows, key="object_id", mark=mark)
+        stores.tables.single_step.swap_rows(base.handle, rows, key="object_id", mark=mark)
         base = read_base(stores, branch)
     raise Contention(branch, attempts=1 + BUDGET)
 
@@ -138,15 +138,15 @@ STEPS: Final[Mapping[int, Step]] = {
 
 
 def _set_stamp(stores: Stores, base: Base, stamp: int) -> Base:
-    def settings(base: Base) -> Settings | None:
+    def settings(base: Base) -> TableSettings | None:
         if read_stamp(base.handle) >= stamp:
             return None
-        return Settings(schema_metadata={KEY: str(stamp)})
+        return TableSettings(schema_metadata={KEY: str(stamp)})
 
     return _settle(stores, base, settings)
 
 
-def _settle(stores: Stores, base: Base, settings: Callable[[Base], Settings | None]) -> Base:
+def _settle(stores: Stores, base: Base, settings: Callable[[Base], TableSettings | None]) -> Base:
     """Change what the manifest says about itself until there is nothing left to change.
 
     Two settings of one key conflict, so nobody who comes late can turn a setting back.

@@ -15,7 +15,7 @@ CONFIRMING_VERSION = 2
 """From this version on a merge confirms what it reached before it publishes."""
 
 
-class Mode(StrEnum):
+class OldMode(StrEnum):
     """How strictly the numbers must fit."""
 
     STRICT = "strict"
@@ -54,14 +54,14 @@ class OldSidecar:
     tombstones: tuple[tuple[TableKey, Version], ...]
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> OldMode:
         match self.kind:
             case WriterKind.MUTATION | WriterKind.LOAD:
-                return Mode.STRICT
+                return OldMode.STRICT
             case WriterKind.SCHEMA_APPLY | WriterKind.ENSURE_INDICES | WriterKind.OPTIMIZE:
-                return Mode.LOOSE
+                return OldMode.LOOSE
             case WriterKind.BRANCH_MERGE:
-                return Mode.CONFIRMED if self.version >= CONFIRMING_VERSION else Mode.LOOSE
+                return OldMode.CONFIRMED if self.version >= CONFIRMING_VERSION else OldMode.LOOSE
         assert_never(self.kind)
 
 

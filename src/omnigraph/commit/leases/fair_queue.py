@@ -44,7 +44,7 @@ def decode_ticket(name: str) -> Ticket | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FairQueue:
     """One line, as one process stands in it."""
 
     objects: Objects
@@ -100,7 +100,7 @@ class Turn:
     A line that cannot be read or joined is passed by.
     """
 
-    def __init__(self, line: Line | None, *, wait_ms_max: int = 0) -> None:
+    def __init__(self, line: FairQueue | None, *, wait_ms_max: int = 0) -> None:
         self._line = line
         self._wait_ms_max = wait_ms_max
         self._standing = ExitStack()

@@ -29,7 +29,7 @@ from enum import Enum
 from threading import Condition, Event, Lock, Thread
 from typing import Final
 
-from omnigraph.commit.leases.fair_queue import Line, Turn
+from omnigraph.commit.leases.fair_queue import FairQueue, Turn
 from omnigraph.commit.leases.owner import Owner, is_dead, this_process
 from omnigraph.commit.leases.queues import Place
 from omnigraph.effects import Effects
@@ -45,7 +45,7 @@ from omnigraph.errors import (
 from omnigraph.ids import OperationId
 from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import lease_key, lease_line_prefix
-from omnigraph.storage.objects import Objects, Stored, Tag
+from omnigraph.storage.objects import Objects, StoredObject, Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Taken:
     """When this process took the place; not when this writer did."""
 
 
-class Held:
+class HeldLeases:
     """The leases of one operation. Made by `Leases.hold`."""
 
     def __init__(self, objects: Objects, effects: Effects, operation_id: OperationId) -> None:
@@ -296,7 +296,7 @@ class Leases:
         *,
         wait_ms_max: int | None = None,
         has_successor: Callable[[], bool] = lambda: False,
-    ) -> Iterator[Held]:
+    ) -> Iterator[HeldLeases]:
         """Take every place, in order; wait in line where somebody alive is there already.
 
         (6) If somebody is next in this process, who will want to hold the same, it is kept for him.
@@ -304,7 +304,7 @@ class Leases:
         taking over is what we came for.
         """
         wait_ms = self.timing.wait_ms_max if wait_ms_max is None else wait_ms_max
-        held = Held(self._objects, self._effects, operation_id)
+        held = HeldLeases(self._objects, self._effects, operation_id)
         try:
             # What is ours stays ours while we wait for the rest, which may take longer than a lease
             # lives.
@@ -319,7 +319,7 @@ class Leases:
             self._heart.leave(held)
             held.release()
 
-    def _keep(self, held: Held) -> None:
+    def _keep(self, held: HeldLeases) -> None:
         """(6) Unless it was ours for long enough."""
         now_ms = self._effects.monotonic_ms()
         if held.is_older_than(now_ms - self.timing.streak_ms):
@@ -333,7 +333,7 @@ class Leases:
             with self._lock:
                 taken = self._kept.pop(place, None)
             if taken is not None:
-                late = Held(self._objects, self._effects, taken.lease.operation_id)
+                late = HeldLeases(self._objects, self._effects, taken.lease.operation_id)
                 late.add(place, taken)
                 late.release()
 
@@ -412,7 +412,7 @@ class Leases:
             return Taken(lease, tag, self._effects.monotonic_ms())
         return None
 
-    def _read(self, place: Place) -> tuple[Lease, Stored] | None:
+    def _read(self, place: Place) -> tuple[Lease, StoredObject] | None:
         try:
             stored = self._objects.read(_key(place))
         except ObjectNotFound:
@@ -429,7 +429,7 @@ class Leases:
     def _nobody(self) -> Lease:
         return Lease(this_process(), OperationId(""), 0, self.timing.ttl_ms, is_free=True)
 
-    def _is_over(self, lease: Lease, stored: Stored) -> bool:
+    def _is_over(self, lease: Lease, stored: StoredObject) -> bool:
         """(2) Nobody is there any more, for certain or by the clock."""
         if is_dead(lease.owner):
             return True
@@ -437,10 +437,10 @@ class Leases:
 
     # waiting in line (4)
 
-    def line(self, place: Place) -> Line:
+    def line(self, place: Place) -> FairQueue:
         """Those who wait for a place."""
         timing = self.timing
-        return Line(
+        return FairQueue(
             self._objects,
             self._effects,
             self._owner or this_process(),
@@ -490,10 +490,10 @@ class Heart:
     def __init__(self, interval_ms: int) -> None:
         self._interval_s = interval_ms / 1000
         self._changed = Condition()
-        self._attended: set[Held] = set()
+        self._attended: set[HeldLeases] = set()
         self._thread: Thread | None = None
 
-    def attend(self, held: Held) -> None:
+    def attend(self, held: HeldLeases) -> None:
         with self._changed:
             self._attended.add(held)
             if self._thread is None or not self._thread.is_alive():
@@ -501,7 +501,7 @@ class Heart:
                 self._thread.start()
             self._changed.notify()
 
-    def leave(self, held: Held) -> None:
+    def leave(self, held: HeldLeases) -> None:
         with self._changed:
             self._attended.discard(held)
 

@@ -21,7 +21,7 @@ from omnigraph.errors import ObjectNotFound, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import STAGING, staging_note_key
-from omnigraph.storage.objects import Objects, Stored
+from omnigraph.storage.objects import Objects, StoredObject
 
 TORN_MS: Final = 60_000
 """How long a note that cannot be read counts as one that is being written."""
@@ -125,7 +125,7 @@ def find_notes(objects: Objects) -> tuple[FoundNote, ...]:
     return tuple(found)
 
 
-def _decode(stored: Stored, now_ms: int) -> FoundNote:
+def _decode(stored: StoredObject, now_ms: int) -> FoundNote:
     document = read_json(stored.data)
     owner = Owner(
         host=document["host"],

@@ -16,7 +16,7 @@ from omnigraph.jsontext import read_json
 _SPELLED: Final = r'"idempotency":\{"key":(?P<key>"(?:[^"\\]|\\.)*")'
 
 
-class GivenKeys:
+class IdempotencyIndex:
     def __init__(self, rows: pa.Table) -> None:
         self._commits: dict[str, tuple[CommitId, ...]] = {}
         self.add(rows)

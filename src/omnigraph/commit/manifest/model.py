@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.manifest.idempotency_index import GivenKeys
+from omnigraph.commit.manifest.idempotency_index import IdempotencyIndex
 from omnigraph.commit.manifest.records import (
     UPKEEP,
     Commit,
@@ -167,7 +167,7 @@ class CommitLog:
     """Known from elsewhere than the manifest."""
     newest: Commit | None = None
     """The head, where it is known without looking."""
-    inherited_keys: GivenKeys | None = field(default=None, repr=False, compare=False)
+    inherited_keys: IdempotencyIndex | None = field(default=None, repr=False, compare=False)
     """The keys of these commits, where the log before this one knew its own."""
 
     def extended(self, rows: pa.Table, ancestor_rows: pa.Table, newest: Commit) -> "CommitLog":
@@ -222,8 +222,8 @@ class CommitLog:
         return None
 
     @cached_property
-    def given_keys(self) -> GivenKeys:
-        return self.inherited_keys or GivenKeys(self.rows)
+    def given_keys(self) -> IdempotencyIndex:
+        return self.inherited_keys or IdempotencyIndex(self.rows)
 
     @cached_property
     def commits(self) -> tuple[Commit, ...]:

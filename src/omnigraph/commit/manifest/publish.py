@@ -132,7 +132,7 @@ def _harden(stores: Stores, base: Base, commit_id: CommitId) -> None:
     if base.durable is base.handle:
         return
     try:
-        stores.tables.harden(base.handle, beyond=base.durable)
+        stores.tables.fsync_version(base.handle, beyond=base.durable)
     except StorageFailure as failure:
         raise OutcomeUnknown(base.manifest.branch, commit_id=commit_id) from failure
 
@@ -167,7 +167,7 @@ def _attempt(
 
 def _swap(stores: Stores, base: Base, rows: pa.Table) -> Outcome:
     mark = Mark(stores.effects.new_id())
-    return stores.tables.residual.swap_rows(base.handle, rows, key=KEY, mark=mark)
+    return stores.tables.single_step.swap_rows(base.handle, rows, key=KEY, mark=mark)
 
 
 def _look_up(

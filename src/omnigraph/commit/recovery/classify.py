@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Final, assert_never
 
-from omnigraph.commit.compat.old_sidecar import Mode, OldPin
+from omnigraph.commit.compat.old_sidecar import OldMode, OldPin
 from omnigraph.commit.recovery.sidecar import PinnedWrite
 from omnigraph.ids import OperationId
 from omnigraph.storage.tables import Transacted, TransactionKind
@@ -125,7 +125,7 @@ def _classify_confirmed(write: PinnedWrite, *, shown: int, since: Sequence[Trans
     return PinClass.ROLLED_PAST if write.confirmed == reached else PinClass.INCOMPLETE
 
 
-def classify_by_number(mode: Mode, pin: OldPin, *, head: int, shown: int) -> PinClass:
+def classify_by_number(mode: OldMode, pin: OldPin, *, head: int, shown: int) -> PinClass:
     """What a sidecar of old says of a table: `head` is its newest version, `shown` the branch's.
 
     A writer meant to get from `expected` to `post_commit`, and some confirm what they reached.
@@ -136,12 +136,12 @@ def classify_by_number(mode: Mode, pin: OldPin, *, head: int, shown: int) -> Pin
         return PinClass.NO_MOVEMENT
     unexpected = PinClass.UNEXPECTED_ONE if head == shown + 1 else PinClass.UNEXPECTED_MANY
     match mode:
-        case Mode.STRICT:
+        case OldMode.STRICT:
             fits = head == shown + 1 and pin.expected == shown and pin.post_commit == head
             return PinClass.ROLLED_PAST if fits else unexpected
-        case Mode.LOOSE:
+        case OldMode.LOOSE:
             return PinClass.ROLLED_PAST if pin.expected == shown else unexpected
-        case Mode.CONFIRMED:
+        case OldMode.CONFIRMED:
             if pin.confirmed is None:
                 return PinClass.INCOMPLETE
             fits = pin.confirmed == head and pin.expected == shown

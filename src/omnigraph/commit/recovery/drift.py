@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
-from omnigraph.commit.leases.holder import Abandoned, Held
+from omnigraph.commit.leases.holder import Abandoned, HeldLeases
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.base import Base, read_base
 from omnigraph.commit.manifest.branches import find_branches
@@ -154,7 +154,9 @@ def look_for_drift(stores: Stores, manifest: Manifest) -> Iterator[Drift]:
 # ── without being asked ──────────────────────────────────────────────────────────────────────────
 
 
-def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableKey]) -> Base:
+def heal_drift(
+    context: WriteContext, held: HeldLeases, base: Base, keys: Collection[TableKey]
+) -> Base:
     """The branch, once every table it owns among `keys` is at the version it shows.
 
     The caller holds their leases. Raises DriftFound, and Abandoned if a sidecar must be resolved
@@ -162,47 +164,47 @@ def heal_drift(bench: Workbench, held: Held, base: Base, keys: Collection[TableK
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
-        if pin is not None and _is_ahead(bench, base, pin):
-            base = _heal(bench, held, base, pin)
+        if pin is not None and _is_ahead(context, base, pin):
+            base = _heal(context, held, base, pin)
     return base
 
 
-def _is_ahead(bench: Workbench, base: Base, pin: Pin) -> bool:
+def _is_ahead(context: WriteContext, base: Base, pin: Pin) -> bool:
     if pin.owner != base.manifest.branch:
         return False
-    return bench.stores.tables.probe(bench.open_pin(pin, base)) != pin.version
+    return context.stores.tables.probe(context.open_pin(pin, base)) != pin.version
 
 
-def _heal(bench: Workbench, held: Held, base: Base, pin: Pin) -> Base:
+def _heal(context: WriteContext, held: HeldLeases, base: Base, pin: Pin) -> Base:
     held.check()
-    clear_torn(bench, bench.open_pin(pin, base))
-    drift = look_at(bench.stores, base.manifest, pin)
+    clear_torn(context, context.open_pin(pin, base))
+    drift = look_at(context.stores, base.manifest, pin)
     for each in drift.moved:
         operation_id = operation_of(each)
         if operation_id and operation_id not in drift.over:
             raise Abandoned(drift.place, operation_id)
     if not drift.since:
         return base
-    head = _undo_fenced(bench, held, drift)
+    head = _undo_fenced(context, held, drift)
     if drift.has_foreign:
         raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
-    return _show(bench, base, pin, head)
+    return _show(context, base, pin, head)
 
 
-def _undo_fenced(bench: Workbench, held: Held, drift: Drift) -> Handle:
+def _undo_fenced(context: WriteContext, held: HeldLeases, drift: Drift) -> Handle:
     """(1, 4) The newest version, once what can be undone of it is."""
     if drift.below is None:
         return drift.head
     held.check()
     undone = next(operation_of(each) for each in reversed(drift.moved) if drift.is_over(each))
     logger.warning("undoing what %s, which is over, did to %s", undone, drift.pin.key)
-    return restore(bench, drift.place, drift.head, to=Version(drift.below), recovers=undone)
+    return restore(context, drift.place, drift.head, to=Version(drift.below), recovers=undone)
 
 
-def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
+def _show(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
     """Publish a version that holds the very rows that are shown already."""
-    bench.stores.tables.harden(head)
-    effects = bench.stores.effects
+    context.stores.tables.fsync_version(head)
+    effects = context.stores.effects
     intent = CommitIntent(
         CommitId(effects.new_id()),
         effects.now_ms() * 1000,
@@ -212,45 +214,47 @@ def _show(bench: Workbench, base: Base, pin: Pin, head: Handle) -> Base:
     publication = Publication(
         base.manifest.branch,
         (intent,),
-        (SetVersion(describe_table(bench.stores, pin.key, head)),),
+        (SetVersion(describe_table(context.stores, pin.key, head)),),
         {pin.key: Version(pin.version)},
     )
-    return publish(bench.stores, bench.bases, publication).base
+    return publish(context.stores, context.bases, publication).base
 
 
-def heal_fenced(bench: Workbench, listed: Sequence[Listed]) -> None:
+def heal_fenced(context: WriteContext, listed: Sequence[Listed]) -> None:
     """Undo what sleepers did since they woke up, where `__recovery` has fences of them."""
-    fences = find_fences(bench.stores.objects, bench.stores.effects, listed)
-    undo_over(bench, (place for each in fences for place in each.places))
+    fences = find_fences(context.stores.objects, context.stores.effects, listed)
+    undo_over(context, (place for each in fences for place in each.places))
     for each in fences:
         if each.is_over:
-            bench.stores.objects.delete(each.key)
+            context.stores.objects.delete(each.key)
 
 
-def undo_over(bench: Workbench, places: Iterable[Place] | None = None) -> tuple[Drift, ...]:
+def undo_over(context: WriteContext, places: Iterable[Place] | None = None) -> tuple[Drift, ...]:
     """Undo what operations that are over left, and what is torn, in these tables or in all.
 
     What somebody writes just now is left to them: they looked first.
     """
     undone = []
-    for place in sorted(set(_owned(bench) if places is None else places)):
+    for place in sorted(set(_owned(context) if places is None else places)):
         with suppress(BranchNotFound, LeaseHeld):
-            base = bench.bases.current(BranchName(place.branch))
+            base = context.bases.current(BranchName(place.branch))
             pin = base.manifest.pins.get(place.table)
-            if pin is None or not _is_ahead(bench, base, pin):
+            if pin is None or not _is_ahead(context, base, pin):
                 continue
-            drift = look_at(bench.stores, base.manifest, pin)
+            drift = look_at(context.stores, base.manifest, pin)
             if drift.below is None and drift.torn is None:
                 continue
-            with lease(bench, place, wait_ms_max=0) as held, suppress(Abandoned, DriftFound):
-                heal_drift(bench, held, bench.bases.current(base.manifest.branch), [place.table])
+            with lease(context, place, wait_ms_max=0) as held, suppress(Abandoned, DriftFound):
+                heal_drift(
+                    context, held, context.bases.current(base.manifest.branch), [place.table]
+                )
             undone.append(drift)
     return tuple(undone)
 
 
-def _owned(bench: Workbench) -> Iterator[Place]:
-    for branch in find_branches(bench.stores):
-        for pin in read_base(bench.stores, branch).manifest.pins.values():
+def _owned(context: WriteContext) -> Iterator[Place]:
+    for branch in find_branches(context.stores):
+        for pin in read_base(context.stores, branch).manifest.pins.values():
             if pin.owner == branch:
                 yield Place(pin.key, branch)
 
@@ -268,7 +272,7 @@ class Settling(StrEnum):
 
 
 def settle_drift(
-    bench: Workbench, held: Held, drifts: Sequence[Drift], how: Settling, actor: str
+    context: WriteContext, held: HeldLeases, drifts: Sequence[Drift], how: Settling, actor: str
 ) -> Base:
     """End the drift of some tables of one branch, in one commit. The caller holds their leases."""
     heads = {}
@@ -276,10 +280,12 @@ def settle_drift(
         held.check()
         head = each.head
         if how is Settling.DISCARD:
-            head = restore(bench, each.place, head, to=each.pin.version, recovers=held.operation_id)
-        bench.stores.tables.harden(head)
+            head = restore(
+                context, each.place, head, to=each.pin.version, recovers=held.operation_id
+            )
+        context.stores.tables.fsync_version(head)
         heads[each.pin.key] = head
-    effects = bench.stores.effects
+    effects = context.stores.effects
     intent = CommitIntent(
         CommitId(effects.new_id()),
         effects.now_ms() * 1000,
@@ -287,8 +293,8 @@ def settle_drift(
         extension=Extension(operation_id=held.operation_id),
     )
     updates = tuple(
-        SetVersion(describe_table(bench.stores, key, head)) for key, head in heads.items()
+        SetVersion(describe_table(context.stores, key, head)) for key, head in heads.items()
     )
     expected = {each.pin.key: each.pin.version for each in drifts}
     publication = Publication(drifts[0].branch, (intent,), updates, expected)
-    return publish(bench.stores, bench.bases, publication).base
+    return publish(context.stores, context.bases, publication).base

@@ -8,9 +8,9 @@ resolves nothing.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import leave_fence
-from omnigraph.commit.leases.holder import Abandoned, Held, Taking
+from omnigraph.commit.leases.holder import Abandoned, HeldLeases, Taking
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.recovery.audit import Recovery
 from omnigraph.commit.recovery.resolve import resolve
@@ -19,69 +19,73 @@ from omnigraph.ids import OperationId
 from omnigraph.storage.objects import Listed
 
 
-def heal(bench: Workbench, listed: Sequence[Listed] | None = None) -> tuple[Recovery, ...]:
+def heal(context: WriteContext, listed: Sequence[Listed] | None = None) -> tuple[Recovery, ...]:
     """Resolve every sidecar whose writer is gone, oldest first. Costs one listing if there is none,
     and nothing if the caller has listed them.
 
     Raises SidecarCorrupt, SidecarTooNew, InvariantViolated; the sidecar then stays.
     """
-    left = find_sidecars(bench.stores.objects, listed)
-    resolved = [recover(bench, each) for each in left]
+    left = find_sidecars(context.stores.objects, listed)
+    resolved = [recover(context, each) for each in left]
     return tuple(each for each in resolved if each is not None)
 
 
-def recover(bench: Workbench, operation_id: OperationId) -> Recovery | None:
+def recover(context: WriteContext, operation_id: OperationId) -> Recovery | None:
     """Resolve one operation, if its writer is gone and it left a sidecar."""
-    sidecar = read_sidecar(bench.stores.objects, operation_id)
+    sidecar = read_sidecar(context.stores.objects, operation_id)
     if sidecar is None:
         return None
     places = places_of(sidecar)
-    if any(bench.leases.is_alive(place, operation_id) for place in places):
+    if any(context.leases.is_alive(place, operation_id) for place in places):
         return None
-    sleeper = bench.leases.find_sleeper(places, operation_id)
+    sleeper = context.leases.find_sleeper(places, operation_id)
     if sleeper is not None:
         # Before the leases are taken over: whoever comes after us cannot see it in them any more.
-        leave_fence(bench.stores.objects, operation_id, places, sleeper)
+        leave_fence(context.stores.objects, operation_id, places, sleeper)
     with (
-        bench.queues.hold(places),
-        bench.leases.hold(places, operation_id, Taking.OVER) as held,
+        context.queues.hold(places),
+        context.leases.hold(places, operation_id, Taking.OVER) as held,
     ):
         # Somebody may have resolved it while we waited for the leases.
-        sidecar = read_sidecar(bench.stores.objects, operation_id)
+        sidecar = read_sidecar(context.stores.objects, operation_id)
         if sidecar is None:
             return None
-        recovery = resolve(bench, held, sidecar)
-        bench.meter.recovered("none" if recovery is None else recovery.kind.value)
+        recovery = resolve(context, held, sidecar)
+        context.meter.recovered("none" if recovery is None else recovery.kind.value)
         return recovery
 
 
 @contextmanager
 def lease(
-    bench: Workbench, place: Place, operation_id: OperationId | None = None, *, wait_ms_max: int
-) -> Iterator[Held]:
+    context: WriteContext,
+    place: Place,
+    operation_id: OperationId | None = None,
+    *,
+    wait_ms_max: int,
+) -> Iterator[HeldLeases]:
     """Hold one place, after clearing what its last holder left; for an operation of its own if none
     is named. Raises LeaseHeld.
     """
-    operation_id = operation_id or OperationId(bench.stores.effects.new_id())
+    operation_id = operation_id or OperationId(context.stores.effects.new_id())
     while True:
         try:
             with (
-                bench.queues.hold([place]),
-                bench.leases.hold([place], operation_id, wait_ms_max=wait_ms_max) as held,
+                context.queues.hold([place]),
+                context.leases.hold([place], operation_id, wait_ms_max=wait_ms_max) as held,
             ):
                 yield held
                 return
         except Abandoned as abandoned:
             late = abandoned
-        clear_abandoned(bench, late)
+        clear_abandoned(context, late)
 
 
-def clear_abandoned(bench: Workbench, abandoned: Abandoned) -> None:
+def clear_abandoned(context: WriteContext, abandoned: Abandoned) -> None:
     """Resolve what the late holder of a place left, and free the place."""
-    recover(bench, abandoned.operation_id)
+    recover(context, abandoned.operation_id)
     place = abandoned.place
     with (
-        bench.queues.hold([place]),
-        bench.leases.hold([place], abandoned.operation_id, Taking.OVER),
+        context.queues.hold([place]),
+        context.leases.hold([place], abandoned.operation_id, Taking.OVER),
     ):
         pass

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.commit.compat.old_sidecar import OldPin, OldSidecar
-from omnigraph.commit.context import Workbench
-from omnigraph.commit.leases.holder import Held
+from omnigraph.commit.context import WriteContext
+from omnigraph.commit.leases.holder import HeldLeases
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.base import Base, find_incarnation
 from omnigraph.commit.manifest.change import WriterKind
@@ -82,7 +82,7 @@ def recovery_commit_id(operation_id: OperationId) -> CommitId:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Inspection:
     """What became of one table."""
 
     key: TableKey
@@ -116,61 +116,63 @@ class Found:
         return None if self.write is None else self.write.shown_as
 
 
-def resolve(bench: Workbench, held: Held, sidecar: AnySidecar) -> Recovery | None:
+def resolve(context: WriteContext, held: HeldLeases, sidecar: AnySidecar) -> Recovery | None:
     """Finish or undo an operation. The caller holds its leases."""
-    base = _find_base(bench, sidecar)
+    base = _find_base(context, sidecar)
     if base is None:
-        return _finish(bench, _publish(bench, sidecar, RecoveryKind.ORPHANED, branch=MAIN))
+        return _finish(context, _publish(context, sidecar, RecoveryKind.ORPHANED, branch=MAIN))
     log = base.manifest.log
     if log.find(recovery_commit_id(sidecar.operation_id)) is not None:
-        _promote(bench, sidecar)
-        return _finish(bench, _read_recovery(base, sidecar))
+        _promote(context, sidecar)
+        return _finish(context, _read_recovery(base, sidecar))
     if isinstance(sidecar, Sidecar) and log.find(sidecar.intent.id) is not None:
         # (6)
-        _promote(bench, sidecar)
-        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+        _promote(context, sidecar)
+        remove_sidecar(context.stores.objects, sidecar.operation_id)
         return None
-    found = [_look(bench, base, sidecar, each) for each in _pins_of(sidecar)]
+    found = [_look(context, base, sidecar, each) for each in _pins_of(sidecar)]
     if isinstance(sidecar, OldSidecar) and _has_landed(found):
         outcomes = tuple(TableOutcome(each.key, each.expected, each.shown) for each in found)
         return _finish(
-            bench, _publish(bench, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
+            context, _publish(context, sidecar, RecoveryKind.ROLLED_FORWARD, outcomes=outcomes)
         )
     match decide([each.verdict for each in found]):
         case Decision.ABORT:
             raise _violation(sidecar, found)
         case Decision.ROLL_FORWARD if _may_go_forward(sidecar):
             try:
-                return _finish(bench, _roll_forward(bench, held, sidecar, found))
+                return _finish(context, _roll_forward(context, held, sidecar, found))
             except (AlreadyDone, ExpectedVersionMismatch, HeadMoved):
                 # (3) What the writer had read has moved, and with it the ground of its checks; or
                 # its caller asked again, and was answered.
-                return roll_back(bench, held, sidecar, found)
+                return roll_back(context, held, sidecar, found)
         case Decision.ROLL_FORWARD | Decision.ROLL_BACK:
-            return roll_back(bench, held, sidecar, found)
+            return roll_back(context, held, sidecar, found)
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_base(bench: Workbench, sidecar: AnySidecar) -> Base | None:
+def _find_base(context: WriteContext, sidecar: AnySidecar) -> Base | None:
     """The branch the operation was on; None if it is gone, or is another one by now."""
     try:
-        identifier = find_incarnation(bench.stores, sidecar.branch)
+        identifier = find_incarnation(context.stores, sidecar.branch)
     except BranchNotFound:
         return None
     if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:
         return None
-    return bench.bases.reread(sidecar.branch)
+    return context.bases.reread(sidecar.branch)
 
 
 def _pins_of(sidecar: AnySidecar) -> Sequence[PinnedWrite | OldPin]:
     return sidecar.writes if isinstance(sidecar, Sidecar) else sidecar.pins
 
 
-def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | OldPin) -> Found:
+def _look(
+    context: WriteContext, base: Base, sidecar: AnySidecar, pin: PinnedWrite | OldPin
+) -> Inspection:
     if isinstance(pin, PinnedWrite) and pin.is_new:
-        return _look_at_new(bench, sidecar.operation_id, pin)
+        return _look_at_new(context, sidecar.operation_id, pin)
     manifest = base.manifest
     path = manifest.paths.get(pin.key)
     shown = manifest.version_of(pin.key)
@@ -178,14 +180,14 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
     is_fork = pin.branch != MAIN and (visible is None or visible.owner != pin.branch)
     if visible is not None and visible.owner == pin.branch:
         with suppress(VersionNotFound):
-            clear_torn(bench, bench.open_pin(visible, base))
+            clear_torn(context, context.open_pin(visible, base))
     fork = None
     if is_fork and path is not None:
-        fork = bench.stores.tables.find_branch(path, pin.branch)
-    head = None if path is None else _open_head(bench, path, pin.branch, is_fork=is_fork)
+        fork = context.stores.tables.find_branch(path, pin.branch)
+    head = None if path is None else _open_head(context, path, pin.branch, is_fork=is_fork)
     since: tuple[Transacted, ...] = ()
     if head is not None and head.version > shown:
-        since = bench.stores.tables.find_transactions(head, after=shown)
+        since = context.stores.tables.find_transactions(head, after=shown)
     if head is None:
         verdict = PinClass.NO_MOVEMENT
     elif isinstance(sidecar, OldSidecar):
@@ -201,7 +203,7 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
         # A fork of a branch that had this name before: ours was never made. Whoever makes it will
         # find out that nobody shows the old one.
         head, since, verdict = None, (), PinClass.NO_MOVEMENT
-    return Found(
+    return Inspection(
         pin.key,
         pin.branch,
         pin.expected,
@@ -215,31 +217,33 @@ def _look(bench: Workbench, base: Base, sidecar: AnySidecar, pin: PinnedWrite | 
     )
 
 
-def _look_at_new(bench: Workbench, operation_id: OperationId, pin: PinnedWrite) -> Found:
+def _look_at_new(context: WriteContext, operation_id: OperationId, pin: PinnedWrite) -> Inspection:
     """A table that was to be made: no branch shows it, so what was there counts as shown."""
-    tables, shown, verdict = bench.stores.tables, pin.expected, PinClass.NO_MOVEMENT
+    tables, shown, verdict = context.stores.tables, pin.expected, PinClass.NO_MOVEMENT
     since: tuple[Transacted, ...] = ()
     head: Handle | None = None
     if shown:
-        clear_torn(bench, tables.open_at(TableRef(pin.path), shown))
+        clear_torn(context, tables.open_at(TableRef(pin.path), shown))
     try:
         head = tables.open_at(TableRef(pin.path))
     except TableNotFound:
         pass
     except TableCorrupt:
         # (7) Nothing was there before, so it goes as a whole.
-        bench.stores.objects.delete_prefix(pin.path)
+        context.stores.objects.delete_prefix(pin.path)
     if head is not None:
         since = tables.find_transactions(head, after=shown)
         verdict = classify(pin, operation_id, shown=shown, since=since)
-    return Found(
+    return Inspection(
         pin.key, pin.branch, shown, shown, head, since, is_fork=False, verdict=verdict, write=pin
     )
 
 
-def _open_head(bench: Workbench, path: str, branch: BranchName, *, is_fork: bool) -> Handle | None:
+def _open_head(
+    context: WriteContext, path: str, branch: BranchName, *, is_fork: bool
+) -> Handle | None:
     """The newest version; None for a fork that was never made, which only the list can tell."""
-    tables, spelled = bench.stores.tables, lance_branch(branch)
+    tables, spelled = context.stores.tables, lance_branch(branch)
     if spelled is not None and tables.find_branch(path, spelled) is None:
         return None
     try:
@@ -252,15 +256,15 @@ def _open_head(bench: Workbench, path: str, branch: BranchName, *, is_fork: bool
         return None
 
 
-def clear_torn(bench: Workbench, shown: Handle) -> None:
+def clear_torn(context: WriteContext, shown: Handle) -> None:
     """(7) Remove what a power cut left unreadable above the version that is shown."""
-    tables = bench.stores.tables
+    tables = context.stores.tables
     while (torn := tables.find_torn(shown)) is not None:
         logger.warning("version %d of %s was torn by a power cut", torn, shown.ref.path)
         tables.remove_torn(shown, torn)
 
 
-def _has_landed(found: Sequence[Found]) -> bool:
+def _has_landed(found: Sequence[Inspection]) -> bool:
     """Is what an old sidecar wanted visible, and only the sidecar was left behind?"""
     unmoved = all(each.verdict is PinClass.NO_MOVEMENT for each in found)
     return unmoved and any(each.shown > each.expected for each in found)
@@ -275,7 +279,7 @@ def _may_go_forward(sidecar: AnySidecar) -> bool:
     return bool(sidecar.writes) or sidecar.kind is not WriterKind.BRANCH_MERGE
 
 
-def _violation(sidecar: AnySidecar, found: Sequence[Found]) -> InvariantViolated:
+def _violation(sidecar: AnySidecar, found: Sequence[Inspection]) -> InvariantViolated:
     culprit = next(each for each in found if each.verdict is PinClass.INVARIANT_VIOLATION)
     head = 0 if culprit.head is None else culprit.head.version
     return InvariantViolated(
@@ -290,16 +294,16 @@ def _violation(sidecar: AnySidecar, found: Sequence[Found]) -> InvariantViolated
 
 
 def _roll_forward(
-    bench: Workbench, held: Held, sidecar: AnySidecar, found: Sequence[Found]
+    context: WriteContext, held: HeldLeases, sidecar: AnySidecar, found: Sequence[Inspection]
 ) -> Recovery:
     updates: list[Update] = []
     outcomes = []
     for each in found:
         assert each.head is not None, "what rolled past has a newest version"
         # The writer may have died between its commits and their flush (D11).
-        bench.stores.tables.harden(each.head)
+        context.stores.tables.fsync_version(each.head)
         key = each.shown_as or each.key
-        updates.append(SetVersion(describe_table(bench.stores, key, each.head)))
+        updates.append(SetVersion(describe_table(context.stores, key, each.head)))
         outcomes.append(TableOutcome(each.key, each.expected, Version(each.head.version)))
     expected = {each.key: each.expected for each in found if not each.is_new}
     if isinstance(sidecar, Sidecar):
@@ -307,7 +311,7 @@ def _roll_forward(
         expected |= sidecar.reads
     held.check()
     recovery = _publish(
-        bench,
+        context,
         sidecar,
         RecoveryKind.ROLLED_FORWARD,
         updates=updates,
@@ -315,22 +319,22 @@ def _roll_forward(
         outcomes=tuple(outcomes),
         finishes=True,
     )
-    _promote(bench, sidecar)
+    _promote(context, sidecar)
     return recovery
 
 
-def _promote(bench: Workbench, sidecar: AnySidecar) -> None:
+def _promote(context: WriteContext, sidecar: AnySidecar) -> None:
     """The files of a schema follow the commit it came into force with, and no other."""
     shift = sidecar.schema if isinstance(sidecar, Sidecar) else None
     if shift is None:
         return
-    in_force = bench.bases.current(sidecar.branch).manifest.log.schema_hash
+    in_force = context.bases.current(sidecar.branch).manifest.log.schema_hash
     if in_force == shift.files.schema_hash:
-        promote(bench.stores.objects, shift.files)
+        promote(context.stores.objects, shift.files)
 
 
 def roll_back(
-    bench: Workbench, held: Held, sidecar: AnySidecar, found: Sequence[Found]
+    context: WriteContext, held: HeldLeases, sidecar: AnySidecar, found: Sequence[Inspection]
 ) -> Recovery | None:
     """Undo whatever moved."""
     updates: list[Update] = []
@@ -343,12 +347,12 @@ def roll_back(
         if each.is_new:
             if each.verdict is PinClass.NO_MOVEMENT:
                 continue
-            _remove_new(bench, each)
+            _remove_new(context, each)
         elif each.is_fork:
             # Nobody shows the fork, so it goes as a whole.
-            _clear_fork(bench, each)
+            _clear_fork(context, each)
         elif each.verdict is PinClass.DRIFTED:
-            below = _restore_below(bench, sidecar, each)
+            below = _restore_below(context, sidecar, each)
             if below is not None:
                 outcomes.append(TableOutcome(each.key, Version(each.head.version), below))
             continue
@@ -356,40 +360,42 @@ def roll_back(
             restored = each.head
             if find_held(each.shown, each.since):
                 restored = restore(
-                    bench, each.place, each.head, to=each.shown, recovers=sidecar.operation_id
+                    context, each.place, each.head, to=each.shown, recovers=sidecar.operation_id
                 )
-            bench.stores.tables.harden(restored)
-            updates.append(SetVersion(describe_table(bench.stores, each.key, restored)))
+            context.stores.tables.fsync_version(restored)
+            updates.append(SetVersion(describe_table(context.stores, each.key, restored)))
             expected[each.key] = each.shown
         else:
             continue
         outcomes.append(TableOutcome(each.key, Version(each.head.version), each.shown))
     recovery = _publish(
-        bench,
+        context,
         sidecar,
         RecoveryKind.ROLLED_BACK,
         updates=updates,
         expected=expected,
         outcomes=tuple(outcomes),
     )
-    return _finish(bench, recovery)
+    return _finish(context, recovery)
 
 
-def _clear_fork(bench: Workbench, found: Found) -> None:
+def _clear_fork(context: WriteContext, found: Inspection) -> None:
     """One who slept since it looked must not remove the fork that others made meanwhile."""
     assert found.head is not None, "what is removed is there"
     assert found.fork is not None, "what is removed was looked at"
-    bench.stores.tables.clear_branch(found.head.ref.path, found.branch, only=found.fork.identifier)
+    context.stores.tables.clear_branch(
+        found.head.ref.path, found.branch, only=found.fork.identifier
+    )
 
 
-def _remove_new(bench: Workbench, found: Found) -> None:
+def _remove_new(context: WriteContext, found: Inspection) -> None:
     """A table that the operation made goes with it. One that was there is hidden, and may stay."""
     assert found.head is not None, "what moved is there"
     if found.expected == 0:
-        bench.stores.objects.delete_prefix(found.head.ref.path)
+        context.stores.objects.delete_prefix(found.head.ref.path)
 
 
-def _restore_below(bench: Workbench, sidecar: AnySidecar, found: Found) -> Version | None:
+def _restore_below(context: WriteContext, sidecar: AnySidecar, found: Inspection) -> Version | None:
     """(4) The version a table went back to, if there was anything to take out of it."""
     write, operation_id = found.write, sidecar.operation_id
     assert write is not None, "only sidecars of ours tell commits apart"
@@ -398,21 +404,21 @@ def _restore_below(bench: Workbench, sidecar: AnySidecar, found: Found) -> Versi
     below = find_below(found.shown, held, lambda each: is_part(each, write, operation_id))
     if below is None:
         return None
-    restored = restore(bench, found.place, found.head, to=Version(below), recovers=operation_id)
-    bench.stores.tables.harden(restored)
+    restored = restore(context, found.place, found.head, to=Version(below), recovers=operation_id)
+    context.stores.tables.fsync_version(restored)
     return Version(below)
 
 
 def restore(
-    bench: Workbench, place: Place, head: Handle, *, to: Version, recovers: OperationId
+    context: WriteContext, place: Place, head: Handle, *, to: Version, recovers: OperationId
 ) -> Handle:
     """An older content as the newest version; done anew until nothing came between.
 
     Raises DriftFound rather than bury what is not ours.
     """
-    tables = bench.stores.tables
+    tables = context.stores.tables
     while True:
-        mark = Mark(bench.stores.effects.new_id(), {RECOVERS: recovers})
+        mark = Mark(context.stores.effects.new_id(), {RECOVERS: recovers})
         outcome = tables.restore(head, to=to, mark=mark)
         if isinstance(outcome, Landed):
             return outcome.handle
@@ -423,7 +429,7 @@ def restore(
         head = newest
 
 
-def _leave_others(write: PinnedWrite, found: Found) -> Found:
+def _leave_others(write: PinnedWrite, found: Inspection) -> Inspection:
     """A table that somebody else moved, and we did not, is none of our business."""
     ours = any(each.uuid in write.transactions for each in found.since)
     if found.verdict is PinClass.DRIFTED and not ours:
@@ -431,36 +437,36 @@ def _leave_others(write: PinnedWrite, found: Found) -> Found:
     return found
 
 
-def undo(bench: Workbench, held: Held, sidecar: Sidecar) -> None:
+def undo(context: WriteContext, held: HeldLeases, sidecar: Sidecar) -> None:
     """Take an operation of our own back, while we hold its leases.
 
     If nothing has moved there is nothing to record: nobody took us for dead. Raises Fenced if
     somebody did.
     """
-    base = _find_base(bench, sidecar)
+    base = _find_base(context, sidecar)
     if base is None:
-        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+        remove_sidecar(context.stores.objects, sidecar.operation_id)
         return
     fence = recovery_commit_id(sidecar.operation_id)
     if base.manifest.log.find(fence) is not None:
         raise Fenced(sidecar.branch, recovered_by=fence)
-    found = [_leave_others(each, _look(bench, base, sidecar, each)) for each in sidecar.writes]
+    found = [_leave_others(each, _look(context, base, sidecar, each)) for each in sidecar.writes]
     if PinClass.INVARIANT_VIOLATION in {each.verdict for each in found}:
         raise _violation(sidecar, found)
     if all(each.head is None or each.verdict is PinClass.NO_MOVEMENT for each in found):
         for each in found:
             if each.is_fork and each.head is not None:
-                _clear_fork(bench, each)
-        remove_sidecar(bench.stores.objects, sidecar.operation_id)
+                _clear_fork(context, each)
+        remove_sidecar(context.stores.objects, sidecar.operation_id)
         return
-    roll_back(bench, held, sidecar, found)
+    roll_back(context, held, sidecar, found)
 
 
 # ── making it visible ────────────────────────────────────────────────────────────────────────────
 
 
 def _publish(
-    bench: Workbench,
+    context: WriteContext,
     sidecar: AnySidecar,
     kind: RecoveryKind,
     *,
@@ -471,7 +477,7 @@ def _publish(
     finishes: bool = False,
 ) -> Recovery:
     """Record a recovery; with the commit that was meant, where this is what finishes it."""
-    effects = bench.stores.effects
+    effects = context.stores.effects
     recovery = Recovery(
         operation_id=sidecar.operation_id,
         kind=kind,
@@ -491,8 +497,8 @@ def _publish(
     # A write with a key may have moved no table, and its commit is all there is to finish.
     intents = (sidecar.intent, own) if finishes and isinstance(sidecar, Sidecar) else (own,)
     published = publish(
-        bench.stores,
-        bench.bases,
+        context.stores,
+        context.bases,
         Publication(
             branch=sidecar.branch if branch is None else branch,
             intents=intents,
@@ -519,8 +525,8 @@ def _read_recovery(base: Base, sidecar: AnySidecar) -> Recovery:
     return audit.decode_recovery(commit)
 
 
-def _finish(bench: Workbench, recovery: Recovery) -> Recovery:
+def _finish(context: WriteContext, recovery: Recovery) -> Recovery:
     """(5) Write the audit row and remove the note, in this order."""
-    audit.record(bench.stores, recovery)
-    remove_sidecar(bench.stores.objects, recovery.operation_id)
+    audit.record(context.stores, recovery)
+    remove_sidecar(context.stores.objects, recovery.operation_id)
     return recovery

@@ -20,7 +20,7 @@ from omnigraph.compiler.ir import (
     StringMatch,
     StringTest,
 )
-from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
 from omnigraph.compiler.resolve.operands import (
     property_of,
@@ -28,7 +28,7 @@ from omnigraph.compiler.resolve.operands import (
     resolve_parameter,
 )
 from omnigraph.compiler.resolve.search import resolve_text_match
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     Problem,
     find_comparison_problem,
@@ -102,7 +102,7 @@ def _resolve_text_comparison(
         return resolved
     message = f"`{text.function}` is either a clause by itself or compared with `= true`"
     context.report(
-        Problem(Rule.U10, message, "to exclude what matches, put the clause into `not { }`"),
+        Problem(QueryRule.U10, message, "to exclude what matches, put the clause into `not { }`"),
         comparison.span,
     )
     return None
@@ -154,10 +154,10 @@ def _at_precision_of(operand: Operand, other: Operand) -> Operand:
 
 
 def resolve_match(
-    variable: str, bound: Bound, match_: ast.Match, context: Context
+    variable: str, bound: BoundVariable, match_: ast.Match, context: Context
 ) -> Condition | None:
     """`property: value` in a binding: equality, or membership for a list property."""
-    target = property_of(variable, bound, match_.name, match_.name.span, context, rule=Rule.T2)
+    target = property_of(variable, bound, match_.name, match_.name.span, context, rule=QueryRule.T2)
     if target is None:
         return None
     value = _resolve_match_value(match_.value, target, f"{bound.type_name}.{target.name}", context)
@@ -173,7 +173,7 @@ def _resolve_match_value(
 ) -> Operand | None:
     match value:
         case ast.Variable():
-            operand: Operand | None = resolve_parameter(value, context, rule=Rule.U4)
+            operand: Operand | None = resolve_parameter(value, context, rule=QueryRule.U4)
         case ast.Now(span):
             operand = Now(span=span)
         case _:
@@ -217,10 +217,10 @@ def _find_unmatchable(constant: Constant, wanted: ValueType, label: str) -> Prob
     """T3: properties that no literal can be matched with, whatever its value."""
     if wanted.is_vector:
         message = f"{label} is {wanted}: vectors are not matched, only ranked"
-        return Problem(Rule.T3, message, "order by `nearest`")
+        return Problem(QueryRule.T3, message, "order by `nearest`")
     if wanted.is_blob:
-        return Problem(Rule.T3, f"{label} is {wanted}: a Blob cannot be matched")
+        return Problem(QueryRule.T3, f"{label} is {wanted}: a Blob cannot be matched")
     if wanted.is_list and constant.type is not None and constant.type.is_list:
         message = f"{label} is {wanted}: a match on a list names one element"
-        return Problem(Rule.T3, message, "write the element without brackets")
+        return Problem(QueryRule.T3, message, "write the element without brackets")
     return None

@@ -55,7 +55,7 @@ class Context:
         """A variable for one `$_`."""
         return f"{WILDCARD_PREFIX}{next(self._wildcards)}"
 
-    def type_of(self, bound: "Bound") -> NodeType | EdgeType | None:
+    def type_of(self, bound: "BoundVariable") -> NodeType | EdgeType | None:
         if bound.type_name is None:
             return None
         if bound.kind == "edge":
@@ -64,7 +64,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundVariable:
     """A variable: what it stands for, and whether an `optional` may leave it unbound."""
 
     kind: TypeKind
@@ -78,12 +78,12 @@ class Scope:
     """The variables of one block, within those of the blocks around it."""
 
     outer: "Scope | None" = None
-    variables: dict[str, Bound] = field(default_factory=dict)
+    variables: dict[str, BoundVariable] = field(default_factory=dict)
     """Those this block binds, those its optional blocks handed out included."""
     sealed: set[str] = field(default_factory=set)
     """Variables of `not` blocks below: local to them, so they must not be bound here later."""
 
-    def find(self, name: str) -> Bound | None:
+    def find(self, name: str) -> BoundVariable | None:
         scope: Scope | None = self
         while scope is not None:
             found = scope.variables.get(name)
@@ -92,7 +92,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def find_outer(self, name: str) -> Bound | None:
+    def find_outer(self, name: str) -> BoundVariable | None:
         return None if self.outer is None else self.outer.find(name)
 
     def names(self) -> Iterator[str]:

@@ -25,7 +25,7 @@ from omnigraph.compiler.ir import (
     Value,
 )
 from omnigraph.compiler.resolve.context import Context
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import Problem, describe, hint_for_text
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
@@ -82,7 +82,7 @@ def _resolve_temporal(
         return Constant(parse_datetime(text), DATETIME, span)
     except TemporalInvalid as error:
         name = "Date" if is_date else "DateTime"
-        context.report(Problem(Rule.U13, f"invalid {name} literal '{text}': {error}"), span)
+        context.report(Problem(QueryRule.U13, f"invalid {name} literal '{text}': {error}"), span)
         return None
 
 
@@ -96,7 +96,7 @@ def _resolve_list(
         if isinstance(item, ast.ListLiteral | ast.Null):
             what = "null" if isinstance(item, ast.Null) else "a list"
             message = f"{what} cannot be an element of a list"
-            context.report(Problem(Rule.U5, message), item.span)
+            context.report(Problem(QueryRule.U5, message), item.span)
             is_whole = False
             continue
         constant = resolve_literal(item, context)
@@ -105,7 +105,7 @@ def _resolve_list(
             continue
         if item_type is not None and not are_compatible(item_type, constant.type):
             message = f"a list holds values of one type, here {item_type} and {constant.type}"
-            context.report(Problem(Rule.U5, message), item.span)
+            context.report(Problem(QueryRule.U5, message), item.span)
             is_whole = False
             continue
         item_type = constant.type if item_type is None else _wider(item_type, constant.type)
@@ -145,7 +145,7 @@ def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Cons
         fitted = _fit_scalar(constant.value, constant.type, wanted, use)
     if isinstance(fitted, _Misfit):
         hint = fitted.hint or hint_for_text(constant, wanted)
-        return Problem(Rule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
+        return Problem(QueryRule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
     return Constant(fitted, wanted.required(), constant.span)
 
 
@@ -162,9 +162,9 @@ def _fit_null(
 ) -> Constant | Problem:
     if use is Use.MATCH:
         message = f"{target} is compared with null, which never matches"
-        return Problem(Rule.U11, message, "null is tested in a filter, with `is null`")
+        return Problem(QueryRule.U11, message, "null is tested in a filter, with `is null`")
     if not wanted.nullable:
-        return Problem(Rule.T3, f"{target} is {wanted}: it cannot be null")
+        return Problem(QueryRule.T3, f"{target} is {wanted}: it cannot be null")
     return Constant(None, wanted, constant.span)
 
 

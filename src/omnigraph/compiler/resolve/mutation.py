@@ -27,7 +27,7 @@ from omnigraph.compiler.resolve.conditions import fit_matched
 from omnigraph.compiler.resolve.context import Context
 from omnigraph.compiler.resolve.literals import Use, fit, is_number, resolve_literal
 from omnigraph.compiler.resolve.operands import resolve_parameter, unknown_property
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
 from omnigraph.compiler.typecheck import Problem, describe
 from omnigraph.ids import TypeKind
@@ -93,7 +93,7 @@ def _find_target(name: ast.Name, context: Context) -> _Target | None:
     if found is not None:
         return _Target(found)
     names = [each.name for each in catalog.nodes] + [each.name for each in catalog.edges]
-    problem = Problem(Rule.T10, f"there is no type '{name.text}'", suggest(name.text, names))
+    problem = Problem(QueryRule.T10, f"there is no type '{name.text}'", suggest(name.text, names))
     context.report(problem, name.span)
     return None
 
@@ -111,7 +111,7 @@ def _resolve_insert(
     assigned = {each.name.text for each in statement.assignments}
     for name in _find_missing(target.type, assigned):
         message = f"missing required property '{name}' of {target.type.name}"
-        context.report(Problem(Rule.T12, message), statement.type_name.span)
+        context.report(Problem(QueryRule.T12, message), statement.type_name.span)
     if context.fault_count > faults:
         return None
     return Insert(target.kind, target.type.name, assignments, statement.span)
@@ -135,7 +135,7 @@ def _resolve_update(
     if target is not None and target.kind == "edge":
         message = f"{target.type.name} is an edge type, and edges cannot be updated"
         hint = "delete the edge and insert another"
-        context.report(Problem(Rule.T16, message, hint), statement.type_name.span)
+        context.report(Problem(QueryRule.T16, message, hint), statement.type_name.span)
         target = None
     faults = context.fault_count
     assignments = _resolve_assignments(statement.assignments, statement.type_name, target, context)
@@ -147,7 +147,7 @@ def _resolve_update(
         if each.name.text in target.type.key:
             message = f"cannot update @key property '{each.name.text}' of {target.type.name}"
             hint = "insert the node under its new key and delete the old one"
-            context.report(Problem(Rule.U18, message, hint), each.name.span)
+            context.report(Problem(QueryRule.U18, message, hint), each.name.span)
     if context.fault_count > faults:
         return None
     return Update(target.type.name, assignments, where, statement.span)
@@ -161,12 +161,14 @@ def _resolve_assignments(
 ) -> tuple[Assignment, ...]:
     """Every assignment that is right. Without a target only the parameters can be checked."""
     if not assignments:
-        context.report(Problem(Rule.T10, f"{type_name.text} is assigned nothing"), type_name.span)
+        context.report(
+            Problem(QueryRule.T10, f"{type_name.text} is assigned nothing"), type_name.span
+        )
     resolved: dict[str, Assignment | None] = {}
     for each in assignments:
         if each.name.text in resolved:
             message = f"'{each.name.text}' is assigned twice"
-            context.report(Problem(Rule.T13, message), each.name.span)
+            context.report(Problem(QueryRule.T13, message), each.name.span)
         resolved[each.name.text] = _resolve_assignment(each, target, context)
     return tuple(each for each in resolved.values() if each is not None)
 
@@ -190,7 +192,7 @@ def _find_column(name: ast.Name, target: _Target | None, context: Context) -> _C
         return None
     column = target.column(name.text)
     if column is None:
-        problem = unknown_property(target.type, name.text, Rule.T11)
+        problem = unknown_property(target.type, name.text, QueryRule.T11)
         hint = _IMPLICIT_HINTS.get(name.text, problem.hint)
         context.report(replace(problem, hint=hint), name.span)
     return column
@@ -199,7 +201,7 @@ def _find_column(name: ast.Name, target: _Target | None, context: Context) -> _C
 def _resolve_value(value: ast.Value, context: Context) -> Operand | None:
     match value:
         case ast.Variable():
-            return resolve_parameter(value, context, rule=Rule.T14)
+            return resolve_parameter(value, context, rule=QueryRule.T14)
         case ast.Now(span):
             return Now(span=span)
         case _:
@@ -214,7 +216,7 @@ def _assign(value: Operand, column: _Column) -> Operand | Problem:
     if _is_assignable(value.type, column.type):
         return value
     message = f"{describe(value)} cannot be assigned to {column.label} ({column.type})"
-    return Problem(Rule.T7, message)
+    return Problem(QueryRule.T7, message)
 
 
 def _is_assignable(given: ValueType, wanted: ValueType) -> bool:
@@ -247,12 +249,12 @@ def _resolve_predicate(
 
 def _find_column_problem(column: _Column, operator: ast.Operator) -> Problem | None:
     if column.type.is_blob:
-        return Problem(Rule.T11, f"{column.label} is a Blob and cannot be tested")
+        return Problem(QueryRule.T11, f"{column.label} is a Blob and cannot be tested")
     if column.type.is_list or column.type.is_vector:
         message = f"{column.label} ({column.type}) is not a single value to compare"
-        return Problem(Rule.T7, message)
+        return Problem(QueryRule.T7, message)
     if operator.value not in _COMPARATORS:
-        return Problem(Rule.T7, f"`{operator}` cannot be used in a mutation")
+        return Problem(QueryRule.T7, f"`{operator}` cannot be used in a mutation")
     return None
 
 
@@ -267,4 +269,4 @@ def _compare(value: Operand, operator: ast.Operator, column: _Column) -> Operand
     if are_compatible(value.type, column.type):
         return value
     message = f"{describe(value)} and {column.label} ({column.type}) cannot be compared"
-    return Problem(Rule.T7, message)
+    return Problem(QueryRule.T7, message)

@@ -4,10 +4,10 @@ from typing import assert_never
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.ir import STRING, Constant, IdOf, Now, Operand, ParameterRef, PropertyOf
-from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
 from omnigraph.compiler.resolve.literals import resolve_literal
 from omnigraph.compiler.resolve.mentions import bound_names
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest, suggest
 from omnigraph.compiler.typecheck import Problem
 from omnigraph.lang.query import ast
@@ -51,16 +51,18 @@ def misplaced(
     match expression:
         case ast.Word(text):
             hint = "aliases are for `order`; a property is written `$x.name`, a String in quotes"
-            return Problem(Rule.U8, f"'{text}' has no meaning here", hint)
+            return Problem(QueryRule.U8, f"'{text}' has no meaning here", hint)
         case ast.Aggregate(function):
-            return Problem(Rule.U12, f"`{function}` can only be returned: there is no group here")
+            return Problem(
+                QueryRule.U12, f"`{function}` can only be returned: there is no group here"
+            )
         case ast.TextMatch(function):
             hint = f"write `{function}(…)` by itself, as a clause of `match`"
-            return Problem(Rule.U10, f"`{function}` filters rows; it is not a value", hint)
+            return Problem(QueryRule.U10, f"`{function}` filters rows; it is not a value", hint)
         case ast.Nearest() | ast.Bm25() | ast.Rrf():
             name = rank_name(expression)
             hint = "it stands first in `order`, and may then be returned as well"
-            return Problem(Rule.U9, f"`{name}` ranks rows; it is not a value here", hint)
+            return Problem(QueryRule.U9, f"`{name}` ranks rows; it is not a value here", hint)
         case _:
             assert_never(expression)
 
@@ -87,14 +89,14 @@ def resolve_variable(
         return None
     if bound.kind == "edge":
         message = f"`${variable.name}` is an edge; only its properties can be used"
-        context.report(Problem(Rule.T23, message), variable.span)
+        context.report(Problem(QueryRule.T23, message), variable.span)
         return None
     value_type = STRING.optional() if bound.optional else STRING
     return IdOf(variable.name, value_type, variable.span)
 
 
 def resolve_parameter(
-    variable: ast.Variable, context: Context, *, rule: Rule
+    variable: ast.Variable, context: Context, *, rule: QueryRule
 ) -> ParameterRef | None:
     """`$x` where only a parameter can stand."""
     parameter = context.parameters.get(variable.name)
@@ -117,9 +119,11 @@ def resolve_parameter(
 def _unknown_variable(variable: ast.Variable, scope: Scope, context: Context) -> Problem:
     name = variable.name
     if name == ast.WILDCARD:
-        return Problem(Rule.U4, "`$_` stands for any node and cannot be read", "give it a name")
+        return Problem(
+            QueryRule.U4, "`$_` stands for any node and cannot be read", "give it a name"
+        )
     message = f"`${name}` is neither a declared parameter nor bound above"
-    return Problem(Rule.U4, message, _hint_for_variable(name, scope, context))
+    return Problem(QueryRule.U4, message, _hint_for_variable(name, scope, context))
 
 
 def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:
@@ -133,7 +137,7 @@ def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:
 
 
 def resolve_property(
-    reference: ast.PropertyRef, scope: Scope, context: Context, *, rule: Rule = Rule.T6
+    reference: ast.PropertyRef, scope: Scope, context: Context, *, rule: QueryRule = QueryRule.T6
 ) -> PropertyOf | None:
     """`$x.p`, of a node or of an edge."""
     variable = reference.variable.name
@@ -146,7 +150,13 @@ def resolve_property(
 
 
 def property_of(
-    variable: str, bound: Bound, name: ast.Name, span: Span, context: Context, *, rule: Rule
+    variable: str,
+    bound: BoundVariable,
+    name: ast.Name,
+    span: Span,
+    context: Context,
+    *,
+    rule: QueryRule,
 ) -> PropertyOf | None:
     """A property of what a variable is bound to; `rule` is the one an unknown name breaks."""
     owner = context.type_of(bound)
@@ -160,7 +170,7 @@ def property_of(
     return PropertyOf(variable, name.text, value_type, span)
 
 
-def _unbound(variable: str, scope: Scope, context: Context, rule: Rule) -> Problem:
+def _unbound(variable: str, scope: Scope, context: Context, rule: QueryRule) -> Problem:
     if variable == ast.WILDCARD:
         return Problem(rule, "`$_` stands for any node and has no properties", "give it a name")
     if variable in context.parameters:
@@ -170,7 +180,7 @@ def _unbound(variable: str, scope: Scope, context: Context, rule: Rule) -> Probl
     return Problem(rule, message, _hint_for_variable(variable, scope, context))
 
 
-def unknown_property(owner: NodeType | EdgeType, name: str, rule: Rule) -> Problem:
+def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> Problem:
     """An unknown property of a type, with the one that may have been meant."""
     message = f"{owner.name} has no property '{name}'"
     hint = suggest(name, (each.name for each in owner.properties))

@@ -23,7 +23,7 @@ from omnigraph.compiler.resolve.context import Context, Scope
 from omnigraph.compiler.resolve.operands import rank_name, resolve_operand, resolve_parameter
 from omnigraph.compiler.resolve.outputs import Column, resolve_aggregate
 from omnigraph.compiler.resolve.search import resolve_rank
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
 from omnigraph.compiler.typecheck import Problem, describe, find_limit_problem, is_scalar
 from omnigraph.lang.query import ast
@@ -109,9 +109,9 @@ def _resolve_key(
 
 def _find_rank_misuse(name: str, returned: _Returned, *, is_first: bool) -> Problem | None:
     if returned.is_aggregate:
-        return Problem(Rule.U9, f"`{name}` ranks rows, and an aggregate query returns groups")
+        return Problem(QueryRule.U9, f"`{name}` ranks rows, and an aggregate query returns groups")
     if not is_first:
-        return Problem(Rule.U9, f"`{name}` can only be the first key of `order`")
+        return Problem(QueryRule.U9, f"`{name}` can only be the first key of `order`")
     return None
 
 
@@ -121,7 +121,7 @@ def _resolve_alias(
     at = returned.aliases.get(text)
     if at is None:
         hint = suggest(text, returned.aliases) or "a property is written `$x.name`"
-        context.report(Problem(Rule.U8, f"'{text}' is not an alias of `return`", hint), span)
+        context.report(Problem(QueryRule.U8, f"'{text}' is not an alias of `return`", hint), span)
         return None
     column = returned.columns[at]
     if column is None:
@@ -131,7 +131,9 @@ def _resolve_alias(
         if problem is None:
             return column.expression
     elif column.type.is_list or column.type.is_vector:
-        problem = Problem(Rule.T7, f"'{text}' ({column.type}) is not a single value to order by")
+        problem = Problem(
+            QueryRule.T7, f"'{text}' ({column.type}) is not a single value to order by"
+        )
     else:
         return at
     context.report(problem, span)
@@ -148,24 +150,26 @@ def _resolve_aggregate_key(
     if at is None:
         message = f"`{expression.function}` orders only what it is returned for"
         hint = "return it, with an alias, and order by that"
-        context.report(Problem(Rule.U12, message, hint), expression.span)
+        context.report(Problem(QueryRule.U12, message, hint), expression.span)
     return at
 
 
 def _find_operand_key(operand: Operand, returned: _Returned) -> Operand | int | Problem:
     if not isinstance(operand, PropertyOf | IdOf):
         message = f"{describe(operand)} is the same for every row and orders nothing"
-        return Problem(Rule.U15, message)
+        return Problem(QueryRule.U15, message)
     if operand.type.is_blob:
-        return Problem(Rule.T24, f"{describe(operand)} cannot be ordered by")
+        return Problem(QueryRule.T24, f"{describe(operand)} cannot be ordered by")
     if not is_scalar(operand):
-        return Problem(Rule.T7, f"{describe(operand)} is not a single value to order by")
+        return Problem(QueryRule.T7, f"{describe(operand)} is not a single value to order by")
     if not returned.is_aggregate:
         return operand
     at = returned.find(operand)
     if at is None:
         message = f"{describe(operand)} is not a group key, so a group has no one value of it"
-        return Problem(Rule.U15, message, "return it beside the aggregates, or order by an alias")
+        return Problem(
+            QueryRule.U15, message, "return it beside the aggregates, or order by an alias"
+        )
     return at
 
 
@@ -182,7 +186,7 @@ def _check_rank_order(read: ast.Read, rank: Rank, context: Context) -> None:
     alias = next((each for each in read.order if isinstance(each.expression, ast.Word)), None)
     if alias is not None:
         message = "ordering by `nearest` leaves nothing for an alias to order"
-        context.report(Problem(Rule.T18, message, "leave the alias out"), alias.span)
+        context.report(Problem(QueryRule.T18, message, "leave the alias out"), alias.span)
 
 
 def _check_returned_ranks(columns: list[Column], rank: Rank | None, context: Context) -> None:
@@ -193,7 +197,7 @@ def _check_returned_ranks(columns: list[Column], rank: Rank | None, context: Con
         if column.expression != rank:
             message = f"'{column.name}' is a score that the rows are not ranked by"
             hint = f"order by it first: `order {{ {column.name} }}`"
-            context.report(Problem(Rule.U9, message, hint), column.span)
+            context.report(Problem(QueryRule.U9, message, hint), column.span)
 
 
 # ── limit and offset ─────────────────────────────────────────────────────────────────────────────
@@ -207,7 +211,7 @@ def resolve_count(
         case None:
             return None
         case ast.Variable(name, span):
-            parameter = resolve_parameter(value, context, rule=Rule.U4)
+            parameter = resolve_parameter(value, context, rule=QueryRule.U4)
             if parameter is None:
                 return None
             if parameter.type.is_integer and not parameter.type.nullable:
@@ -223,6 +227,6 @@ def resolve_count(
     message = f"`{word}` takes a count from zero up, not {given}"
     hint = f"declare the parameter as I64 without `?` to use it for `{word}`"
     context.report(
-        Problem(Rule.U14, message, hint if isinstance(value, ast.Variable) else None), span
+        Problem(QueryRule.U14, message, hint if isinstance(value, ast.Variable) else None), span
     )
     return None

@@ -24,7 +24,7 @@ from omnigraph.compiler.ir import (
 from omnigraph.compiler.resolve.context import Context, Scope
 from omnigraph.compiler.resolve.operands import rank_name, resolve_operand
 from omnigraph.compiler.resolve.search import resolve_rank
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     Problem,
     aggregate_type,
@@ -54,7 +54,7 @@ def resolve_outputs(
         if name in names:
             message = f"two columns are called '{name}'"
             hint = "give one of them another name with `as`"
-            context.report(Problem(Rule.U7, message, hint), projection.span)
+            context.report(Problem(QueryRule.U7, message, hint), projection.span)
         names.add(name)
         columns.append(Output(name, expression, type_of(expression), projection.span))
     return columns
@@ -72,7 +72,7 @@ def _resolve_projection(
             operand = resolve_operand(expression, scope, context)
     if operand is not None and operand.type is not None and operand.type.is_blob:
         message = f"{describe(operand)} cannot be returned"
-        context.report(Problem(Rule.T24, message), expression.span)
+        context.report(Problem(QueryRule.T24, message), expression.span)
         return None
     return operand
 
@@ -99,7 +99,7 @@ def _check_group_key(
     if isinstance(expression, Aggregate | PropertyOf | IdOf):
         return expression
     message = f"beside an aggregate, '{name_of(projection)}' must be `$x.p` or `$x`: a group key"
-    context.report(Problem(Rule.T9, message), projection.span)
+    context.report(Problem(QueryRule.T9, message), projection.span)
     return None
 
 

@@ -23,7 +23,7 @@ from omnigraph.compiler.ir import (
     Without,
 )
 from omnigraph.compiler.resolve.conditions import resolve_condition, resolve_match
-from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
 from omnigraph.compiler.resolve.mentions import mentioned_names
 from omnigraph.compiler.resolve.variables import (
     close_negation,
@@ -32,7 +32,7 @@ from omnigraph.compiler.resolve.variables import (
     is_usable_node,
 )
 from omnigraph.compiler.resolve.walks import Walk, resolve_walk
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
 from omnigraph.compiler.typecheck import Problem
 from omnigraph.lang.query import ast
@@ -54,7 +54,7 @@ class _Block:
     def __init__(self, scope: Scope, context: Context) -> None:
         self._scope = scope
         self._context = context
-        self._scanned: dict[str, Bound] = {}
+        self._scanned: dict[str, BoundVariable] = {}
         """What is bound by a clause of its own, in that order: candidates for a scan."""
         self._matches: dict[str, list[Condition]] = {}
         self._walks: list[Walk] = []
@@ -102,20 +102,20 @@ class _Block:
             conditions.insert(0, NullTest(IdOf(name, STRING.optional()), negated=True))
         self._filters.extend(Where(each) for each in conditions)
 
-    def _resolve_type(self, name: ast.Name) -> Bound:
+    def _resolve_type(self, name: ast.Name) -> BoundVariable:
         catalog = self._context.catalog
         if catalog.node(name.text) is not None:
-            return Bound("node", name.text)
+            return BoundVariable("node", name.text)
         message = f"there is no node type '{name.text}'"
         hint = suggest(name.text, (each.name for each in catalog.nodes))
         if any(each.name == name.text for each in catalog.interfaces):
             hint = "it is an interface; bind one of the node types that implement it"
         elif catalog.edge(name.text) is not None:
             hint = "it is an edge type; walk it, as in `$a edge $b`"
-        self._context.report(Problem(Rule.T1, message, hint), name.span)
-        return Bound("node", None)
+        self._context.report(Problem(QueryRule.T1, message, hint), name.span)
+        return BoundVariable("node", None)
 
-    def _bind(self, variable: ast.Variable, bound: Bound) -> None:
+    def _bind(self, variable: ast.Variable, bound: BoundVariable) -> None:
         if not is_usable_node(variable, self._scope, self._context):
             return
         existing = self._scope.find(variable.name)
@@ -126,15 +126,17 @@ class _Block:
         if variable.name in self._scope.variables:
             self._scanned.setdefault(variable.name, bound)
 
-    def _refuse_rebinding(self, variable: ast.Variable, existing: Bound, bound: Bound) -> None:
+    def _refuse_rebinding(
+        self, variable: ast.Variable, existing: BoundVariable, bound: BoundVariable
+    ) -> None:
         message = f"`${variable.name}` is bound to {existing.type_name}, not to {bound.type_name}"
         hint = None
         if any(variable.name in (walk.source, walk.target) for walk in self._walks):
             hint = "the traversal above read it that way; write the binding above the traversal"
-        self._context.report(Problem(Rule.U3, message, hint), variable.span)
+        self._context.report(Problem(QueryRule.U3, message, hint), variable.span)
 
     def _resolve_matches(
-        self, name: str, bound: Bound, matches: tuple[ast.Match, ...]
+        self, name: str, bound: BoundVariable, matches: tuple[ast.Match, ...]
     ) -> list[Condition]:
         resolved = [resolve_match(name, bound, each, self._context) for each in matches]
         return [each for each in resolved if each is not None]
@@ -153,14 +155,14 @@ class _Block:
         message = (
             "the negation mentions no variable from outside, so it means the same for every row"
         )
-        steps = self._resolve_block(clause, inner, Problem(Rule.T9, message))
+        steps = self._resolve_block(clause, inner, Problem(QueryRule.T9, message))
         close_negation(inner, self._scope)
         self._negations.append(Without(steps))
 
     def _add_optional(self, clause: ast.OptionalMatch) -> None:
         inner = Scope(outer=self._scope)
         message = "the optional block mentions no variable from outside, so it joins nothing"
-        steps = self._resolve_block(clause, inner, Problem(Rule.U16, message))
+        steps = self._resolve_block(clause, inner, Problem(QueryRule.U16, message))
         close_optional(inner, clause.span, self._scope, self._context)
         self._optionals.append(Optionally(steps))
 
@@ -256,4 +258,4 @@ class _Block:
         )
         message = "nothing in this part of the pattern is bound to a type"
         hint = f"add a binding such as `{next(named, f'$a: {walk.edge.source}')}`"
-        self._context.report(Problem(Rule.U6, message, hint), walk.clause.span)
+        self._context.report(Problem(QueryRule.U6, message, hint), walk.clause.span)

@@ -17,7 +17,7 @@ from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import resolve_outputs
 from omnigraph.compiler.resolve.pattern import resolve_pattern
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import Problem
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
@@ -69,7 +69,7 @@ def find_mixed(query: Query, source: Source) -> list[Diagnostic]:
     if not deletes or len(deletes) == len(query.statements):
         return []
     mixed = Diagnostic(
-        code=Rule.D2.value,
+        code=QueryRule.D2.value,
         family="plan error",
         message=f"query '{query.name}' mixes inserts or updates with deletes",
         source=source,
@@ -118,7 +118,7 @@ def _declare_parameters(
     for each in declared:
         if each.name in _RESERVED:
             message = f"the name `${each.name}` is reserved"
-            context.report(Problem(Rule.U1, message), each.span)
+            context.report(Problem(QueryRule.U1, message), each.span)
         value_type = _resolve_type(each.type)
         if isinstance(value_type, Problem):
             context.report(value_type, each.type.span)
@@ -134,12 +134,12 @@ def _resolve_type(reference: ast.TypeRef) -> ValueType | Problem:
         base = Vector(reference.dimension)
         if not 1 <= reference.dimension <= VECTOR_DIMENSION_MAX:
             message = f"a vector has 1 to {VECTOR_DIMENSION_MAX} dimensions"
-            return Problem(Rule.U2, message)
+            return Problem(QueryRule.U2, message)
     else:
         base = _SCALARS.get(reference.base or "")
     if base is None:
         message = f"'{reference.base}' is not a type of parameters"
-        return Problem(Rule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
+        return Problem(QueryRule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
     if base is Scalar.BLOB and reference.is_list:
-        return Problem(Rule.U2, "there are no lists of Blobs")
+        return Problem(QueryRule.U2, "there are no lists of Blobs")
     return ValueType(base, nullable=reference.nullable, is_list=reference.is_list)

@@ -17,7 +17,7 @@ from omnigraph.compiler.ir import (
 from omnigraph.compiler.resolve.context import Context, Scope
 from omnigraph.compiler.resolve.literals import Use, fit
 from omnigraph.compiler.resolve.operands import resolve_operand, resolve_property
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     Problem,
     describe,
@@ -37,7 +37,7 @@ RRF_K_DEFAULT = 60
 
 def resolve_text_match(clause: ast.TextMatch, scope: Scope, context: Context) -> TextMatch | None:
     function = TextFunction(clause.function.value)
-    rule = Rule.T20 if function is TextFunction.MATCH_TEXT else Rule.T19
+    rule = QueryRule.T20 if function is TextFunction.MATCH_TEXT else QueryRule.T19
     target = _resolve_text_target(clause.target, function.value, rule, scope, context)
     query = _resolve_query(clause.query, function.value, rule, scope, context)
     max_edits = _resolve_max_edits(clause.max_edits, scope, context)
@@ -47,7 +47,7 @@ def resolve_text_match(clause: ast.TextMatch, scope: Scope, context: Context) ->
 
 
 def _resolve_text_target(
-    expression: ast.Expression, function: str, rule: Rule, scope: Scope, context: Context
+    expression: ast.Expression, function: str, rule: QueryRule, scope: Scope, context: Context
 ) -> PropertyOf | None:
     target = resolve_operand(expression, scope, context)
     if target is None:
@@ -67,12 +67,12 @@ def _refuse_edge(
     if bound.kind == "node":
         return target
     message = f"`{function}` works on nodes, and `${target.variable}` is an edge"
-    context.report(Problem(Rule.T23, message), target.span)
+    context.report(Problem(QueryRule.T23, message), target.span)
     return None
 
 
 def _resolve_query(
-    expression: ast.Expression, function: str, rule: Rule, scope: Scope, context: Context
+    expression: ast.Expression, function: str, rule: QueryRule, scope: Scope, context: Context
 ) -> Operand | None:
     query = resolve_operand(expression, scope, context)
     if query is None:
@@ -88,9 +88,9 @@ def _resolve_max_edits(
     edits = resolve_operand(expression, scope, context)
     if edits is None:
         return None
-    problem = find_integer_problem(Rule.T19, "max_edits of `fuzzy`", edits)
+    problem = find_integer_problem(QueryRule.T19, "max_edits of `fuzzy`", edits)
     if problem is None and isinstance(edits, Constant) and _is_negative(edits):
-        problem = Problem(Rule.T19, f"max_edits of `fuzzy` is not negative: {edits.value}")
+        problem = Problem(QueryRule.T19, f"max_edits of `fuzzy` is not negative: {edits.value}")
     return _checked(edits, problem, expression.span, context)
 
 
@@ -117,8 +117,8 @@ def resolve_rank(
         case ast.Nearest():
             return _resolve_nearest(expression, scope, context)
         case ast.Bm25(target, query, span):
-            text = _resolve_text_target(target, "bm25", Rule.T20, scope, context)
-            wanted = _resolve_query(query, "bm25", Rule.T20, scope, context)
+            text = _resolve_text_target(target, "bm25", QueryRule.T20, scope, context)
+            wanted = _resolve_query(query, "bm25", QueryRule.T20, scope, context)
             return None if text is None or wanted is None else Bm25(text, wanted, span)
         case ast.Rrf():
             return _resolve_rrf(expression, scope, context)
@@ -127,7 +127,7 @@ def resolve_rank(
 
 
 def _resolve_nearest(expression: ast.Nearest, scope: Scope, context: Context) -> Nearest | None:
-    target = resolve_property(expression.target, scope, context, rule=Rule.T15)
+    target = resolve_property(expression.target, scope, context, rule=QueryRule.T15)
     query = resolve_operand(expression.query, scope, context)
     if target is not None:
         target = _refuse_edge(target, "nearest", scope, context)

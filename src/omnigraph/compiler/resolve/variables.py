@@ -7,19 +7,19 @@ would then mean that other variable (U17).
 
 from dataclasses import replace
 
-from omnigraph.compiler.resolve.context import Bound, Context, Scope
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import Problem
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
 
-def declare(name: str, bound: Bound, span: Span, scope: Scope, context: Context) -> None:
+def declare(name: str, bound: BoundVariable, span: Span, scope: Scope, context: Context) -> None:
     """Bind a name that is free in this scope and around it."""
     if name in scope.sealed:
         message = f"`${name}` is bound here, and above is a variable of a `not` block"
         hint = "bind it above that block, or use another name"
-        context.report(Problem(Rule.U17, message, hint), span)
+        context.report(Problem(QueryRule.U17, message, hint), span)
     scope.variables[name] = bound
 
 
@@ -30,12 +30,12 @@ def is_usable_node(variable: ast.Variable, scope: Scope, context: Context) -> bo
         return True
     if bound.kind == "edge":
         message = f"`${variable.name}` is an edge and cannot stand for a node"
-        context.report(Problem(Rule.T23, message), variable.span)
+        context.report(Problem(QueryRule.T23, message), variable.span)
         return False
     if bound.optional and variable.name in scope.variables:
         message = f"`${variable.name}` comes from an `optional` block and cannot be bound outside"
         hint = "move this clause into that block, or into another `optional`"
-        context.report(Problem(Rule.U17, message, hint), variable.span)
+        context.report(Problem(QueryRule.U17, message, hint), variable.span)
         return False
     return True
 

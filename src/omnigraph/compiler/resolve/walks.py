@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler.ir import Direction
-from omnigraph.compiler.resolve.context import Bound, Context, Scope
+from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
 from omnigraph.compiler.resolve.variables import declare, is_usable_node
-from omnigraph.compiler.rules import Rule
+from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest
 from omnigraph.compiler.typecheck import Problem
 from omnigraph.lang.query import ast
@@ -46,7 +46,9 @@ def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
     if edge is None:
         best = closest(name, (each.name for each in context.catalog.edges))
         hint = None if best is None else f"did you mean '{best[0].lower()}{best[1:]}'?"
-        context.report(Problem(Rule.T4, f"there is no edge type '{name}'", hint), clause.edge.span)
+        context.report(
+            Problem(QueryRule.T4, f"there is no edge type '{name}'", hint), clause.edge.span
+        )
     return edge
 
 
@@ -57,10 +59,10 @@ def _resolve_hops(clause: ast.Traversal, context: Context) -> tuple[int, int]:
     low, high = hops.low, hops.high
     if high is None:
         message = f"hops {{{low},}} have no upper bound"
-        context.report(Problem(Rule.T15, message, f"write {{{low},5}}"), hops.span)
+        context.report(Problem(QueryRule.T15, message, f"write {{{low},5}}"), hops.span)
     elif low < 1 or high < low:
         message = f"hops {{{low},{high}}} are out of order: 1 ≤ low ≤ high"
-        context.report(Problem(Rule.T15, message), hops.span)
+        context.report(Problem(QueryRule.T15, message), hops.span)
     return low, low if high is None else high
 
 
@@ -74,7 +76,7 @@ def _infer(
     if clause.undirected and edge.source != edge.target:
         message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
         hint = f"write `{clause.edge.text}` without the angle brackets"
-        context.report(Problem(Rule.T22, message, hint), clause.edge.span)
+        context.report(Problem(QueryRule.T22, message, hint), clause.edge.span)
         return None
     left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
     if clause.undirected:
@@ -93,7 +95,7 @@ def _infer(
         message = f"{_spell(edge)} cannot lead from `${misfit.name}` back to itself"
     else:
         message = f"`${misfit.name}` is bound to {known}, which {_spell(edge)} does not have there"
-    context.report(Problem(Rule.T5, message), misfit.span)
+    context.report(Problem(QueryRule.T5, message), misfit.span)
     return None
 
 
@@ -154,7 +156,7 @@ def _bind_end(variable: ast.Variable, type_name: str | None, scope: Scope, conte
     if variable.name == ast.WILDCARD:
         return context.fresh_variable()
     if scope.find(variable.name) is None:
-        declare(variable.name, Bound("node", type_name), variable.span, scope, context)
+        declare(variable.name, BoundVariable("node", type_name), variable.span, scope, context)
     return variable.name
 
 
@@ -166,11 +168,11 @@ def _bind_edge(
         return None
     if clause.hops is not None:
         message = f"`${variable.name}` stands for one edge, so the walk cannot have hop bounds"
-        context.report(Problem(Rule.T23, message), clause.hops.span)
+        context.report(Problem(QueryRule.T23, message), clause.hops.span)
     if scope.find(variable.name) is not None:
         message = f"`${variable.name}` is bound already and cannot stand for an edge as well"
-        context.report(Problem(Rule.T23, message), variable.span)
+        context.report(Problem(QueryRule.T23, message), variable.span)
         return None
-    bound = Bound("edge", None if edge is None else edge.name)
+    bound = BoundVariable("edge", None if edge is None else edge.name)
     declare(variable.name, bound, variable.span, scope, context)
     return variable.name

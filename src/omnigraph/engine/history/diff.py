@@ -26,7 +26,7 @@ from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.engine.history.images import read_rows, spell_properties
 from omnigraph.engine.history.table_diff import Difference, find_difference
 from omnigraph.engine.tables.cells import Row
-from omnigraph.engine.tables.row_refs import Seats, Type, fetch, portions
+from omnigraph.engine.tables.row_refs import RowRefs, Type, fetch, portions
 from omnigraph.errors import ChangesRefused, TypeUnknown
 from omnigraph.ids import TableKey, split_table_key
 from omnigraph.storage.tables import Handle, Tables
@@ -213,7 +213,7 @@ class TableChanges:
         self,
         tables: Tables,
         handle: Handle | None,
-        seats: Mapping[int, Seats],
+        seats: Mapping[int, RowRefs],
         ops: "np.ndarray[Any, np.dtype[np.int8]]",
         places: "np.ndarray[Any, np.dtype[np.int64]]",
     ) -> Iterator[Row]:

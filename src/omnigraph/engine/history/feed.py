@@ -129,7 +129,7 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class ChangeFeed:
     """One branch of a graph, as a feed sees it."""
 
     stores: Stores
@@ -279,7 +279,7 @@ class CommitPage:
     next_page_token: str | None
 
 
-def read_commit(feed: Feed, commit: Commit, parent: Commit | None, asked: Poll) -> CommitPage:
+def read_commit(feed: ChangeFeed, commit: Commit, parent: Commit | None, asked: Poll) -> CommitPage:
     """What a commit changed since its first parent. Raises ChangesRefused, CursorInvalid."""
     if parent is None:
         raise ChangesRefused("parentless_commit", commit_id=commit.id)

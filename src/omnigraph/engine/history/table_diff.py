@@ -21,15 +21,15 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.history.row_digest import differ, digest_rows
-from omnigraph.engine.tables.row_refs import Seats, Type, fetch, is_sorted, no_seats, portions
+from omnigraph.engine.tables.row_refs import RowRefs, Type, fetch, is_sorted, no_seats, portions
 from omnigraph.ids import graph_branch
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     ROW_ID,
     ROW_UPDATED,
     Addresses,
+    FragmentContent,
     Handle,
-    Part,
     ScanRequest,
     Tables,
 )
@@ -60,13 +60,13 @@ class Difference:
 
     before: Handle | None
     after: Handle | None
-    inserted: Seats
+    inserted: RowRefs
     """Rows of `after` whose ids `before` does not have."""
-    replaced: Seats
+    replaced: RowRefs
     """Rows of `before` that say something else afterwards, and..."""
-    replacing: Seats
+    replacing: RowRefs
     """...the rows of `after` that say it, one for one."""
-    deleted: Seats
+    deleted: RowRefs
     """Rows of `before` whose ids `after` does not have."""
 
     def __len__(self) -> int:
@@ -172,7 +172,7 @@ def _find_unshared(
     return _join_marks([*old_marks, left]), _join_marks([*new_marks, right])
 
 
-def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], Part]:
+def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], FragmentContent]:
     if handle is None:
         return {}
     return {each.files: each for each in tables.find_parts(handle)}
@@ -182,7 +182,7 @@ def _offsets(marks: _Marks) -> Addresses:
     return marks.addresses & np.uint64(0xFFFFFFFF)
 
 
-def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[Part]) -> _Marks:
+def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[FragmentContent]) -> _Marks:
     # Filled as batches come: there may be millions, and joining batches would hold them twice.
     count = sum(each.row_count for each in parts)
     marks = _Marks(*(np.empty(count, np.uint64) for _ in range(3)))
@@ -255,7 +255,7 @@ def _past(tables: Tables, handle: Handle) -> dict[str, int]:
         branch, version = fork.parent, fork.parent_version
 
 
-def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share) -> Seats:
+def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share) -> RowRefs:
     """Those of the rows whose ids are in the share."""
     addresses, row_ids, updated = marks.addresses, marks.row_ids, marks.updated
     if handle is None or not len(addresses):
@@ -274,16 +274,16 @@ def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share
                 ids.append(batch["id"].filter(pa.array(masks[-1])))
     found = pa.chunked_array(ids, pa.string()).combine_chunks()
     if not masks:
-        return Seats(found, row_ids, addresses, updated)
+        return RowRefs(found, row_ids, addresses, updated)
     mask = np.concatenate(masks)
-    return Seats(found, row_ids[mask], addresses[mask], updated[mask])
+    return RowRefs(found, row_ids[mask], addresses[mask], updated[mask])
 
 
 # ── (4) ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _compare(
-    tables: Tables, type_: Type, left: tuple[Handle, Seats], right: tuple[Handle, Seats]
+    tables: Tables, type_: Type, left: tuple[Handle, RowRefs], right: tuple[Handle, RowRefs]
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Which of the rows, taken in pairs, say something else."""
     differs = np.zeros(len(left[1]), np.bool_)

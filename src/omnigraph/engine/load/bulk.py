@@ -62,7 +62,7 @@ class Placement(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LoadTarget:
     """One table of the graph, as a worker has to know it."""
 
     ref: TableRef
@@ -79,7 +79,7 @@ class LoadJob:
     branch: BranchName
     operation_id: OperationId
     catalog: Catalog
-    targets: Mapping[TableKey, Target]
+    targets: Mapping[TableKey, LoadTarget]
     root: Root
     storage_options: Mapping[str, str]
     durability: Durability
@@ -235,7 +235,7 @@ class Ingested(Protocol):
         ...
 
 
-class Bulk(Protocol):
+class BulkLoader(Protocol):
     """Does bulk work."""
 
     def ingest(self, job: LoadJob) -> AbstractContextManager[Ingested]:

@@ -23,11 +23,11 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.effects import REAL
-from omnigraph.engine.load.parquet_parts import Part, write_part
+from omnigraph.engine.load.parquet_parts import ParquetPart, write_part
 from omnigraph.engine.load.sorted_runs import (
     RUN_BYTES,
     Line,
-    Piece,
+    SortPiece,
     merge_runs,
     read_sorted,
     write_run,
@@ -84,31 +84,33 @@ def select_pins(snapshot: Snapshot, selection: Selection) -> tuple[Pin, ...]:
     return tuple(snapshot.pins[key] for key in keys)
 
 
-def cut_pieces(tables: Tables, pin: Pin, *, rows: int) -> list[Piece]:
+def cut_pieces(tables: Tables, pin: Pin, *, rows: int) -> list[SortPiece]:
     """The fragments of a table, in order, some at a time; one piece without any if it has none."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
-    pieces: list[Piece] = []
+    pieces: list[SortPiece] = []
     some: list[int] = []
     row_count = 0
     for fragment in tables.inspect(tables.open_at(ref, pin.version)).fragments:
         some.append(fragment.fragment_id)
         row_count += fragment.row_count
         if row_count >= rows:
-            pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+            pieces.append(SortPiece(pin.key, ref, pin.version, tuple(some)))
             some, row_count = [], 0
     if some or not pieces:
-        pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+        pieces.append(SortPiece(pin.key, ref, pin.version, tuple(some)))
     return pieces
 
 
 class Exporter(Protocol):
     """(4) Does the bulk of the work."""
 
-    def lines(self, pieces: Sequence[Piece]) -> AbstractContextManager[Iterator[Iterable[Line]]]:
+    def lines(
+        self, pieces: Sequence[SortPiece]
+    ) -> AbstractContextManager[Iterator[Iterable[Line]]]:
         """For each table of these pieces, in their order, its lines in theirs."""
         ...
 
-    def write_parts(self, parts: Sequence[Part]) -> None: ...
+    def write_parts(self, parts: Sequence[ParquetPart]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +121,18 @@ class Here:
     run_bytes: int = RUN_BYTES
 
     @contextmanager
-    def lines(self, pieces: Sequence[Piece]) -> Iterator[Iterator[Iterable[Line]]]:
+    def lines(self, pieces: Sequence[SortPiece]) -> Iterator[Iterator[Iterable[Line]]]:
         with tempfile.TemporaryDirectory(prefix="omnigraph-export-") as folder:
             yield (
                 self._sort(some, Path(folder) / str(number))
                 for number, some in enumerate(by_table(pieces))
             )
 
-    def write_parts(self, parts: Sequence[Part]) -> None:
+    def write_parts(self, parts: Sequence[ParquetPart]) -> None:
         for part in parts:
             write_part(self.tables, part)
 
-    def _sort(self, pieces: Sequence[Piece], folder: Path) -> Iterator[Line]:
+    def _sort(self, pieces: Sequence[SortPiece], folder: Path) -> Iterator[Line]:
         runs = (
             run
             for piece in pieces
@@ -150,9 +152,9 @@ class Here:
         shutil.rmtree(folder)
 
 
-def by_table(pieces: Sequence[Piece]) -> list[list[Piece]]:
+def by_table(pieces: Sequence[SortPiece]) -> list[list[SortPiece]]:
     """Neighbours that belong to one table, together."""
-    groups: dict[TableKey, list[Piece]] = {}
+    groups: dict[TableKey, list[SortPiece]] = {}
     for piece in pieces:
         groups.setdefault(piece.key, []).append(piece)
     return list(groups.values())
@@ -206,14 +208,16 @@ def export_parquet(
         shutil.rmtree(hidden, ignore_errors=True)
 
 
-def plan_parts(tables: Tables, pins: Sequence[Pin], output: Path, piece_rows: int) -> list[Part]:
-    parts: list[Part] = []
+def plan_parts(
+    tables: Tables, pins: Sequence[Pin], output: Path, piece_rows: int
+) -> list[ParquetPart]:
+    parts: list[ParquetPart] = []
     for pin in pins:
         kind, name = split_table_key(pin.key)
         folder = output / f"{kind}s" / name
         folder.mkdir(parents=True)
         parts += [
-            Part(piece, str(folder / f"part-{number:05}.parquet"))
+            ParquetPart(piece, str(folder / f"part-{number:05}.parquet"))
             for number, piece in enumerate(cut_pieces(tables, pin, rows=piece_rows))
         ]
     return parts

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from omnigraph.engine.load.sorted_runs import Piece, gather, request_for, slices_of, speller_for
+from omnigraph.engine.load.sorted_runs import SortPiece, gather, request_for, slices_of, speller_for
 from omnigraph.engine.tables.record_format import Speller, is_blob, properties_of
 from omnigraph.storage.tables import Tables
 
@@ -22,14 +22,14 @@ _GROUP_BYTES: Final = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ParquetPart:
     """One file of an export."""
 
-    piece: Piece
+    piece: SortPiece
     path: str
 
 
-def write_part(tables: Tables, part: Part) -> int:
+def write_part(tables: Tables, part: ParquetPart) -> int:
     """Write the file; how many rows it has."""
     handle = tables.open_at(part.piece.ref, part.piece.version)
     speller = speller_for(tables, part.piece.key, handle)

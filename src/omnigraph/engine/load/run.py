@@ -19,32 +19,32 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.attempt.phases import Hold, hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.commit.manifest.records import Commit, JsonObject
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.engine.active_schema import Contract
+from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.load.bulk import (
     ERRORS_MAX,
     ORDINAL,
-    Bulk,
+    BulkLoader,
     Ingested,
     LoadJob,
     LoadMode,
+    LoadTarget,
     Placement,
     Rejects,
-    Target,
     Verdict,
 )
 from omnigraph.engine.load.incoming import Incoming, judge
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.stages import stage
-from omnigraph.engine.write.idempotency import Once, find_done
-from omnigraph.engine.write.mutate import check_unmoved, is_tidied
+from omnigraph.engine.write.idempotency import IdempotencyKey, find_done
+from omnigraph.engine.write.mutate import check_unmoved, only_maintenance_since
 from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch, table_key
 from omnigraph.storage.tables import Handle, Mark, Pieces, Staged, TableRef
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadOrder:
+class LoadRequest:
     """What to load, how, and where to."""
 
     sources: Sequence[Input | str]
@@ -61,7 +61,7 @@ class LoadOrder:
     branch: BranchName = MAIN
     actor: str | None = None
     errors_max: int = ERRORS_MAX
-    once: Once | None = None
+    idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
     branch_created: bool = False
     """Was the branch made for this load?"""
@@ -97,20 +97,24 @@ class LoadResult:
 
 
 def load(
-    bench: Workbench, contract: Contract, bulk: Bulk, order: LoadOrder, settings: Settings
+    context: WriteContext,
+    contract: ActiveSchema,
+    bulk: BulkLoader,
+    order: LoadRequest,
+    settings: Settings,
 ) -> Loaded:
     """Load all input as one commit, or nothing.
 
     Raises LoadRejected, KeyConflict, ExpectedVersionMismatch, BranchNotFound, FileUnreadable, the
     errors of the pipeline, and whatever `commit.attempt.phases` raises.
     """
-    heal(bench)
-    base = bench.bases.current(order.branch).manifest
+    heal(context)
+    base = context.bases.current(order.branch).manifest
     done = _loaded_before(base, order)
     if done is not None:
         return done
     base.check_schema(contract.schema_hash)
-    operation_id = OperationId(bench.stores.effects.new_id())
+    operation_id = OperationId(context.stores.effects.new_id())
     versions = {key: pin.version for key, pin in base.pins.items()}
     job = LoadJob(
         sources=order.sources,
@@ -119,24 +123,24 @@ def load(
         operation_id=operation_id,
         catalog=contract.catalog,
         targets={key: _target(pin, order) for key, pin in base.pins.items()},
-        root=bench.stores.root,
+        root=context.stores.root,
         storage_options=settings.storage_options,
         durability=settings.durability,
         errors_max=order.errors_max,
         rejects=order.rejects,
     )
     with (
-        staging(bench.stores.objects, operation_id, order.branch, versions, settings.timing),
+        staging(context.stores.objects, operation_id, order.branch, versions, settings.timing),
         bulk.ingest(job) as ingested,
     ):
-        if not ingested.counts and not ingested.faults.count and order.once is None:
+        if not ingested.counts and not ingested.faults.count and order.idempotency is None:
             return Loaded(branch_created=order.branch_created)
-        return _Load(bench, contract, order, ingested, base).commit()
+        return _Load(context, contract, order, ingested, base).commit()
 
 
-def _loaded_before(manifest: Manifest, order: LoadOrder) -> Loaded | None:
+def _loaded_before(manifest: Manifest, order: LoadRequest) -> Loaded | None:
     """What was loaded when this was asked for before. Raises KeyReused."""
-    done = find_done(manifest, order.once, order.actor)
+    done = find_done(manifest, order.idempotency, order.actor)
     if done is None:
         return None
     counts = done.result.get("counts")
@@ -145,16 +149,16 @@ def _loaded_before(manifest: Manifest, order: LoadOrder) -> Loaded | None:
     return Loaded({TableKey(key): int(found[key]) for key in found}, done.commit, created)
 
 
-def _target(pin: Pin, order: LoadOrder) -> Target:
+def _target(pin: Pin, order: LoadRequest) -> LoadTarget:
     """Rows are in place where the branch has a place for them, and nothing to compare them with."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
     is_decided = pin.owner == order.branch and order.mode is not LoadMode.MERGE
     placement = Placement.IN_PLACE if is_decided else Placement.ASIDE
-    return Target(ref, pin.version, placement, pin.row_count)
+    return LoadTarget(ref, pin.version, placement, pin.row_count)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """Files of one table, on the version of it that they are of use on."""
 
     pin: Pin
@@ -165,13 +169,13 @@ class Written:
 class _Load:
     """Input that was read."""
 
-    bench: Workbench
-    contract: Contract
-    order: LoadOrder
+    context: WriteContext
+    contract: ActiveSchema
+    order: LoadRequest
     ingested: Ingested
     base: Manifest
     """The branch when the load began."""
-    written: dict[TableKey, Written] = field(default_factory=dict)
+    written: dict[TableKey, WrittenFiles] = field(default_factory=dict)
     has_begun: bool = False
     """Did the attempt begin? From then on its note speaks for the files."""
 
@@ -197,19 +201,19 @@ class _Load:
         keys = tuple(self.ingested.counts)
         asked = None if self.ingested.is_small else self._check(self.base)
         self._write_early()
-        with hold(self.bench, self.order.branch, keys) as held:
-            done = _loaded_before(held.base.manifest, self.order)
+        with acquire_write_locks(self.context, self.order.branch, keys) as lock:
+            done = _loaded_before(lock.base.manifest, self.order)
             if done is not None:
                 self.discard()
                 return done
-            held.base.manifest.check_schema(self.contract.schema_hash)
+            lock.base.manifest.check_schema(self.contract.schema_hash)
             if self.order.mode is LoadMode.OVERWRITE:
-                check_unmoved(held, {key: self.base.pins.get(key) for key in keys})
-            if asked is None or self._has_moved(held, asked | set(keys)):
-                asked = self._check(held.base.manifest)
+                check_unmoved(lock, {key: self.base.pins.get(key) for key in keys})
+            if asked is None or self._has_moved(lock, asked | set(keys)):
+                asked = self._check(lock.base.manifest)
             self.has_begun = True
             with stage("committing"):
-                published = run(held, self._change(held.base.manifest, asked))
+                published = run(lock, self._change(lock.base.manifest, asked))
         created = self.order.branch_created
         return Loaded(self.ingested.counts, published.commits[-1], created)
 
@@ -230,18 +234,20 @@ class _Load:
         incoming = Incoming(self.contract.catalog, self.order.mode, self.ingested)
         order = self.order
         return judge(
-            self.bench.stores,
+            self.context.stores,
             manifest,
             incoming,
             errors_max=order.errors_max,
             rejects=order.rejects,
         )
 
-    def _has_moved(self, held: Hold, keys: Collection[TableKey]) -> bool:
+    def _has_moved(self, lock: WriteLock, keys: Collection[TableKey]) -> bool:
         """(2) Did any of these get other rows since the load began?"""
-        now = held.base.manifest.pins
+        now = lock.base.manifest.pins
         moved = [key for key in keys if self.base.pins.get(key) != now.get(key)]
-        return not all(is_tidied(held, self.base.pins.get(key), now.get(key)) for key in moved)
+        return not all(
+            only_maintenance_since(lock, self.base.pins.get(key), now.get(key)) for key in moved
+        )
 
     def _change(self, manifest: Manifest, asked: frozenset[TableKey]) -> Change:
         keys = sorted(self.ingested.counts)
@@ -264,12 +270,14 @@ class _Load:
             actor=self.order.actor,
             reads={key: manifest.pins[key].version for key in asked if key not in keys},
             recheck=recheck,
-            idempotency=None if self.order.once is None else self.order.once.record(result),
+            idempotency=None
+            if self.order.idempotency is None
+            else self.order.idempotency.record(result),
             schema_hash=self.contract.schema_hash,
         )
 
     def _stage(self, key: TableKey, pin: Pin) -> Stage:
-        tables, ingested = self.bench.stores.tables, self.ingested
+        tables, ingested = self.context.stores.tables, self.ingested
         receipts = ingested.receipts.get(key, ())
 
         def append(handle: Handle, mark: Mark) -> Staged:
@@ -315,7 +323,7 @@ class _Load:
             is_aside = not self.ingested.receipts.get(key)
             if is_aside and pin.owner == self.order.branch and not self.ingested.fits(key):
                 ref = TableRef(pin.path, lance_branch(pin.owner))
-                self.written[key] = Written(pin, self.ingested.write_aside(key, pin, ref))
+                self.written[key] = WrittenFiles(pin, self.ingested.write_aside(key, pin, ref))
 
     def _write(self, pin: Pin, handle: Handle) -> tuple[Pieces, ...]:
         """The rows put aside, on the version that is held: as they were written early, unless the
@@ -331,15 +339,15 @@ class _Load:
     def discard(self) -> None:
         """Delete the files that nothing will ever refer to, as far as they are known here."""
         for key, receipts in self.ingested.receipts.items():
-            self._discard(Written(self.base.pins[key], (Pieces(fresh=receipts),)))
+            self._discard(WrittenFiles(self.base.pins[key], (Pieces(fresh=receipts),)))
         for written in self.written.values():
             self._discard(written)
 
-    def _discard(self, written: Written) -> None:
+    def _discard(self, written: WrittenFiles) -> None:
         ref = TableRef(written.pin.path, lance_branch(written.pin.owner))
         try:
             for pieces in written.pieces:
-                self.bench.stores.tables.discard(ref, pieces)
+                self.context.stores.tables.discard(ref, pieces)
         except StorageFailure as failure:
             logger.info("left files of %s for cleaning up: %s", written.pin.key, failure)
 

@@ -38,7 +38,7 @@ Line = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SortPiece:
     """Some fragments of one table, at one version."""
 
     key: TableKey
@@ -48,7 +48,7 @@ class Piece:
 
 
 def read_sorted(
-    tables: Tables, piece: Piece, *, run_bytes: int = RUN_BYTES
+    tables: Tables, piece: SortPiece, *, run_bytes: int = RUN_BYTES
 ) -> Iterator[Iterator[Line]]:
     """The runs of a piece. Each holds its rows until it is read."""
     if not piece.fragment_ids:
@@ -64,7 +64,7 @@ def speller_for(tables: Tables, key: TableKey, handle: Handle) -> Speller:
     return Speller(key, lambda column, addresses: tables.read_blobs(handle, column, addresses))
 
 
-def request_for(piece: Piece, handle: Handle) -> ScanRequest:
+def request_for(piece: SortPiece, handle: Handle) -> ScanRequest:
     has_blobs = any(isinstance(each.type, pa.BaseExtensionType) for each in handle.schema)
     return ScanRequest(fragment_ids=piece.fragment_ids, with_row_address=has_blobs)
 

@@ -15,16 +15,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
-from omnigraph.commit.attempt.phases import Hold, hold
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.compat.legacy import has_legacy_commits
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.leases.staging import find_notes
 from omnigraph.commit.manifest.base import manifest_ref
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.recovery.heal import heal, lease
-from omnigraph.commit.retention import Policy, Retained, find_retained
+from omnigraph.commit.retention import Retained, RetentionPolicy, find_retained
 from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchesExist, NotFoundError, ObjectNotFound, OmnigraphError
@@ -40,8 +40,8 @@ WAIT_MS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class CleanupOrder:
-    policy: Policy
+class CleanupRequest:
+    policy: RetentionPolicy
     is_confirmed: bool = False
     debris_age_ms: int = DEBRIS_AGE_MS
 
@@ -61,7 +61,7 @@ class CleanedTable:
 @dataclass(frozen=True, slots=True)
 class CleanupResult:
     is_confirmed: bool
-    policy: Policy
+    policy: RetentionPolicy
     tables: tuple[CleanedTable, ...]
     forks: tuple[str, ...]
     """Forks no branch shows, as `path@branch`."""
@@ -73,16 +73,16 @@ class CleanupResult:
         return self.residue_bytes + sum(each.bytes_removed for each in self.tables)
 
 
-def cleanup(bench: Workbench, order: CleanupOrder) -> CleanupResult:
+def cleanup(context: WriteContext, order: CleanupRequest) -> CleanupResult:
     """Remove what need not stay, or say what would go.
 
     Raises SchemaLocked, and whatever reading the manifests raises; then nothing went.
     """
     if order.is_confirmed:
-        heal(bench)
-        check_unlocked(bench)
-    retained = find_retained(bench.stores, bench.bases, order.policy)
-    cleaner = _Cleaner(bench, order, retained)
+        heal(context)
+        check_unlocked(context)
+    retained = find_retained(context.stores, context.bases, order.policy)
+    cleaner = _Cleaner(context, order, retained)
     forks = tuple(cleaner.forks())
     tables = tuple(cleaner.tables())
     manifests = tuple(cleaner.manifests())
@@ -93,8 +93,8 @@ def cleanup(bench: Workbench, order: CleanupOrder) -> CleanupResult:
 
 @dataclass
 class _Cleaner:
-    bench: Workbench
-    order: CleanupOrder
+    context: WriteContext
+    order: CleanupRequest
     retained: Retained
     gone: set[TableRef] = field(default_factory=set)
     """Forks that went, or would."""
@@ -107,18 +107,18 @@ class _Cleaner:
         orphans = [
             TableRef(path, each.name)
             for path in self.retained.keys
-            for each in self.bench.stores.tables.find_branches(path)
+            for each in self.context.stores.tables.find_branches(path)
             if TableRef(path, each.name) not in shown
         ]
         for ref in sorted(orphans, key=lambda ref: (-len(ref.branch or ""), ref.path)):
             if ref not in self.retained.busy and self._remove_fork(ref):
                 self.gone.add(ref)
                 yield f"{ref.path}@{ref.branch}"
-        if has_legacy_commits(self.bench.stores):
-            for each in self.bench.stores.tables.find_branches(LEGACY_COMMITS):
+        if has_legacy_commits(self.context.stores):
+            for each in self.context.stores.tables.find_branches(LEGACY_COMMITS):
                 if each.name not in self.retained.branches:
                     if self.order.is_confirmed:
-                        self.bench.stores.tables.clear_branch(LEGACY_COMMITS, each.name)
+                        self.context.stores.tables.clear_branch(LEGACY_COMMITS, each.name)
                     yield f"{LEGACY_COMMITS}@{each.name}"
 
     def _remove_fork(self, ref: TableRef) -> bool:
@@ -127,9 +127,9 @@ class _Cleaner:
             return True
         key = self.retained.keys[ref.path]
         try:
-            with lease(self.bench, Place(key, ref.branch), wait_ms_max=WAIT_MS):
+            with lease(self.context, Place(key, ref.branch), wait_ms_max=WAIT_MS):
                 self._check_branches()
-                self.bench.stores.tables.clear_branch(ref.path, ref.branch)
+                self.context.stores.tables.clear_branch(ref.path, ref.branch)
         except OmnigraphError:
             return False
         return True
@@ -139,7 +139,7 @@ class _Cleaner:
     def tables(self) -> Iterator[CleanedTable]:
         for path, key in sorted(self.retained.keys.items(), key=lambda item: item[1]):
             try:
-                forks = [each.name for each in self.bench.stores.tables.find_branches(path)]
+                forks = [each.name for each in self.context.stores.tables.find_branches(path)]
             except NotFoundError:
                 continue
             refs = [TableRef(path), *(TableRef(path, each) for each in forks)]
@@ -170,7 +170,7 @@ class _Cleaner:
 
     def _find_old(self, ref: TableRef) -> list[int]:
         """(1) The versions that need not stay. The newest always does."""
-        tables = self.bench.stores.tables
+        tables = self.context.stores.tables
         head = tables.open_at(ref)
         wanted = self.retained.versions.get(ref, {head.version})
         # What lies above every version that is shown is drift, and for repair to look at.
@@ -181,32 +181,32 @@ class _Cleaner:
     def _delete_versions(self, ref: TableRef, versions: Sequence[int]) -> int:
         if not versions:
             return 0
-        tables = self.bench.stores.tables
-        return tables.residual.delete_versions(tables.open_at(ref), versions)
+        tables = self.context.stores.tables
+        return tables.single_step.delete_versions(tables.open_at(ref), versions)
 
     def _find_debris(self, path: str) -> list[Listed]:
         """(3) Files that no version names, unless a job under way may have written them."""
         if path in self.retained.staging or any(ref.path == path for ref in self.retained.busy):
             return []
-        before_ms = self.bench.stores.objects.clock_ms() - self.order.debris_age_ms
+        before_ms = self.context.stores.objects.clock_ms() - self.order.debris_age_ms
         return [
             each
-            for each in self.bench.stores.tables.find_debris(path)
+            for each in self.context.stores.tables.find_debris(path)
             if each.modified_ms < before_ms
         ]
 
     def _delete(self, files: Sequence[Listed]) -> int:
         for each in files:
-            self.bench.stores.objects.delete(each.key)
+            self.context.stores.objects.delete(each.key)
         return sum(each.size_bytes for each in files)
 
-    def _holding(self, key: TableKey, branch: BranchName) -> AbstractContextManager[Hold]:
-        return hold(self.bench, branch, [key], wait_ms_max=WAIT_MS)
+    def _holding(self, key: TableKey, branch: BranchName) -> AbstractContextManager[WriteLock]:
+        return acquire_write_locks(self.context, branch, [key], wait_ms_max=WAIT_MS)
 
     def _check_branches(self) -> None:
         """(2) Raises BranchesExist."""
         known = set(self.retained.branches)
-        if others := [each for each in find_branches(self.bench.stores) if each not in known]:
+        if others := [each for each in find_branches(self.context.stores) if each not in known]:
             raise BranchesExist(others)
 
     # the manifest
@@ -229,7 +229,7 @@ class _Cleaner:
 
     def _find_staged(self, key: str) -> list[Listed]:
         """What another program left of a change of the schema, unless it is at work."""
-        stores = self.bench.stores
+        stores = self.context.stores
         if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
             return []
         try:
@@ -240,7 +240,7 @@ class _Cleaner:
 
     def residue(self) -> int:
         """Bytes of what no table of a retained commit consists of."""
-        objects = self.bench.stores.objects
+        objects = self.context.stores.objects
         doomed: dict[str, list[Listed]] = defaultdict(list)
         before_ms = objects.clock_ms() - self.order.debris_age_ms
         living = {each.operation_id for each in find_notes(objects) if each.is_alive}

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.leases.staging import find_notes
 from omnigraph.commit.manifest import stamp
@@ -46,7 +46,7 @@ from omnigraph.commit.recovery.sidecar_store import (
     places_of,
     read_sidecar,
 )
-from omnigraph.engine.active_schema import Contract, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, read_contract
 from omnigraph.engine.maintain.blob_check import find_lost_blobs
 from omnigraph.engine.maintain.cleanup import DEBRIS_AGE_MS
 from omnigraph.engine.schema.staged_leftovers import STAGED
@@ -73,7 +73,7 @@ BACKUP: Final = "put the files back from a backup"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that should not be."""
 
     branch: BranchName
@@ -87,39 +87,41 @@ class Finding:
         return f"{self.branch}: {self.subject}: {self.problem}"
 
 
-def examine(bench: Workbench, *, is_deep: bool = False) -> list[Finding]:
+def examine(context: WriteContext, *, is_deep: bool = False) -> list[DoctorFinding]:
     """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10, 13)."""
-    stores = bench.stores
+    stores = context.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
-    findings += check_tables(stores, partial(_is_moving, bench))
+    findings += check_tables(stores, partial(_is_moving, context))
     contract = _read_contract(stores, findings)
     if contract is not None:
         findings += check_schema(stores, contract)
         if is_deep:
             findings += check_rows(stores, contract.catalog)
             findings += check_blobs(stores, contract.catalog)
-    return [*findings, *check_leftovers(bench), *check_forks(stores)]
+    return [*findings, *check_leftovers(context), *check_forks(stores)]
 
 
-def check_formats(stores: Stores) -> Iterator[Finding]:
+def check_formats(stores: Stores) -> Iterator[DoctorFinding]:
     """Rule 7."""
     for branch in find_branches(stores):
         handle = stores.tables.open_at(manifest_ref(branch))
         found = stamp.read_stamp(handle)
         if found != stamp.CURRENT:
             problem = f"is of format {found}, not {stamp.CURRENT}"
-            yield Finding(branch, MANIFEST, problem, RESOLVE)
+            yield DoctorFinding(branch, MANIFEST, problem, RESOLVE)
         if handle.schema.names != SCHEMA.names:
-            yield Finding(branch, MANIFEST, f"has the columns {handle.schema.names}")
+            yield DoctorFinding(branch, MANIFEST, f"has the columns {handle.schema.names}")
         key = handle.schema.field("object_id").metadata or {}
         if key.get(b"lance-schema:unenforced-primary-key") != b"true":
-            yield Finding(branch, MANIFEST, "has no key, so two publishers could both win", RESOLVE)
+            yield DoctorFinding(
+                branch, MANIFEST, "has no key, so two publishers could both win", RESOLVE
+            )
 
 
-def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[Finding]:
+def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFinding]:
     """Rules 1 to 4: what a graph says about itself. Strict: nothing was ever cleaned up."""
     judged: dict[tuple[BranchName, int, str], str | None] = {}
-    findings: list[Finding] = []
+    findings: list[DoctorFinding] = []
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
         findings += _find_repeated_rows(stores, branch)
@@ -130,13 +132,13 @@ def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[Finding]:
             if place not in judged:
                 judged[place] = _judge_record(stores, commit, is_strict=is_strict)
             if (problem := judged[place]) is not None:
-                findings.append(Finding(branch, commit.id, problem))
+                findings.append(DoctorFinding(branch, commit.id, problem))
     return findings
 
 
 def check_tables(
     stores: Stores, is_moving: Callable[[BranchName, Pin], bool] = lambda _branch, _pin: False
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """Rules 5 and 6: whether the tables are as the graph says. Those that move are left out."""
     findings = []
     for branch in find_branches(stores):
@@ -148,38 +150,40 @@ def check_tables(
     return findings
 
 
-def _is_moving(bench: Workbench, branch: BranchName, pin: Pin) -> bool:
+def _is_moving(context: WriteContext, branch: BranchName, pin: Pin) -> bool:
     """Does somebody write the table, or did since the branch was read?"""
-    if bench.leases.find_holder(Place(pin.key, branch)) is not None:
+    if context.leases.find_holder(Place(pin.key, branch)) is not None:
         return True
     try:
-        return bench.bases.current(branch).manifest.pins.get(pin.key) != pin
+        return context.bases.current(branch).manifest.pins.get(pin.key) != pin
     except BranchNotFound:
         return True
 
 
-def _find_repeated_rows(stores: Stores, branch: BranchName) -> Iterator[Finding]:
+def _find_repeated_rows(stores: Stores, branch: BranchName) -> Iterator[DoctorFinding]:
     handle = stores.tables.open_at(manifest_ref(branch))
     rows = stores.tables.read(handle, ScanRequest(columns=("object_id",)))
     for object_id, count in Counter(rows["object_id"].to_pylist()).items():
         if count > 1:
-            yield Finding(branch, str(object_id), f"stands in {count} rows")
+            yield DoctorFinding(branch, str(object_id), f"stands in {count} rows")
 
 
-def _find_breaks(manifest: Manifest) -> Iterator[Finding]:
+def _find_breaks(manifest: Manifest) -> Iterator[DoctorFinding]:
     commits = manifest.log.commits
     if not commits:
-        yield Finding(manifest.branch, "history", "is empty")
+        yield DoctorFinding(manifest.branch, "history", "is empty")
         return
     if commits[0].parent is not None:
-        yield Finding(manifest.branch, commits[0].id, f"comes first, after {commits[0].parent}")
+        yield DoctorFinding(
+            manifest.branch, commits[0].id, f"comes first, after {commits[0].parent}"
+        )
     for before, commit in pairwise(commits):
         if commit.parent != before.id:
             problem = f"follows {before.id}, and says it follows {commit.parent}"
-            yield Finding(manifest.branch, commit.id, problem)
+            yield DoctorFinding(manifest.branch, commit.id, problem)
 
 
-def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[Finding]:
+def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[DoctorFinding]:
     """A branch that nobody has published to has no head row yet, only its parent's."""
     branch, head = manifest.branch, manifest.head
     if head is None or head.branch != branch:
@@ -189,10 +193,10 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[Finding]:
     try:
         named = [read_json(str(text))["head_commit_id"] for text in rows["metadata"].to_pylist()]
     except (ValueError, KeyError, TypeError) as error:
-        yield Finding(branch, f"graph_head:{branch}", f"cannot be read: {error}")
+        yield DoctorFinding(branch, f"graph_head:{branch}", f"cannot be read: {error}")
         return
     if named != [head.id]:
-        yield Finding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
+        yield DoctorFinding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
 
 
 def _judge_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
@@ -212,23 +216,23 @@ def _judge_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | N
     return None
 
 
-def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[Finding]:
+def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorFinding]:
     branch = manifest.branch
     try:
         rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=("id",)))
         drift = look_at(stores, manifest, pin) if pin.owner == branch else None
     except OmnigraphError as error:
         problem = f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
-        yield Finding(branch, pin.key, problem, REPAIR)
+        yield DoctorFinding(branch, pin.key, problem, REPAIR)
         return
     if rows.num_rows != pin.row_count:
         problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
-        yield Finding(branch, pin.key, problem, REPAIR)
+        yield DoctorFinding(branch, pin.key, problem, REPAIR)
     if drift is not None and drift.verdict is not DriftClass.NO_DRIFT:
         yield _judge_drift(drift)
 
 
-def _judge_drift(drift: Drift) -> Finding:
+def _judge_drift(drift: Drift) -> DoctorFinding:
     shown, newest = drift.pin.version, drift.torn or drift.head.version
     problem = f"is at version {newest}, the manifest shows {shown}"
     match drift.verdict:
@@ -237,38 +241,38 @@ def _judge_drift(drift: Drift) -> Finding:
         case DriftClass.FENCED:
             problem += "; what came since is of a write that was undone"
         case _:
-            return Finding(drift.branch, drift.pin.key, problem, REPAIR)
-    return Finding(drift.branch, drift.pin.key, problem, RESOLVE, is_over=True)
+            return DoctorFinding(drift.branch, drift.pin.key, problem, REPAIR)
+    return DoctorFinding(drift.branch, drift.pin.key, problem, RESOLVE, is_over=True)
 
 
 # ── the schema and the rows ──────────────────────────────────────────────────────────────────────
 
 
-def _read_contract(stores: Stores, findings: list[Finding]) -> Contract | None:
+def _read_contract(stores: Stores, findings: list[DoctorFinding]) -> ActiveSchema | None:
     """Rule 8."""
     wanted = read_base(stores, MAIN).manifest.log.schema_hash
     try:
         return read_contract(stores.objects, wanted)
     except (CorruptionError, ProgramInvalid) as error:
-        findings.append(Finding(MAIN, SCHEMA_SOURCE, str(error)))
+        findings.append(DoctorFinding(MAIN, SCHEMA_SOURCE, str(error)))
         return None
 
 
-def check_schema(stores: Stores, contract: Contract) -> Iterator[Finding]:
+def check_schema(stores: Stores, contract: ActiveSchema) -> Iterator[DoctorFinding]:
     """Rule 9."""
     manifest = read_base(stores, MAIN).manifest
     types = {each.table_key: each for each in _types(contract.catalog)}
     for key in sorted(types.keys() - manifest.pins.keys()):
-        yield Finding(MAIN, key, "is in the schema, and there is no table of it")
+        yield DoctorFinding(MAIN, key, "is in the schema, and there is no table of it")
     for key in sorted(manifest.pins.keys() - types.keys()):
-        yield Finding(MAIN, key, "is shown, and not in the schema")
+        yield DoctorFinding(MAIN, key, "is shown, and not in the schema")
     for key in sorted(manifest.pins.keys() & types.keys()):
         wanted = schema_of(types[key])
         try:
             found = open_pin(stores, manifest.pins[key]).schema
         except OmnigraphError:
             continue  # reported by rule 5
-        yield from (Finding(MAIN, key, each) for each in _compare_columns(wanted, found))
+        yield from (DoctorFinding(MAIN, key, each) for each in _compare_columns(wanted, found))
 
 
 def _types(catalog: Catalog) -> tuple[NodeType | EdgeType, ...]:
@@ -285,7 +289,7 @@ def _compare_columns(wanted: pa.Schema, found: pa.Schema) -> Iterator[str]:
             yield f"and the schema disagree whether {name!r} may be missing"
 
 
-def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
+def check_rows(stores: Stores, catalog: Catalog) -> Iterator[DoctorFinding]:
     """Rule 10."""
     for branch in find_branches(stores):
         pins = read_base(stores, branch).manifest.pins
@@ -302,7 +306,7 @@ def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
                 unread.add(type_.name)
                 continue  # reported by rule 5
             if len(pc.unique(rows["id"])) != rows.num_rows:
-                yield Finding(branch, pin.key, "has several rows of one id")
+                yield DoctorFinding(branch, pin.key, "has several rows of one id")
             if not isinstance(type_, EdgeType):
                 ids[type_.name] = rows["id"]
                 continue
@@ -313,10 +317,10 @@ def check_rows(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
                 lost = rows.num_rows - len(rows.filter(pc.is_in(rows[column], value_set=known)))
                 if lost:
                     problem = f"has {lost} edges whose {column} is no {end}"
-                    yield Finding(branch, pin.key, problem)
+                    yield DoctorFinding(branch, pin.key, problem)
 
 
-def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
+def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[DoctorFinding]:
     """Rule 13."""
     for branch in find_branches(stores):
         pins = read_base(stores, branch).manifest.pins
@@ -328,46 +332,48 @@ def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[Finding]:
             handle = open_pin(stores, pin)
             for name in set(names) & set(handle.schema.names):
                 for problem in find_lost_blobs(stores.tables, handle, name):
-                    yield Finding(branch, pin.key, problem)
+                    yield DoctorFinding(branch, pin.key, problem)
 
 
 # ── what was left ────────────────────────────────────────────────────────────────────────────────
 
 
-def check_leftovers(bench: Workbench) -> Iterator[Finding]:
+def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
     """Rule 11. What is under way is nobody's fault."""
-    objects = bench.stores.objects
+    objects = context.stores.objects
     for operation_id in find_sidecars(objects):
         try:
             sidecar = read_sidecar(objects, operation_id)
         except CorruptionError as error:
-            yield Finding(MAIN, operation_id, str(error), UNREADABLE)
+            yield DoctorFinding(MAIN, operation_id, str(error), UNREADABLE)
             continue
         if sidecar is None:
             continue
-        if not any(bench.leases.is_alive(place, operation_id) for place in places_of(sidecar)):
-            yield Finding(sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE)
-    if bench.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
-        yield from _judge_lock(bench)
+        if not any(context.leases.is_alive(place, operation_id) for place in places_of(sidecar)):
+            yield DoctorFinding(
+                sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE
+            )
+    if context.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
+        yield from _judge_lock(context)
     for key in STAGED:
         if objects.exists(key):
             problem = "is what another program left of a change of the schema"
-            yield Finding(MAIN, key, problem, CLEANUP_LATER)
+            yield DoctorFinding(MAIN, key, problem, CLEANUP_LATER)
     for note in find_notes(objects):
         if not note.is_alive:
             problem = "staged files and is gone"
-            yield Finding(note.branch, note.operation_id, problem, CLEANUP_LATER)
+            yield DoctorFinding(note.branch, note.operation_id, problem, CLEANUP_LATER)
 
 
-def _judge_lock(bench: Workbench) -> Iterator[Finding]:
-    if not bench.stores.objects.exists(SCHEMA_LOCK_NOTE):
+def _judge_lock(context: WriteContext) -> Iterator[DoctorFinding]:
+    if not context.stores.objects.exists(SCHEMA_LOCK_NOTE):
         problem = "was locked by another program, which may be at work"
-        yield Finding(MAIN, "schema", problem, "let it finish")
-    elif bench.leases.find_holder(SCHEMA_PLACE) is None:
-        yield Finding(MAIN, "schema", "was locked by somebody who is gone", RESOLVE)
+        yield DoctorFinding(MAIN, "schema", problem, "let it finish")
+    elif context.leases.find_holder(SCHEMA_PLACE) is None:
+        yield DoctorFinding(MAIN, "schema", "was locked by somebody who is gone", RESOLVE)
 
 
-def check_forks(stores: Stores) -> Iterator[Finding]:
+def check_forks(stores: Stores) -> Iterator[DoctorFinding]:
     """Rule 12."""
     bases: list[Base] = [read_base(stores, each) for each in find_branches(stores)]
     owned = {(pin.path, pin.owner) for base in bases for pin in base.manifest.pins.values()}
@@ -380,4 +386,4 @@ def check_forks(stores: Stores) -> Iterator[Finding]:
         for fork in forks:
             if (path, fork.name) not in owned:
                 subject = f"{path}@{fork.name}"
-                yield Finding(MAIN, subject, "is a fork that no branch shows", CLEANUP)
+                yield DoctorFinding(MAIN, subject, "is a fork that no branch shows", CLEANUP)

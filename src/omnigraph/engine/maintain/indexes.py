@@ -19,9 +19,9 @@ from functools import partial
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.attempt.schema_lock import check_unlocked
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
@@ -36,7 +36,6 @@ from omnigraph.engine.write.upkeep import SEGMENTS_MAX
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage import tables as storage
 from omnigraph.storage.tables import (
-    Anatomy,
     Handle,
     IndexScope,
     IndexSpec,
@@ -45,6 +44,7 @@ from omnigraph.storage.tables import (
     Staged,
     TableRef,
     Tables,
+    TableStats,
 )
 
 ROWS_TOGETHER_MAX: Final = 200_000
@@ -61,7 +61,7 @@ TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
 
 
 @dataclass(frozen=True, slots=True)
-class IndexOrder:
+class IndexRequest:
     branch: BranchName = MAIN
     actor: str | None = None
     substrings: frozenset[Property] = frozenset()
@@ -103,14 +103,14 @@ class IndicesResult:
         return tuple(each for each in self.indexes if each.state is state)
 
 
-def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> IndicesResult:
+def ensure_indices(context: WriteContext, catalog: Catalog, order: IndexRequest) -> IndicesResult:
     """Build what is missing on a branch.
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt.phases` raises.
     """
-    check_unlocked(bench)
-    surveyor = open_surveyor(bench, catalog, order)
-    base = bench.bases.current(order.branch)
+    check_unlocked(context)
+    surveyor = open_surveyor(context, catalog, order)
+    base = context.bases.current(order.branch)
     pins = base.manifest.pins
     surveys = {key: surveyor.survey(pin, base) for key, pin in sorted(pins.items())}
     builder = _Builder(surveyor, surveys)
@@ -131,16 +131,19 @@ def ensure_indices(bench: Workbench, catalog: Catalog, order: IndexOrder) -> Ind
 @dataclass(frozen=True, slots=True)
 class _Builder:
     surveyor: "Surveyor"
-    surveys: "dict[TableKey, Survey]"
+    surveys: "dict[TableKey, IndexSurvey]"
     commits: list[Commit] = field(default_factory=list)
 
     def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
         """Give these tables what they miss, or only the index of that name."""
         order = self.surveyor.order
-        with self._ahead(keys, only), hold(self.surveyor.bench, order.branch, keys) as held:
-            shown = held.base.manifest.pins
+        with (
+            self._ahead(keys, only),
+            acquire_write_locks(self.surveyor.context, order.branch, keys) as lock,
+        ):
+            shown = lock.base.manifest.pins
             seen = {
-                key: self.surveyor.survey(shown[key], held.base) for key in keys if key in shown
+                key: self.surveyor.survey(shown[key], lock.base) for key in keys if key in shown
             }
             for key, survey in seen.items():
                 self.surveys[key] = survey.after(self.surveys[key])
@@ -148,22 +151,22 @@ class _Builder:
             writes = tuple(each for each in planned if each.stages)
             if writes:
                 change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
-                self.commits.append(run(held, change).commits[-1])
+                self.commits.append(run(lock, change).commits[-1])
 
     @contextmanager
     def _ahead(self, keys: Sequence[TableKey], only: str | None) -> Iterator[None]:
         """(4) While this lasts, what was built for these tables is nobody's leftovers (D8)."""
-        bench, order = self.surveyor.bench, self.surveyor.order
-        base = bench.bases.current(order.branch)
+        context, order = self.surveyor.context, self.surveyor.order
+        base = context.bases.current(order.branch)
         pins = [base.manifest.pins[key] for key in keys if key in base.manifest.pins]
         large = [pin for pin in pins if pin.row_count > order.rows_held_max]
         if only == TOTALS or not large:
             yield
             return
         versions = {pin.key: pin.version for pin in large}
-        operation_id = OperationId(bench.stores.effects.new_id())
+        operation_id = OperationId(context.stores.effects.new_id())
         with staging(
-            bench.stores.objects, operation_id, order.branch, versions, bench.leases.timing
+            context.stores.objects, operation_id, order.branch, versions, context.leases.timing
         ):
             for pin in large:
                 self.surveyor.survey(pin, base).build(only)
@@ -188,10 +191,10 @@ def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class IndexSurvey:
     """One table: what there is to report, and to do."""
 
-    anatomy: Anatomy
+    anatomy: TableStats
     reports: tuple[IndexReport, ...]
     missing: tuple[str, ...]
     """The names of the indexes to build."""
@@ -208,7 +211,7 @@ class Survey:
     def has_work(self) -> bool:
         return bool(self.missing or self.uncounted)
 
-    def after(self, earlier: "Survey") -> "Survey":
+    def after(self, earlier: "IndexSurvey") -> "IndexSurvey":
         """The same table later on: what was built since is not what was there already."""
         built = {_place(each) for each in earlier.reports if each.state is IndexState.BUILT}
         reports = tuple(
@@ -224,32 +227,32 @@ def _place(report: IndexReport) -> tuple[str, str]:
     return report.column, report.kind
 
 
-def open_surveyor(bench: Workbench, catalog: Catalog, order: IndexOrder) -> "Surveyor":
-    return Surveyor(bench, catalog, order, Ledger(bench.stores.tables))
+def open_surveyor(context: WriteContext, catalog: Catalog, order: IndexRequest) -> "Surveyor":
+    return Surveyor(context, catalog, order, Ledger(context.stores.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyor:
-    bench: Workbench
+    context: WriteContext
     catalog: Catalog
-    order: IndexOrder
+    order: IndexRequest
     ledger: Ledger
     built: dict[TableRef, Staged] = field(default_factory=dict)
     """(4) Indexes that wait to be attached."""
 
     @property
     def tables(self) -> Tables:
-        return self.bench.stores.tables
+        return self.context.stores.tables
 
-    def survey(self, pin: Pin, base: Base) -> Survey:
-        handle = self.bench.open_pin(pin, base)
+    def survey(self, pin: Pin, base: Base) -> IndexSurvey:
+        handle = self.context.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
         specs = self._specs(pin, anatomy)
         judged = [(spec, *self._judge(pin, handle, anatomy, spec)) for spec in specs]
         missing = [spec for spec, state, _ in judged if state is IndexState.BUILT]
         totalled = self._totalled(pin, specs)
         uncounted = find_uncounted(totalled, handle, anatomy)
-        return Survey(
+        return IndexSurvey(
             anatomy=anatomy,
             reports=tuple(
                 IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
@@ -264,12 +267,12 @@ class Surveyor:
 
     def count_texts(self, pin: Pin, base: Base) -> None:
         """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
-        handle = self.bench.open_pin(pin, base)
+        handle = self.context.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
         totalled = self._totalled(pin, self._specs(pin, anatomy))
         self.ledger.count(handle, anatomy, find_uncounted(totalled, handle, anatomy))
 
-    def _specs(self, pin: Pin, anatomy: Anatomy) -> tuple[IndexSpec, ...]:
+    def _specs(self, pin: Pin, anatomy: TableStats) -> tuple[IndexSpec, ...]:
         kind, name = split_table_key(pin.key)
         type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
         if type_ is None:
@@ -278,7 +281,7 @@ class Surveyor:
         return wanted_indexes(type_, asked, anatomy)
 
     def _judge(
-        self, pin: Pin, handle: Handle, anatomy: Anatomy, spec: IndexSpec
+        self, pin: Pin, handle: Handle, anatomy: TableStats, spec: IndexSpec
     ) -> tuple[IndexState, str | None]:
         index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
         covered = frozenset() if index is None else index.covered
@@ -316,7 +319,7 @@ class Surveyor:
     def _write(
         self,
         pin: Pin,
-        anatomy: Anatomy,
+        anatomy: TableStats,
         missing: tuple[IndexSpec, ...],
         only: str | None,
         totals: tuple[str, ...],
@@ -343,7 +346,7 @@ class Surveyor:
         return self.tables.stage_indices(handle, sized, scope, mark)
 
     def _build(
-        self, handle: Handle, anatomy: Anatomy, missing: tuple[IndexSpec, ...], only: str | None
+        self, handle: Handle, anatomy: TableStats, missing: tuple[IndexSpec, ...], only: str | None
     ) -> None:
         scope = _scope(anatomy)
         sized = [_sized(spec, anatomy, scope) for spec in missing if only in (None, spec.name)]
@@ -352,12 +355,12 @@ class Surveyor:
             self.built[handle.ref] = built
 
 
-def _scope(anatomy: Anatomy) -> IndexScope:
+def _scope(anatomy: TableStats) -> IndexScope:
     pieces = max((each.segment_count for each in anatomy.indices), default=0)
     return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 
 
-def _sized(spec: IndexSpec, anatomy: Anatomy, scope: IndexScope) -> IndexSpec:
+def _sized(spec: IndexSpec, anatomy: TableStats, scope: IndexScope) -> IndexSpec:
     """An index over vectors is told how many partitions to make of what it is built over."""
     if spec.kind is not storage.IndexKind.IVF_FLAT:
         return spec

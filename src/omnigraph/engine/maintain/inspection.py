@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from enum import StrEnum
 
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.recovery.audit import RecoveryKind, read_audit
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, places_of, read_sidecar
 from omnigraph.errors import SidecarCorrupt, SidecarTooNew
@@ -51,15 +51,15 @@ class PastRecovery:
     created_at_us: int
 
 
-def find_pending(bench: Workbench) -> tuple[PendingWrite, ...]:
+def find_pending(context: WriteContext) -> tuple[PendingWrite, ...]:
     """Every note that is there, oldest first, readable or not."""
-    found = (_look(bench, each) for each in find_sidecars(bench.stores.objects))
+    found = (_look(context, each) for each in find_sidecars(context.stores.objects))
     return tuple(each for each in found if each is not None)
 
 
-def _look(bench: Workbench, operation_id: OperationId) -> PendingWrite | None:
+def _look(context: WriteContext, operation_id: OperationId) -> PendingWrite | None:
     try:
-        sidecar = read_sidecar(bench.stores.objects, operation_id)
+        sidecar = read_sidecar(context.stores.objects, operation_id)
     except SidecarCorrupt as error:
         return PendingWrite(operation_id, PendingState.CORRUPT, problem=str(error))
     except SidecarTooNew as error:
@@ -67,7 +67,7 @@ def _look(bench: Workbench, operation_id: OperationId) -> PendingWrite | None:
     if sidecar is None:
         return None
     places = places_of(sidecar)
-    is_alive = any(bench.leases.is_alive(place, operation_id) for place in places)
+    is_alive = any(context.leases.is_alive(place, operation_id) for place in places)
     return PendingWrite(
         operation_id,
         PendingState.UNDER_WAY if is_alive else PendingState.UNRESOLVED,
@@ -78,7 +78,7 @@ def _look(bench: Workbench, operation_id: OperationId) -> PendingWrite | None:
     )
 
 
-def find_recoveries(bench: Workbench) -> tuple[PastRecovery, ...]:
+def find_recoveries(context: WriteContext) -> tuple[PastRecovery, ...]:
     """Every recovery there ever was, newest first."""
     return tuple(
         PastRecovery(
@@ -90,5 +90,5 @@ def find_recoveries(bench: Workbench) -> tuple[PastRecovery, ...]:
             row["per_table_outcomes_json"],
             round(row["created_at"].replace(tzinfo=UTC).timestamp() * 1_000_000),
         )
-        for row in reversed(read_audit(bench.stores).to_pylist())
+        for row in reversed(read_audit(context.stores).to_pylist())
     )

@@ -16,27 +16,27 @@ from functools import partial
 from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import Hold, hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.maintain.indexes import (
-    IndexOrder,
     IndexReport,
+    IndexRequest,
     IndexState,
-    Survey,
+    IndexSurvey,
     Surveyor,
     open_surveyor,
 )
-from omnigraph.engine.schema.rewriting import Hire, Rewriting, nobody
+from omnigraph.engine.schema.rewriting import RewriterFactory, Rewriting, in_process
 from omnigraph.engine.stages import stage
-from omnigraph.engine.write.idempotency import Once, answer_once, find_done
+from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
-from omnigraph.storage.tables import Handle, Mark, Settings, Staged, StagedCompaction
+from omnigraph.storage.tables import Handle, Mark, Staged, StagedCompaction, TableSettings
 
 AUTO_CLEANUP: Final = "lance.auto_cleanup."
 """Settings by which the table format would purge versions on its own, shown or not."""
@@ -45,10 +45,10 @@ DRIFT: Final = "drift_needs_repair"
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizeOrder:
+class OptimizeRequest:
     branch: BranchName = MAIN
     actor: str | None = None
-    once: Once | None = None
+    idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
 
 
@@ -109,32 +109,35 @@ class OptimizeResult:
 
 
 def optimize(
-    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire = nobody
+    context: WriteContext,
+    catalog: Catalog,
+    order: OptimizeRequest,
+    hire: RewriterFactory = in_process,
 ) -> OptimizeResult:
     """Tidy up every table a branch owns; large ones are compacted by whom `hire` names.
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused and what `commit.attempt` raises.
     """
-    heal(bench)
+    heal(context)
 
     def act() -> OptimizeResult:
-        result = _optimize(bench, catalog, order, hire)
-        if order.once is not None:
-            _remember(bench, order, order.once, result)
+        result = _optimize(context, catalog, order, hire)
+        if order.idempotency is not None:
+            _remember(context, order, order.idempotency, result)
         return result
 
-    return answer_once(lambda: _find_optimized(bench, order), act)
+    return run_idempotent(lambda: _find_optimized(context, order), act)
 
 
 def _optimize(
-    bench: Workbench, catalog: Catalog, order: OptimizeOrder, hire: Hire
+    context: WriteContext, catalog: Catalog, order: OptimizeRequest, hire: RewriterFactory
 ) -> OptimizeResult:
-    before = bench.bases.current(order.branch)
-    surveyor = open_surveyor(bench, catalog, IndexOrder(order.branch, order.actor))
-    work = _Run(bench, order, surveyor, Rewriting(bench.stores.tables, hire))
+    before = context.bases.current(order.branch)
+    surveyor = open_surveyor(context, catalog, IndexRequest(order.branch, order.actor))
+    work = _Run(context, order, surveyor, Rewriting(context.stores.tables, hire))
     work.count_texts(before)
     commits = work.carry_out()
-    after = bench.bases.current(order.branch)
+    after = context.bases.current(order.branch)
     tables = []
     for key, pin in after.manifest.pins.items():
         known = before.manifest.pins.get(key)
@@ -154,23 +157,29 @@ def _optimize(
     return OptimizeResult(order.branch, tuple(tables), commits)
 
 
-def _remember(bench: Workbench, order: OptimizeOrder, once: Once, result: OptimizeResult) -> None:
+def _remember(
+    context: WriteContext,
+    order: OptimizeRequest,
+    idempotency: IdempotencyKey,
+    result: OptimizeResult,
+) -> None:
     """What came of it is known only once it is visible, and done twice it finds nothing to do the
     second time. So the key and the outcome stand in a commit of their own, after it.
     """
-    with hold(bench, order.branch, ()) as held:
-        note = once.record(_encode(result))
+    with acquire_write_locks(context, order.branch, ()) as lock:
+        record = idempotency.record(_encode(result))
         run(
-            held, Change(WriterKind.OPTIMIZE, order.branch, (), actor=order.actor, idempotency=note)
+            lock,
+            Change(WriterKind.OPTIMIZE, order.branch, (), actor=order.actor, idempotency=record),
         )
 
 
-def _find_optimized(bench: Workbench, order: OptimizeOrder) -> OptimizeResult | None:
+def _find_optimized(context: WriteContext, order: OptimizeRequest) -> OptimizeResult | None:
     """What came of it when this was asked for before. Raises KeyReused."""
-    if order.once is None:
+    if order.idempotency is None:
         return None
-    manifest = bench.bases.current(order.branch).manifest
-    done = find_done(manifest, order.once, order.actor)
+    manifest = context.bases.current(order.branch).manifest
+    done = find_done(manifest, order.idempotency, order.actor)
     if done is None:
         return None
     listed = _list(done.result.get("commits"))
@@ -194,13 +203,13 @@ def _encode(result: OptimizeResult) -> JsonObject:
 
 @dataclass
 class _Run:
-    bench: Workbench
-    order: OptimizeOrder
+    context: WriteContext
+    order: OptimizeRequest
     surveyor: Surveyor
     rewriting: Rewriting
     drifted: dict[TableKey, Version] = field(default_factory=dict)
     """Tables that another tool moved, and where to. They are left out."""
-    surveys: Mapping[TableKey, Survey] = field(default_factory=dict)
+    surveys: Mapping[TableKey, IndexSurvey] = field(default_factory=dict)
     """The tables before anything was done to them."""
 
     def count_texts(self, base: Base) -> None:
@@ -213,44 +222,47 @@ class _Run:
         """One commit for all tables; none if none has anything to gain."""
         branch = self.order.branch
         while True:
-            pins = self.bench.bases.current(branch).manifest.pins
+            pins = self.context.bases.current(branch).manifest.pins
             keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted.keys()
             if not keys:
-                self._survey(self.bench.bases.current(branch))
+                self._survey(self.context.bases.current(branch))
                 return ()
             try:
-                with hold(self.bench, branch, keys) as held, self.rewriting.noted(held):
-                    writes = self._plan(held, keys)
+                with (
+                    acquire_write_locks(self.context, branch, keys) as lock,
+                    self.rewriting.noted(lock),
+                ):
+                    writes = self._plan(lock, keys)
                     if not writes:
                         return ()
                     change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.order.actor)
                     with stage("indexing and committing"):
-                        return tuple(run(held, change).commits)
+                        return tuple(run(lock, change).commits)
             except DriftFound as drift:
                 self.drifted[TableKey(drift.table_key)] = Version(drift.head)
 
-    def _plan(self, held: Hold, keys: set[TableKey]) -> tuple[TableWrite, ...]:
-        shown = held.base.manifest.pins
-        surveys = self._survey(held.base)
+    def _plan(self, lock: WriteLock, keys: set[TableKey]) -> tuple[TableWrite, ...]:
+        shown = lock.base.manifest.pins
+        surveys = self._survey(lock.base)
         planned = [
             TableWrite(
                 key,
                 shown[key].version,
-                self._stages(held, shown[key], surveys[key]),
+                self._stages(lock, shown[key], surveys[key]),
                 is_named=False,
             )
             for key in sorted(keys & shown.keys())
         ]
         return tuple(each for each in planned if each.stages)
 
-    def _survey(self, base: Base) -> Mapping[TableKey, Survey]:
+    def _survey(self, base: Base) -> Mapping[TableKey, IndexSurvey]:
         pins = base.manifest.pins
         self.surveys = {key: self.surveyor.survey(pin, base) for key, pin in pins.items()}
         return self.surveys
 
-    def _stages(self, held: Hold, pin: Pin, survey: Survey) -> tuple[Stage, ...]:
+    def _stages(self, lock: WriteLock, pin: Pin, survey: IndexSurvey) -> tuple[Stage, ...]:
         """What there is to do to a table. Its fragments are written here, before anything moves."""
-        handle = self.bench.open_pin(pin, held.base)
+        handle = self.context.open_pin(pin, lock.base)
         stages: list[Stage] = []
         with stage(f"compacting {pin.key}"):
             staged = self.rewriting.compact(handle)
@@ -259,7 +271,7 @@ class _Run:
             stages.append(_Compacted(staged))
         doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
         if doomed:
-            stages.append(partial(self._strip, Settings(config=doomed)))
+            stages.append(partial(self._strip, TableSettings(config=doomed)))
         # Totals are written down by fragment, and the fragments are about to be others.
         totals = survey.uncounted if staged is None else survey.totalled
         return (*stages, *survey.write(None, totals).stages)
@@ -271,7 +283,7 @@ class _Run:
         return frozenset(each.fragment_id for each in fragments)
 
     def fragments_now(self, pin: Pin, base: Base) -> frozenset[int]:
-        parts = self.bench.stores.tables.find_parts(self.bench.open_pin(pin, base))
+        parts = self.context.stores.tables.find_parts(self.context.open_pin(pin, base))
         return frozenset(each.fragment_id for each in parts)
 
     def pending_of(self, key: TableKey) -> tuple[IndexReport, ...]:
@@ -279,8 +291,8 @@ class _Run:
         reports = () if survey is None else survey.reports
         return tuple(each for each in reports if each.state is IndexState.PENDING)
 
-    def _strip(self, settings: Settings, handle: Handle, mark: Mark) -> Staged:
-        return self.bench.stores.tables.stage_settings(handle, settings, mark)
+    def _strip(self, settings: TableSettings, handle: Handle, mark: Mark) -> Staged:
+        return self.context.stores.tables.stage_settings(handle, settings, mark)
 
 
 @dataclass(frozen=True, slots=True)

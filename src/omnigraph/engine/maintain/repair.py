@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.attempt.schema_lock import check_unlocked
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.holder import Abandoned
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.branches import find_branches
@@ -45,7 +45,7 @@ class RepairAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairOrder:
+class RepairRequest:
     is_confirmed: bool = False
     is_forced: bool = False
     """Show also what is suspicious."""
@@ -74,7 +74,7 @@ class RepairedTable:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    order: RepairOrder
+    order: RepairRequest
     tables: tuple[RepairedTable, ...]
     manifest_version: Version
     """Of main, afterwards."""
@@ -84,53 +84,53 @@ class RepairResult:
         return any(each.action is RepairAction.REFUSED for each in self.tables)
 
 
-def repair(bench: Workbench, order: RepairOrder) -> RepairResult:
+def repair(context: WriteContext, order: RepairRequest) -> RepairResult:
     """Look at every table of every branch, and settle what may be.
 
     Raises UsageError, SchemaLocked, RecoveryPending while a write is unfinished.
     """
     order.check()
-    check_unlocked(bench)
+    check_unlocked(context)
     undone: dict[Place, RepairedTable] = {}
     if order.is_confirmed:
-        heal(bench)
-        undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(bench)}
+        heal(context)
+        undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(context)}
     tables = [
         undone.get(Place(each.key, each.branch), each)
         if each.action is RepairAction.NO_OP
         else each
-        for branch in find_branches(bench.stores)
-        for each in _repair(bench, branch, order)
+        for branch in find_branches(context.stores)
+        for each in _repair(context, branch, order)
     ]
-    version = bench.bases.current(find_branches(bench.stores)[0]).manifest.version
+    version = context.bases.current(find_branches(context.stores)[0]).manifest.version
     return RepairResult(order, tuple(tables), version)
 
 
-def _repair(bench: Workbench, branch: BranchName, order: RepairOrder) -> list[RepairedTable]:
-    base = bench.bases.reread(branch)
+def _repair(context: WriteContext, branch: BranchName, order: RepairRequest) -> list[RepairedTable]:
+    base = context.bases.reread(branch)
     if not order.is_confirmed:
-        seen = look_for_drift(bench.stores, base.manifest)
+        seen = look_for_drift(context.stores, base.manifest)
         return [_report(each, _decide(each, order)) for each in seen]
     places = [Place(key, branch) for key in base.manifest.pins]
-    operation_id = OperationId(bench.stores.effects.new_id())
+    operation_id = OperationId(context.stores.effects.new_id())
     while True:
         try:
             with (
-                bench.queues.hold(places),
-                bench.leases.hold(places, operation_id) as held,
+                context.queues.hold(places),
+                context.leases.hold(places, operation_id) as held,
             ):
-                if pending := find_sidecars(bench.stores.objects):
+                if pending := find_sidecars(context.stores.objects):
                     raise RecoveryPending(pending[0])
-                found = list(look_for_drift(bench.stores, bench.bases.reread(branch).manifest))
+                found = list(look_for_drift(context.stores, context.bases.reread(branch).manifest))
                 decided = [(each, _decide(each, order)) for each in found]
                 for action, how, actor in _SETTLED:
                     drifts = [each for each, chosen in decided if chosen is action]
                     if drifts:
-                        settle_drift(bench, held, drifts, how, actor)
+                        settle_drift(context, held, drifts, how, actor)
                 return [_report(each, action) for each, action in decided]
         except Abandoned as abandoned:
             late = abandoned
-        clear_abandoned(bench, late)
+        clear_abandoned(context, late)
 
 
 _SETTLED: Final = (
@@ -140,7 +140,7 @@ _SETTLED: Final = (
 )
 
 
-def _decide(drift: Drift, order: RepairOrder) -> RepairAction:
+def _decide(drift: Drift, order: RepairRequest) -> RepairAction:
     if drift.verdict is DriftClass.NO_DRIFT:
         return RepairAction.NO_OP
     if not order.is_confirmed:

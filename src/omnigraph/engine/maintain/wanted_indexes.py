@@ -7,7 +7,7 @@ values up in. Queries may ask for more: `contains` is served by an index over pi
 
 from collections.abc import Collection, Iterable, Iterator
 
-from omnigraph.catalog.model import Catalog, EdgeType, IndexKind, NodeType, Unique, index_kind
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Unique, WantedIndexKind, index_kind
 from omnigraph.compiler.compile import compile_file
 from omnigraph.compiler.ir import (
     AllOf,
@@ -26,18 +26,18 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.lang.source import Source
 from omnigraph.storage import tables as storage
-from omnigraph.storage.tables import Anatomy, IndexSpec
+from omnigraph.storage.tables import IndexSpec, TableStats
 
 Property = tuple[str, str]
 """A type and one of its properties."""
 
 
 def wanted_indexes(
-    type_: NodeType | EdgeType, substrings: Collection[str] = (), kept: Anatomy | None = None
+    type_: NodeType | EdgeType, substrings: Collection[str] = (), kept: TableStats | None = None
 ) -> tuple[IndexSpec, ...]:
     """By the schema, by the queries, and because it was asked for before."""
     specs = [_spec(column, kind) for column, kind in type_.indexes]
-    exact = {column for column, kind in type_.indexes if kind is IndexKind.BTREE}
+    exact = {column for column, kind in type_.indexes if kind is WantedIndexKind.BTREE}
     looked_up = [*(type_.key if isinstance(type_, NodeType) else ())]
     for constraint in type_.constraints:
         if isinstance(constraint, Unique):
@@ -57,13 +57,13 @@ def wanted_indexes(
     return tuple(specs)
 
 
-def _spec(column: str, kind: IndexKind) -> IndexSpec:
+def _spec(column: str, kind: WantedIndexKind) -> IndexSpec:
     match kind:
-        case IndexKind.BTREE:
+        case WantedIndexKind.BTREE:
             return IndexSpec(column, storage.IndexKind.BTREE)
-        case IndexKind.FULL_TEXT:
+        case WantedIndexKind.FULL_TEXT:
             return IndexSpec(column, storage.IndexKind.INVERTED)
-        case IndexKind.VECTOR:
+        case WantedIndexKind.VECTOR:
             return IndexSpec(column, storage.IndexKind.IVF_FLAT)
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import ConflictKind
-from omnigraph.engine.merge.conflicts import Breach, Conflict
+from omnigraph.engine.merge.conflicts import Conflict, RuleBreach
 from omnigraph.engine.merge.plan_table import amend, show_sides
 from omnigraph.engine.merge.rulings import Rulings, Side
-from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
+from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.ids import TableKey, Version
 
 ROUNDS_MAX: Final = 100
@@ -50,7 +50,7 @@ class BrokenRules:
             breaches = self.merged.find_breaches()
         return self._show([each.conflict for each in breaches])
 
-    def _choose(self, breaches: Sequence[Breach]) -> dict[TableKey, dict[str, Side]]:
+    def _choose(self, breaches: Sequence[RuleBreach]) -> dict[TableKey, dict[str, Side]]:
         """Whose rows are to stand, of those that nobody has decided about yet."""
         chosen: dict[TableKey, dict[str, Side]] = {}
         for breach in breaches:
@@ -64,7 +64,7 @@ class BrokenRules:
         return chosen
 
     def _amend(self, key: TableKey, rows: Mapping[str, Side]) -> None:
-        plan = self.plans.get(key) or Draft().plan(self.sides_of(key))
+        plan = self.plans.get(key) or PlanDraft().plan(self.sides_of(key))
         amended = amend(self.merged.tables, plan, rows)
         self.plans.pop(key, None)
         if not amended.is_empty:

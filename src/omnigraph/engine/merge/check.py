@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Cardinality, Catalog, Check, EdgeType, NodeType, Range
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.engine.history.images import read_rows
-from omnigraph.engine.merge.conflicts import Breach, conflict_of
+from omnigraph.engine.merge.conflicts import RuleBreach, conflict_of
 from omnigraph.engine.merge.table_plan import TablePlan
 from omnigraph.engine.merge.writes import choose, dropped_addresses
 from omnigraph.engine.tables.cells import Cell
@@ -59,13 +59,13 @@ class MergedGraph:
     """Tables that were looked at, and the versions they were at."""
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
-    def find_breaches(self) -> list[Breach]:
-        found: list[Breach] = []
+    def find_breaches(self) -> list[RuleBreach]:
+        found: list[RuleBreach] = []
         for key, plan in sorted(self.plans.items()):
-            found += [Breach(conflict_of(key, each)) for each in self._find_value_faults(plan)]
+            found += [RuleBreach(conflict_of(key, each)) for each in self._find_value_faults(plan)]
             for shared in self._find_shared_values(plan):
                 found.append(
-                    Breach(conflict_of(key, shared), tuple((key, id_) for id_ in shared.ids))
+                    RuleBreach(conflict_of(key, shared), tuple((key, id_) for id_ in shared.ids))
                 )
             if isinstance(plan.sides.type, EdgeType):
                 edge = plan.sides.type
@@ -175,7 +175,7 @@ class MergedGraph:
         known = found.ids if plan is None else _without(found.ids, plan.deletes.ids)
         return _without(unsure, known)
 
-    def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[Breach]:
+    def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[RuleBreach]:
         """Edges of the target that stay, of nodes that go."""
         if not len(plan.deletes):
             return
@@ -194,7 +194,7 @@ class MergedGraph:
 
     # cardinality
 
-    def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[Breach]:
+    def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[RuleBreach]:
         if edge.cardinality == Cardinality():
             return
         counts: Counter[str] = Counter()
@@ -220,7 +220,7 @@ class MergedGraph:
         edges = self._find_edges(plan, [*wrong])
         for source, violation in wrong.items():
             rows = tuple((edge.table_key, each) for each in sorted(edges.get(source, ())))
-            yield Breach(conflict_of(edge.table_key, violation), rows)
+            yield RuleBreach(conflict_of(edge.table_key, violation), rows)
 
     def _find_edges(self, plan: TablePlan, sources: Sequence[str]) -> dict[str, set[str]]:
         """The edges that leave each of these nodes, on either branch."""
@@ -232,11 +232,11 @@ class MergedGraph:
         return found
 
 
-def _orphaned(edge: EdgeType, violation: Violation) -> Breach:
+def _orphaned(edge: EdgeType, violation: Violation) -> RuleBreach:
     """An edge and its end are at stake: either both are there, or neither."""
     node = edge.source if violation.property_name == "src" else edge.target
     rows = ((edge.table_key, violation.ids[0]), (table_key("node", node), str(violation.value)))
-    return Breach(conflict_of(edge.table_key, violation), rows)
+    return RuleBreach(conflict_of(edge.table_key, violation), rows)
 
 
 # ── what is written ──────────────────────────────────────────────────────────────────────────────

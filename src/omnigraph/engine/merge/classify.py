@@ -17,7 +17,7 @@ class Outcome(StrEnum):
     MERGED = "merged"
 
 
-class Step(StrEnum):
+class RowStep(StrEnum):
     """What happens to a row of the target."""
 
     KEEP = "keep"
@@ -45,15 +45,15 @@ class ConflictKind(StrEnum):
 Token = bytes | None
 
 
-def decide_row(bases: Sequence[Token], target: Token, source: Token) -> Step | ConflictKind:
+def decide_row(bases: Sequence[Token], target: Token, source: Token) -> RowStep | ConflictKind:
     """What a merge makes of a row, from what it was, what the target and the source made of it."""
     if source == target:
-        return Step.KEEP
+        return RowStep.KEEP
     base = bases[0]
     if any(each != base for each in bases):
         return ConflictKind.AMBIGUOUS_BASE
     if source == base:
-        return Step.KEEP
+        return RowStep.KEEP
     if target == base:
         return _towards(base, source)
     if base is None:
@@ -63,11 +63,11 @@ def decide_row(bases: Sequence[Token], target: Token, source: Token) -> Step | C
     return ConflictKind.DIVERGENT_UPDATE
 
 
-def _towards(target: Token, source: Token) -> Step:
+def _towards(target: Token, source: Token) -> RowStep:
     """The way from one state of a row to another."""
     if source is None:
-        return Step.DELETE
-    return Step.INSERT if target is None else Step.UPDATE
+        return RowStep.DELETE
+    return RowStep.INSERT if target is None else RowStep.UPDATE
 
 
 class TableStep(StrEnum):

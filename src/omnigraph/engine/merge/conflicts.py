@@ -44,7 +44,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
+class RuleBreach:
     """A rule of the schema that the merged graph would break."""
 
     conflict: Conflict

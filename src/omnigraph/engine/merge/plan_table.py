@@ -23,8 +23,21 @@ from omnigraph.engine.history.table_diff import (
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.resolve import settle, spell_sides
 from omnigraph.engine.merge.rulings import RowRuling, Rulings, Side
-from omnigraph.engine.merge.table_plan import Contest, Draft, Located, Sides, TablePlan
-from omnigraph.engine.tables.row_refs import Seats, Type, find_seats, join_seats, no_seats, portions
+from omnigraph.engine.merge.table_plan import (
+    ConflictCandidates,
+    Located,
+    PlanDraft,
+    Sides,
+    TablePlan,
+)
+from omnigraph.engine.tables.row_refs import (
+    RowRefs,
+    Type,
+    find_seats,
+    join_seats,
+    no_seats,
+    portions,
+)
 from omnigraph.storage.tables import Handle, Tables
 
 CONTESTED_AT_A_TIME: Final = 2_048
@@ -39,9 +52,9 @@ def plan_table(
     return draft.plan(sides), tuple(draft.conflicts)
 
 
-def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> Draft:
+def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> PlanDraft:
     """What becomes of the rows of some ids, but for those that somebody ruled on."""
-    draft = Draft()
+    draft = PlanDraft()
     ruled = rulings.rows.get(sides.type.table_key, {})
     differences = [
         find_difference(tables, sides.type, each, sides.source, share) for each in sides.bases
@@ -54,7 +67,7 @@ def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) ->
     return draft
 
 
-def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: Draft) -> None:
+def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: PlanDraft) -> None:
     """Decide about the rows that somebody ruled on."""
     _settle(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
 
@@ -62,7 +75,7 @@ def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: Draft) -
 def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> TablePlan:
     """The same plan, but for some rows, which are to be as one side has them."""
     rows = {row_id: RowRuling(side) for row_id, side in decided.items()}
-    draft = Draft()
+    draft = PlanDraft()
     settle_ruled(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
     added = draft.plan(plan.sides)
     parts = (plan.inserts, plan.updates, plan.blends, plan.deletes)
@@ -91,7 +104,7 @@ def show_sides(tables: Tables, sides: Sides, conflicts: Sequence[Conflict]) -> I
 
 
 def _settle(
-    tables: Tables, sides: Sides, rulings: Rulings, ids: Collection[str], draft: Draft
+    tables: Tables, sides: Sides, rulings: Rulings, ids: Collection[str], draft: PlanDraft
 ) -> None:
     listed = sorted(ids)
     for at in range(0, len(listed), CONTESTED_AT_A_TIME):
@@ -107,7 +120,7 @@ def _apply_uncontested(
     target: Handle,
     difference: Difference,
     ruled: Mapping[str, RowRuling],
-    draft: Draft,
+    draft: PlanDraft,
 ) -> "pa.Array[Any]":
     """Apply what the target cannot have touched; the ids of the rest."""
     base = difference.before
@@ -142,7 +155,7 @@ def _apply_uncontested(
     return pa.concat_arrays(rest)
 
 
-def _left_out(seats: Seats, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
+def _left_out(seats: RowRefs, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
     return seats.ids.filter(pa.array(~settled))
 
 
@@ -168,7 +181,7 @@ def _among(ids: "pa.Array[Any]", ruled: Collection[str]) -> "np.ndarray[Any, Any
 
 
 def _is_untouched(
-    base: Seats, found: Seats, at: "np.ndarray[Any, Any]", shared: int
+    base: RowRefs, found: RowRefs, at: "np.ndarray[Any, Any]", shared: int
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
     """Which rows the target has as the base had them: not since written, by anybody."""
     untouched = at >= 0
@@ -184,9 +197,9 @@ def _is_untouched(
 # ── decided by content ───────────────────────────────────────────────────────────────────────────
 
 
-def _locate(tables: Tables, sides: Sides, ids: Sequence[str]) -> Contest:
+def _locate(tables: Tables, sides: Sides, ids: Sequence[str]) -> ConflictCandidates:
     wanted = pa.array(ids, pa.string())
-    return Contest(
+    return ConflictCandidates(
         ids,
         [_located(tables, sides.type, each, wanted) for each in sides.bases],
         _located(tables, sides.type, sides.target, wanted),

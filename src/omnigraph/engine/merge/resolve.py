@@ -11,10 +11,10 @@ from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.manifest.records import JsonValue
 from omnigraph.engine.history.images import read_rows, spell_cell, spell_row
 from omnigraph.engine.history.row_digest import digest_rows
-from omnigraph.engine.merge.classify import ConflictKind, Step, Token
+from omnigraph.engine.merge.classify import ConflictKind, RowStep, Token
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.merge.rulings import Choice, Detect, RowRuling, Rulings, Side, given_value
-from omnigraph.engine.merge.table_plan import Contest, Draft, Located, Sides
+from omnigraph.engine.merge.table_plan import ConflictCandidates, Located, PlanDraft, Sides
 from omnigraph.engine.tables.cells import Cell, Row
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.tables.row_refs import Type, fetch, portions
@@ -35,7 +35,9 @@ _SAYS: Final = {
 }
 
 
-def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, draft: Draft) -> None:
+def settle(
+    tables: Tables, sides: Sides, rulings: Rulings, contest: ConflictCandidates, draft: PlanDraft
+) -> None:
     """Decide about every contested row, or report it."""
     ruled = rulings.rows.get(sides.type.table_key, {})
     strategy = rulings.strategy_for(sides.type.name)
@@ -46,9 +48,9 @@ def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, dra
             _obey(sides.type, row_id, ruling.whole, contest, draft)
             continue
         match contest.decide(row_id):
-            case Step.KEEP:
+            case RowStep.KEEP:
                 continue
-            case Step():
+            case RowStep():
                 taken.append(row_id)
             case kind if kind in _DIVERGENT and rulings.detect is Detect.PROPERTY:
                 divergent.append(row_id)
@@ -62,7 +64,9 @@ def settle(tables: Tables, sides: Sides, rulings: Rulings, contest: Contest, dra
     draft.conflicts += _report(_Rows(tables, sides.type, contest), unresolved)
 
 
-def _obey(type_: Type, row_id: str, choice: Choice, contest: Contest, draft: Draft) -> None:
+def _obey(
+    type_: Type, row_id: str, choice: Choice, contest: ConflictCandidates, draft: PlanDraft
+) -> None:
     """Do with a whole row what somebody decided."""
     if choice is Side.THEIRS:
         draft.take([row_id], contest)
@@ -90,7 +94,7 @@ def _read_value(type_: Type, row_id: str, value: JsonValue) -> Row:
 class _Rows:
     tables: Tables
     type: Type
-    contest: Contest
+    contest: ConflictCandidates
 
     def read(self, located: Located, ids: Sequence[str]) -> dict[str, Row]:
         """Those of the rows that are there, by id."""
@@ -125,7 +129,7 @@ def _settle_properties(
     rows: _Rows,
     ids: Sequence[str],
     decided: tuple[Mapping[str, RowRuling], Side | None],
-    draft: Draft,
+    draft: PlanDraft,
 ) -> None:
     """Blend rows that both sides changed, and report the properties that both changed."""
     if not ids:
@@ -221,7 +225,7 @@ Shown = tuple[JsonValue, JsonValue, JsonValue]
 """What the base, the target and the source have."""
 
 
-def spell_sides(tables: Tables, type_: Type, contest: Contest) -> dict[str, Shown]:
+def spell_sides(tables: Tables, type_: Type, contest: ConflictCandidates) -> dict[str, Shown]:
     """Every row of a contest as each side has it; null where it is not there."""
     return _spell_rows(_Rows(tables, type_, contest), contest.ids)
 

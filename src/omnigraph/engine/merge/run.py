@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.attempt.schema_lock import check_unlocked
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
@@ -26,7 +26,7 @@ from omnigraph.commit.manifest.records import Commit, Idempotency
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.manifest.updates import SetVersion, Update
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.engine.active_schema import Contract
+from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.history.table_diff import count_at_most
 from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.merge.bases import Ancestry, find_ancestry
@@ -36,16 +36,16 @@ from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, ma
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
 from omnigraph.engine.merge.plan_table import plan_table, settle_ruled
 from omnigraph.engine.merge.rulings import Rulings
-from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
-from omnigraph.engine.merge.workers import Bulk, Crew, MergeJob
+from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
+from omnigraph.engine.merge.workers import BulkMerge, MergeJob, MergeWorkers
 from omnigraph.engine.merge.writes import stages_by, stages_of
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import stage
-from omnigraph.engine.tables.row_refs import heft
-from omnigraph.engine.write.idempotency import Done, Once, find_done
+from omnigraph.engine.tables.row_refs import estimate_row_bytes
+from omnigraph.engine.write.idempotency import Done, IdempotencyKey, find_done
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version
-from omnigraph.storage.allocator import frugal
+from omnigraph.storage.allocator import releasing_memory
 from omnigraph.storage.tables import Handle
 
 HEAVY_BYTES: Final = 64 * 1024 * 1024
@@ -57,7 +57,7 @@ ROUNDS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class MergeOrder:
+class MergeRequest:
     """What to merge, where to, and what was decided about conflicts."""
 
     source: BranchName
@@ -68,7 +68,7 @@ class MergeOrder:
     """The file the rulings on rows came from; its heads must still be the heads."""
     base: CommitId | None = None
     dry_run: bool = False
-    once: Once | None = None
+    idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
 
 
@@ -130,11 +130,11 @@ class MergePlan:
 
 
 def merge(
-    bench: Workbench,
-    contract: Contract,
-    order: MergeOrder,
+    context: WriteContext,
+    contract: ActiveSchema,
+    order: MergeRequest,
     settings: Settings = DEFAULTS,
-    bulk: Bulk | None = None,
+    bulk: BulkMerge | None = None,
 ) -> MergeResult:
     """Make the target show what the source changed since they last agreed.
 
@@ -143,77 +143,77 @@ def merge(
     HeadMoved, BranchNotFound, SchemaLocked, and whatever `commit.attempt.phases` raises.
     """
     if not order.dry_run:
-        heal(bench)
-        check_unlocked(bench)
-    done = find_done(bench.bases.current(order.into).manifest, order.once, order.actor)
+        heal(context)
+        check_unlocked(context)
+    done = find_done(context.bases.current(order.into).manifest, order.idempotency, order.actor)
     if done is not None:
         return _recall(order, done)
-    with _gather(bench, contract, order, settings, bulk) as crew:
-        return _merge(_Planner(bench, contract, order, bench.bases.current(order.source), crew))
+    with _gather(context, contract, order, settings, bulk) as crew:
+        return _merge(_Planner(context, contract, order, context.bases.current(order.source), crew))
 
 
 def _gather(
-    bench: Workbench,
-    contract: Contract,
-    order: MergeOrder,
+    context: WriteContext,
+    contract: ActiveSchema,
+    order: MergeRequest,
     settings: Settings,
-    bulk: Bulk | None,
-) -> Crew:
-    operation_id = OperationId(bench.stores.effects.new_id())
-    pins = bench.bases.current(order.into).manifest.pins
+    bulk: BulkMerge | None,
+) -> MergeWorkers:
+    operation_id = OperationId(context.stores.effects.new_id())
+    pins = context.bases.current(order.into).manifest.pins
     job = MergeJob(
         operation_id,
         contract.catalog,
         order.rulings,
-        bench.stores.root,
+        context.stores.root,
         settings.storage_options,
         settings.durability,
     )
     note = staging(
-        bench.stores.objects,
+        context.stores.objects,
         operation_id,
         order.into,
         {key: pin.version for key, pin in pins.items()},
         settings.timing,
     )
-    return Crew(bench.stores.tables, None if order.dry_run else bulk, job, note)
+    return MergeWorkers(context.stores.tables, None if order.dry_run else bulk, job, note)
 
 
 def _merge(planner: "_Planner") -> MergeResult:
-    bench, order = planner.bench, planner.order
-    plan = planner.plan(bench.bases.current(order.into))
+    context, order = planner.context, planner.order
+    plan = planner.plan(context.bases.current(order.into))
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
         if plan.outcome is Outcome.ALREADY_UP_TO_DATE or order.dry_run:
-            return _result(order, plan, _remember(bench, order, plan))
+            return _result(order, plan, _remember(context, order, plan))
         if plan.conflicts:
             raise MergeConflicts(order.source, order.into, plan.conflicts)
-        with hold(bench, order.into, keys) as held:
-            done = find_done(held.base.manifest, order.once, order.actor)
+        with acquire_write_locks(context, order.into, keys) as lock:
+            done = find_done(lock.base.manifest, order.idempotency, order.actor)
             if done is not None:
                 return _recall(order, done)
-            if _head_of(held.base.manifest) != plan.ancestry.target.id:
-                plan = planner.plan(held.base)  # (1)
+            if _head_of(lock.base.manifest) != plan.ancestry.target.id:
+                plan = planner.plan(lock.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
                 parts = [(each.row_count, each.sides) for each in plan.plans.values()]
-                with stage("committing"), _sparing(*parts):
-                    commit = run(held, planner.change(plan)).commits[-1]
+                with stage("committing"), release_memory(*parts):
+                    commit = run(lock, planner.change(plan)).commits[-1]
                 return _result(order, plan, commit)
             keys |= plan.reads.keys()
     raise Contention(order.into, attempts=ROUNDS_MAX)
 
 
-def _sparing(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
+def release_memory(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
     """For so many rows of each table."""
-    is_heavy = sum(rows * heft(sides.type) for rows, sides in parts) > HEAVY_BYTES
-    return frugal() if is_heavy else nullcontext()
+    is_heavy = sum(rows * estimate_row_bytes(sides.type) for rows, sides in parts) > HEAVY_BYTES
+    return releasing_memory() if is_heavy else nullcontext()
 
 
-def _remember(bench: Workbench, order: MergeOrder, plan: MergePlan) -> Commit | None:
+def _remember(context: WriteContext, order: MergeRequest, plan: MergePlan) -> Commit | None:
     """(3) A commit that moves nothing, and holds the answer."""
-    if order.once is None or order.dry_run:
+    if order.idempotency is None or order.dry_run:
         return None
-    with hold(bench, order.into, ()) as held:
+    with acquire_write_locks(context, order.into, ()) as lock:
         change = Change(
             WriterKind.BRANCH_MERGE,
             order.into,
@@ -221,14 +221,14 @@ def _remember(bench: Workbench, order: MergeOrder, plan: MergePlan) -> Commit | 
             actor=order.actor,
             idempotency=_record(order, plan),
         )
-        return run(held, change).commits[-1]
+        return run(lock, change).commits[-1]
 
 
-def _record(order: MergeOrder, plan: MergePlan) -> Idempotency | None:
+def _record(order: MergeRequest, plan: MergePlan) -> Idempotency | None:
     """What a commit is to say about the merge that made it."""
-    if order.once is None:
+    if order.idempotency is None:
         return None
-    return order.once.record(
+    return order.idempotency.record(
         {
             "outcome": plan.outcome.value,
             "source_commit": plan.ancestry.source.id,
@@ -242,7 +242,7 @@ def _record(order: MergeOrder, plan: MergePlan) -> Idempotency | None:
     )
 
 
-def _recall(order: MergeOrder, done: Done) -> MergeResult:
+def _recall(order: MergeRequest, done: Done) -> MergeResult:
     """The answer that was given when this was asked for before."""
     said = done.result
     bases, counts = said.get("base_commits"), said.get("counts")
@@ -270,7 +270,7 @@ def _head_of(manifest: Manifest) -> CommitId | None:
     return None if manifest.head is None else manifest.head.id
 
 
-def _result(order: MergeOrder, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _result(order: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
     return MergeResult(
         source=order.source,
         target=order.into,
@@ -288,16 +288,16 @@ def _result(order: MergeOrder, plan: MergePlan, commit: Commit | None) -> MergeR
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    bench: Workbench
-    contract: Contract
-    order: MergeOrder
+    context: WriteContext
+    contract: ActiveSchema
+    order: MergeRequest
     source: Base
-    crew: Crew
+    crew: MergeWorkers
 
     def plan(self, target: Base) -> MergePlan:
         """Decide about every table, against the target as it was read."""
         ancestry = find_ancestry(
-            self.bench.stores, self.source.manifest, target.manifest, base=self.order.base
+            self.context.stores, self.source.manifest, target.manifest, base=self.order.base
         )
         self._check_heads(ancestry)
         outcome = ancestry.outcome
@@ -314,10 +314,10 @@ class _Planner:
             if not plan.is_empty:  # a table that was changed there and back moves nothing
                 plans[pin.key] = plan
         merged = MergedGraph(
-            self.bench.stores.tables,
+            self.context.stores.tables,
             self.contract.catalog,
             target.manifest,
-            lambda pin: self.bench.open_pin(pin, target),
+            lambda pin: self.context.open_pin(pin, target),
             plans,
         )
         broken = BrokenRules(
@@ -337,20 +337,20 @@ class _Planner:
         )
 
     def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
-        tables, rulings = self.bench.stores.tables, self.order.rulings
+        tables, rulings = self.context.stores.tables, self.order.rulings
         workers = self.crew.find_for_planning(sides)
         if workers is None:
             rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
-            with _sparing((rows, sides)):
+            with release_memory((rows, sides)):
                 return plan_table(tables, sides, rulings)
-        draft = Draft()
+        draft = PlanDraft()
         for each in workers.draft(sides):
             draft.add(each)
         settle_ruled(tables, sides, rulings, draft)
         return draft.plan(sides), tuple(draft.conflicts)
 
     def _stages(self, plan: TablePlan) -> tuple[Stage, ...]:
-        tables = self.bench.stores.tables
+        tables = self.context.stores.tables
         workers = self.crew.find_for_writing(plan)
         return stages_of(tables, plan) if workers is None else stages_by(workers, tables, plan)
 
@@ -413,13 +413,13 @@ class _Planner:
         return Sides(
             type_of(self.contract.catalog, key),
             tuple(self._open_all(bases)),
-            self.bench.open_pin(self.source.manifest.pins[key], self.source),
-            self.bench.open_pin(target.manifest.pins[key], target),
+            self.context.open_pin(self.source.manifest.pins[key], self.source),
+            self.context.open_pin(target.manifest.pins[key], target),
         )
 
     def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
         for pin in pins:
-            yield None if pin is None else open_pin(self.bench.stores, pin)
+            yield None if pin is None else open_pin(self.context.stores, pin)
 
     def _may_point(self, ancestry: Ancestry, pin: Pin, plan: TablePlan) -> bool:
         """(D6) Only a table that the source alone moved, and nobody ruled on."""

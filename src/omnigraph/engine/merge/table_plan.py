@@ -1,7 +1,7 @@
 """What is decided about the rows of one table, and the rows that are still contested.
 
-A plan holds places, never rows. `Draft` collects it; `Contest` knows where contested rows are on
-every side.
+A plan holds places, never rows. `PlanDraft` collects it; `ConflictCandidates` knows where contested
+rows are on every side.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.engine.merge.classify import ConflictKind, Step, Token, decide_row
+from omnigraph.engine.merge.classify import ConflictKind, RowStep, Token, decide_row
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.tables.cells import Row
-from omnigraph.engine.tables.row_refs import Seats, Type, join_seats
+from omnigraph.engine.tables.row_refs import RowRefs, Type, join_seats
 from omnigraph.storage.tables import Handle
 
 
@@ -41,20 +41,20 @@ class TablePlan:
     """What happens to the rows of the target. Places, not rows."""
 
     sides: Sides
-    inserts: Seats
+    inserts: RowRefs
     """Rows of the source."""
-    updates: Seats
+    updates: RowRefs
     """Rows of the source..."""
-    updated: Seats
+    updated: RowRefs
     """...and the rows of the target they replace, one for one."""
-    blends: Seats
+    blends: RowRefs
     """Rows of the source of which only some properties are taken..."""
-    blended: Seats
+    blended: RowRefs
     """...the rows of the target that take them..."""
     masks: Mapping[str, "np.ndarray[Any, np.dtype[np.bool_]]"]
     """...and which: by column, one flag for each."""
     edits: tuple[Edit, ...]
-    deletes: Seats
+    deletes: RowRefs
     """Rows of the target."""
 
     @property
@@ -83,14 +83,14 @@ class Located:
 
     handle: Handle | None
     at: Mapping[str, int]
-    seats: Seats
+    seats: RowRefs
     tokens: Sequence[bytes]
 
     def token(self, row_id: str) -> Token:
         place = self.at.get(row_id)
         return None if place is None else self.tokens[place]
 
-    def seats_of(self, ids: Sequence[str]) -> Seats:
+    def seats_of(self, ids: Sequence[str]) -> RowRefs:
         """Of those among the ids that are there."""
         return self.seats.take(
             np.asarray([self.at[each] for each in ids if each in self.at], np.int64)
@@ -98,7 +98,7 @@ class Located:
 
 
 @dataclass(slots=True)
-class Contest:
+class ConflictCandidates:
     """Contested rows: where they are on every side."""
 
     ids: Sequence[str]
@@ -106,26 +106,26 @@ class Contest:
     target: Located
     source: Located
 
-    def decide(self, row_id: str) -> Step | ConflictKind:
+    def decide(self, row_id: str) -> RowStep | ConflictKind:
         bases = [each.token(row_id) for each in self.bases]
         return decide_row(bases, self.target.token(row_id), self.source.token(row_id))
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanDraft:
     """A plan while it is made."""
 
     conflicts: list[Conflict] = field(default_factory=list)
-    inserts: list[Seats] = field(default_factory=list)
-    updates: list[Seats] = field(default_factory=list)
-    updated: list[Seats] = field(default_factory=list)
-    deletes: list[Seats] = field(default_factory=list)
-    blends: list[Seats] = field(default_factory=list)
-    blended: list[Seats] = field(default_factory=list)
+    inserts: list[RowRefs] = field(default_factory=list)
+    updates: list[RowRefs] = field(default_factory=list)
+    updated: list[RowRefs] = field(default_factory=list)
+    deletes: list[RowRefs] = field(default_factory=list)
+    blends: list[RowRefs] = field(default_factory=list)
+    blended: list[RowRefs] = field(default_factory=list)
     masks: list[Mapping[str, bool]] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
 
-    def add(self, other: "Draft") -> None:
+    def add(self, other: "PlanDraft") -> None:
         """Take over what was decided elsewhere, about other rows."""
         self.conflicts += other.conflicts
         self.inserts += other.inserts
@@ -137,7 +137,7 @@ class Draft:
         self.masks += other.masks
         self.edits += other.edits
 
-    def take(self, ids: Sequence[str], contest: Contest) -> None:
+    def take(self, ids: Sequence[str], contest: ConflictCandidates) -> None:
         """Let the source have its way with some rows."""
         source, target = contest.source, contest.target
         self.remove([each for each in ids if each not in source.at], contest)
@@ -150,17 +150,17 @@ class Draft:
         self.updates.append(source.seats_of(changed))
         self.updated.append(target.seats_of(changed))
 
-    def remove(self, ids: Sequence[str], contest: Contest) -> None:
+    def remove(self, ids: Sequence[str], contest: ConflictCandidates) -> None:
         self.deletes.append(contest.target.seats_of(ids))
 
-    def blend(self, masks: Mapping[str, Mapping[str, bool]], contest: Contest) -> None:
+    def blend(self, masks: Mapping[str, Mapping[str, bool]], contest: ConflictCandidates) -> None:
         """Let the source have its way with some columns of some rows, by id."""
         wanted = [each for each, mask in masks.items() if any(mask.values())]
         self.blends.append(contest.source.seats_of(wanted))
         self.blended.append(contest.target.seats_of(wanted))
         self.masks += [masks[each] for each in wanted]
 
-    def edit(self, row_id: str, contest: Contest, row: Row) -> None:
+    def edit(self, row_id: str, contest: ConflictCandidates, row: Row) -> None:
         """Let a row be as somebody wrote it."""
         seat = None
         if row_id in contest.target.at:

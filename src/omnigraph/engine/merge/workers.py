@@ -19,7 +19,7 @@ from typing import Protocol, Self
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.history.table_diff import exceeds
 from omnigraph.engine.merge.rulings import Rulings
-from omnigraph.engine.merge.table_plan import Draft, Sides, TablePlan
+from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.ids import OperationId
 from omnigraph.storage.durability import Durability
@@ -44,7 +44,7 @@ class MergeJob:
 class Workers(Protocol):
     """Workers that are there, for one merge."""
 
-    def draft(self, sides: Sides) -> Iterator[Draft]:
+    def draft(self, sides: Sides) -> Iterator[PlanDraft]:
         """(1) What becomes of all rows, share by share. Raises JobFailed."""
         ...
 
@@ -56,7 +56,7 @@ class Workers(Protocol):
         ...
 
 
-class Bulk(Protocol):
+class BulkMerge(Protocol):
     """Finds workers."""
 
     @property
@@ -70,11 +70,11 @@ class Bulk(Protocol):
 
 
 @dataclass
-class Crew:
+class MergeWorkers:
     """The workers of one merge, if it needs any. As a context, it sends them home."""
 
     tables: Tables
-    bulk: Bulk | None
+    bulk: BulkMerge | None
     job: MergeJob
     note: AbstractContextManager[object]
     """Speaks for what they write, from before they begin."""
@@ -105,7 +105,7 @@ class Crew:
             return None
         return self._find(self.bulk)
 
-    def _find(self, bulk: Bulk) -> Workers | None:
+    def _find(self, bulk: BulkMerge) -> Workers | None:
         if self._found is None:
             with ExitStack() as stack:
                 stack.enter_context(self.note)

@@ -38,7 +38,7 @@ def stages_by(workers: Workers, tables: Tables, plan: TablePlan) -> tuple[Stage,
     def stage(handle: Handle, mark: Mark) -> Staged:
         pieces = workers.write(plan, handle)
         if plan.edits:
-            pieces += (tables.hand_over(_stage_edits(tables, plan, handle, mark)),)
+            pieces += (tables.to_pieces(_stage_edits(tables, plan, handle, mark)),)
         return tables.stage_pieces(handle, pieces, mark)
 
     return (stage,)

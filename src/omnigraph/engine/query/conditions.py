@@ -55,7 +55,7 @@ _MIRRORED: Final[Mapping[Comparator, Comparator]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class PredicateEvaluator:
     """Decides conditions for one execution."""
 
     parameters: Mapping[str, Value]

@@ -8,9 +8,9 @@ import numpy as np
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
-from omnigraph.engine.query.conditions import Judge
+from omnigraph.engine.query.conditions import PredicateEvaluator
 from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.rows import NOBODY, Gathered
+from omnigraph.engine.query.rows import NOBODY, GatheredRows
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
 from omnigraph.engine.search.providers import Searching
@@ -30,12 +30,12 @@ class Execution:
         self.parameters = parameters
         self.memory = memory
         self.searching = searching
-        self.judge = Judge(parameters, self._match_text)
+        self.judge = PredicateEvaluator(parameters, self._match_text)
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
         """Of a ranked variable, how many of the best can be seen in the end."""
         self._tables: dict[str, TableView] = {}
-        self._gathered: dict[tuple[int, str], Gathered] = {}
+        self._gathered: dict[tuple[int, str], GatheredRows] = {}
         self._matched: dict[ir.TextMatch, Array] = {}
 
     # variables
@@ -50,11 +50,11 @@ class Execution:
 
     def gathered(
         self, operator: plan.Operator, table: TableView, columns: Sequence[str]
-    ) -> Gathered:
+    ) -> GatheredRows:
         """The rows that an operator fetches; the same ones each time it is run."""
         key = (id(operator), table.pin.key)
         if key not in self._gathered:
-            self._gathered[key] = Gathered(table.read_by_ids, columns)
+            self._gathered[key] = GatheredRows(table.read_by_ids, columns)
         return self._gathered[key]
 
     # values
@@ -100,7 +100,7 @@ class Execution:
 
     def _match_text(self, condition: ir.TextMatch, columns: Columns) -> Mask:
         variable = condition.target.variable
-        assert isinstance(columns, Frame | Span)
+        assert isinstance(columns, Frame | RowRange)
         bound = columns.bound[variable]
         if bound.rows is NOBODY:  # a block that never came to bind it
             return np.zeros(columns.count, np.bool_)
@@ -114,7 +114,7 @@ class Execution:
 
 
 @dataclass(slots=True)
-class Span:
+class RowRange:
     """Neighbouring rows of a whole table, whose columns need not be copied."""
 
     variable: str

@@ -24,7 +24,7 @@ NO_IO: Final = Io()
 
 
 @dataclass(slots=True)
-class Step:
+class OperatorProfile:
     """One operator."""
 
     rows: int = 0
@@ -60,12 +60,12 @@ class Profile:
     """Watches one execution."""
 
     clock: Callable[[], float] = time.perf_counter
-    _steps: dict[int, Step] = field(default_factory=dict)
-    _running: list[Step] = field(default_factory=list)
+    _steps: dict[int, OperatorProfile] = field(default_factory=dict)
+    _running: list[OperatorProfile] = field(default_factory=list)
     _since: float = 0.0
 
-    def step(self, operator: plan.Operator) -> Step:
-        return self._steps.setdefault(id(operator), Step())
+    def step(self, operator: plan.Operator) -> OperatorProfile:
+        return self._steps.setdefault(id(operator), OperatorProfile())
 
     # what happens
 
@@ -115,7 +115,7 @@ class Profile:
             step.nbytes += reading.nbytes
             step.io += reading.io
 
-    def _enter(self, step: Step) -> None:
+    def _enter(self, step: OperatorProfile) -> None:
         self._charge()
         self._running.append(step)
 

@@ -17,14 +17,14 @@ from omnigraph.commit.manifest.snapshot import Snapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
-from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
 from omnigraph.engine.query.entity import read_entity
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.profile import Profile
-from omnigraph.engine.query.result import Asked, QueryResult
+from omnigraph.engine.query.result import QueryResult, ReadTarget
 from omnigraph.engine.query.run import Runner
-from omnigraph.engine.query.table_cache import Shelf
+from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.view import View
 from omnigraph.engine.search.providers import INDEXES, Searching
 from omnigraph.engine.settings import Settings
@@ -37,35 +37,35 @@ from omnigraph.storage.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BoundQuery:
     """A read with its parameters."""
 
     plan: plan.ReadPlan
     values: Mapping[str, Value]
 
 
-def read_question(
+def bind_query(
     source: Source,
     catalog: Catalog,
     *,
     name: str | None,
     params: object,
     now_ms: int,
-    binding: Binding = Binding.NATIVE,
-) -> Question:
+    binding: IntegerEncoding = IntegerEncoding.NATIVE,
+) -> BoundQuery:
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
     compiled = compile_query(source, catalog, name=name)
     if not isinstance(compiled.plan, plan.ReadPlan):
         raise NotARead(compiled.name)
     values = bind(compiled.parameters, params, binding)
-    return Question(compiled.plan, {NOW_PARAMETER: now_ms, **values})
+    return BoundQuery(compiled.plan, {NOW_PARAMETER: now_ms, **values})
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReadView:
     """The snapshot a read looks at, and how it was asked for."""
 
-    asked: Asked
+    asked: ReadTarget
     snapshot: Snapshot
     incarnation_of: Callable[[BranchName], str]
 
@@ -76,10 +76,10 @@ class Reader:
 
     stores: Stores
     settings: Settings
-    shelf: Shelf
+    shelf: TableCache
     searching: Searching = INDEXES
 
-    def analyse(self, question: Question, catalog: Catalog, seen: Seen) -> "Analysis":
+    def analyse(self, question: BoundQuery, catalog: Catalog, seen: ReadView) -> "Analysis":
         """Run a read, and tell what its operators did."""
         profile = Profile()
         result = self.answer(question, catalog, seen, profile)
@@ -87,7 +87,7 @@ class Reader:
         return Analysis(read.name, profile.text(read), tuple(profile.documents(read)), len(result))
 
     def answer(
-        self, question: Question, catalog: Catalog, seen: Seen, profile: Profile | None = None
+        self, question: BoundQuery, catalog: Catalog, seen: ReadView, profile: Profile | None = None
     ) -> QueryResult:
         """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
         view = self._view(catalog, seen)
@@ -109,7 +109,7 @@ class Reader:
             types_of(question.plan.root),
         )
 
-    def find(self, type_: NodeType | EdgeType, identity: str, seen: Seen) -> QueryResult:
+    def find(self, type_: NodeType | EdgeType, identity: str, seen: ReadView) -> QueryResult:
         """One node or edge; no row if there is none. Raises TableUnknown."""
         view = self._view(Catalog(), seen)
         table, types = read_entity(view.table(type_), identity)
@@ -117,13 +117,13 @@ class Reader:
         commit_id = None if commit is None else commit.id
         return QueryResult(type_.name, seen.asked, commit_id, table, types)
 
-    def open_blob(self, type_: NodeType | EdgeType, name: BlobName, seen: Seen) -> OpenBlob:
+    def open_blob(self, type_: NodeType | EdgeType, name: BlobName, seen: ReadView) -> OpenBlob:
         """Raises BlobNotFound, TableUnknown."""
         view = self._view(Catalog(), seen)
         commit = seen.snapshot.commit
         return open_blob(view.table(type_), name, None if commit is None else commit.id)
 
-    def _view(self, catalog: Catalog, seen: Seen) -> View:
+    def _view(self, catalog: Catalog, seen: ReadView) -> View:
         return View(
             seen.snapshot,
             catalog,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
-from omnigraph.compiler.parameters import Binding
+from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.tables.arrays import Array, is_null, one_chunk
 from omnigraph.ids import BranchName, CommitId
@@ -36,7 +36,7 @@ _CALENDAR: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadTarget:
     """Where a read looked: a branch, or a commit."""
 
     branch: BranchName | None
@@ -52,7 +52,7 @@ class QueryResult:
     def __init__(
         self,
         query_name: str,
-        target: Asked,
+        target: ReadTarget,
         commit_id: CommitId | None,
         table: pa.Table,
         types: Sequence[ValueType],
@@ -91,11 +91,13 @@ class QueryResult:
         """
         return data_frame(self.arrow())
 
-    def json(self, integers: Binding = Binding.NATIVE, *, indent: int | None = None) -> str:
+    def json(
+        self, integers: IntegerEncoding = IntegerEncoding.NATIVE, *, indent: int | None = None
+    ) -> str:
         """The document of the result, as text."""
         return json.dumps(self.document(integers), ensure_ascii=False, indent=indent)
 
-    def document(self, integers: Binding = Binding.NATIVE) -> JsonObject:
+    def document(self, integers: IntegerEncoding = IntegerEncoding.NATIVE) -> JsonObject:
         """The result as JSON values.
 
         For JavaScript, integers that it would round are decimal strings.
@@ -117,7 +119,7 @@ class QueryResult:
             table = self._table.slice(at, row_count)
             yield QueryResult(self.query_name, self.target, self.commit_id, table, self._types)
 
-    def json_rows(self, integers: Binding = Binding.NATIVE) -> list[JsonObject]:
+    def json_rows(self, integers: IntegerEncoding = IntegerEncoding.NATIVE) -> list[JsonObject]:
         """The rows alone, as JSON values."""
         cells = self._cells(lambda value, kind: _json_cell(value, kind, integers))
         return [dict(zip(self.columns, row, strict=True)) for row in cells]
@@ -200,11 +202,11 @@ def _native(value: "Any", kind: ValueType) -> object:
         if kind.base is Scalar.DATETIME:
             return _EPOCH + timedelta(milliseconds=value)
     except OverflowError:  # a table may hold what Python's calendar does not reach
-        return _json_cell(value, kind, Binding.NATIVE)
+        return _json_cell(value, kind, IntegerEncoding.NATIVE)
     return value
 
 
-def _json_cell(value: "Any", kind: ValueType, integers: Binding) -> JsonValue:
+def _json_cell(value: "Any", kind: ValueType, integers: IntegerEncoding) -> JsonValue:
     if value is None:
         return None
     if kind.is_vector:
@@ -217,7 +219,7 @@ def _json_cell(value: "Any", kind: ValueType, integers: Binding) -> JsonValue:
         return format_datetime(value)
     if kind.base in FLOATS:
         return _json_float(value)
-    if kind.base in INTEGERS and integers is Binding.JAVASCRIPT and abs(value) > _SAFE_MAX:
+    if kind.base in INTEGERS and integers is IntegerEncoding.JAVASCRIPT and abs(value) > _SAFE_MAX:
         return str(value)
     return value  # type: ignore[no-any-return]
 

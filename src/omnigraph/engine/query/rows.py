@@ -1,8 +1,8 @@
 """The rows of one table, by ordinal.
 
 `Resident` rows are columns of the whole table: ordinals are places in the order of a scan. They
-never change, and whoever reads the same version of the table shares them. `Gathered` rows are those
-that one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that
+never change, and all reads of one version of the table share them. `GatheredRows` are those that
+one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that
 two ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a
 variable left unbound, all of whose values are null.
 """
@@ -179,7 +179,7 @@ class _Texts(Sequence[bytes]):
         return self._texts[at].as_buffer().to_pybytes()
 
 
-class Gathered:
+class GatheredRows:
     """Rows fetched one after another, each id once."""
 
     def __init__(self, read_by_ids: ReadByIds, columns: Sequence[str]) -> None:

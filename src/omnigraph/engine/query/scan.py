@@ -9,7 +9,7 @@ from omnigraph.catalog.keys import KeyValue, derive_id
 from omnigraph.catalog.model import NodeType
 from omnigraph.compiler import ir, plan
 from omnigraph.engine.cancellation import check_cancelled
-from omnigraph.engine.query.execution import Execution, Frames, Span, columns_of
+from omnigraph.engine.query.execution import Execution, Frames, RowRange, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame
 from omnigraph.engine.query.pushdown import push
 from omnigraph.engine.query.rows import ID
@@ -82,7 +82,7 @@ def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableVi
     table.resident.load(columns_of(operator.variable, operator.filters))
     for start in range(0, table.row_count, ROWS_MAX):
         check_cancelled()
-        span = Span(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
+        span = RowRange(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
         mask = execution.judge.all_hold(operator.filters, span)
         if mask is None:
             at = np.arange(span.start, span.stop, dtype=np.int32)

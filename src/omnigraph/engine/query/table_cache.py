@@ -43,7 +43,7 @@ class Sized(Protocol):
 Item = TypeVar("Item", bound=Sized)
 
 
-class Shelf:
+class TableCache:
     """Safe to share among threads."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -15,8 +15,8 @@ from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import Snapshot, open_pin
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine.query.rows import ID, Resident
-from omnigraph.engine.query.table_cache import Shelf, TableState
-from omnigraph.engine.settings import Access
+from omnigraph.engine.query.table_cache import TableCache, TableState
+from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables import filters, metered
 from omnigraph.engine.tables.arrays import nulls
 from omnigraph.engine.tables.columns import column_type
@@ -48,7 +48,12 @@ class TableView:
     """One table of the snapshot."""
 
     def __init__(
-        self, type_: NodeType | EdgeType, pin: Pin, state: TableState, stores: Stores, shelf: Shelf
+        self,
+        type_: NodeType | EdgeType,
+        pin: Pin,
+        state: TableState,
+        stores: Stores,
+        shelf: TableCache,
     ) -> None:
         self.type = type_
         self.pin = pin
@@ -144,8 +149,8 @@ class View:
     snapshot: Snapshot
     catalog: Catalog
     stores: Stores
-    shelf: Shelf
-    access: Access
+    shelf: TableCache
+    access: AccessMode
     incarnation_of: Callable[[BranchName], str]
     _tables: dict[str, TableView] = field(default_factory=dict)
 
@@ -177,11 +182,11 @@ class View:
     def prefers_resident(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
         """Read whole columns, to find so many rows by id?"""
         match self.access:
-            case Access.RESIDENT:
+            case AccessMode.RESIDENT:
                 return True
-            case Access.INDEXED:
+            case AccessMode.INDEXED:
                 return False
-            case Access.AUTO:
+            case AccessMode.AUTO:
                 pass
         if table.row_count <= SMALL_ROWS or table.is_resident((ID, *columns)):
             return True
@@ -194,21 +199,21 @@ class View:
     def prefers_resident_scan(self, table: TableView, columns: Collection[str]) -> bool:
         """Read whole columns, where a scan would have to look at every row anyway?"""
         match self.access:
-            case Access.RESIDENT:
+            case AccessMode.RESIDENT:
                 return True
-            case Access.INDEXED:
+            case AccessMode.INDEXED:
                 return False
-            case Access.AUTO:
+            case AccessMode.AUTO:
                 return self._fits(table.row_count * (1 + len(columns)))
 
     def prefers_adjacency(self, edges: TableView, key: object, *, asked: int) -> bool:
         """Read all edges, to walk from so many nodes?"""
         match self.access:
-            case Access.RESIDENT:
+            case AccessMode.RESIDENT:
                 return True
-            case Access.INDEXED:
+            case AccessMode.INDEXED:
                 return False
-            case Access.AUTO:
+            case AccessMode.AUTO:
                 pass
         known = (("edges", key), ("codes", edges.state))
         if edges.row_count <= SMALL_ROWS or any(

@@ -39,9 +39,9 @@ from omnigraph.catalog.steps import (
     RenameType,
     Step,
 )
-from omnigraph.commit.attempt.phases import Hold, hold, run
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
 from omnigraph.commit.attempt.schema_lock import check_unlocked, locked
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.change import Change, Creation, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin, TableVersion
@@ -49,12 +49,12 @@ from omnigraph.commit.manifest.records import Commit, Idempotency, JsonObject
 from omnigraph.commit.manifest.schema_files import SchemaShift, keep_schema
 from omnigraph.commit.manifest.updates import DropTable, RegisterTable, SetVersion, Update
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.engine.active_schema import Contract, Contracts, compile_contract
+from omnigraph.engine.active_schema import ActiveSchema, SchemaCache, compile_contract
 from omnigraph.engine.schema.backfill import find_fill
-from omnigraph.engine.schema.rewriting import Hire, Rewriting, nobody
+from omnigraph.engine.schema.rewriting import RewriterFactory, Rewriting, in_process
 from omnigraph.engine.stages import stage
 from omnigraph.engine.tables.columns import schema_of
-from omnigraph.engine.write.idempotency import Once, answer_once, find_done
+from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.errors import (
     BackfillInvalid,
     BranchesExist,
@@ -64,16 +64,16 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, TableKey, TypeKind, Version, table_key
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.tables import Handle, Mark, Reshape, Settings, Staged, TableRef
+from omnigraph.storage.tables import Handle, Mark, Reshape, Staged, TableRef, TableSettings
 
-LIFT: Final = Settings(config={"omnigraph.lift": "1"})
+LIFT: Final = TableSettings(config={"omnigraph.lift": "1"})
 """(2) A commit that says nothing."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaOrder:
+class SchemaRequest:
     """What somebody asks for."""
 
     text: str
@@ -82,7 +82,7 @@ class SchemaOrder:
     backfill: Mapping[str, str] = field(default_factory=dict)
     """`Type.property` to an expression over the columns of a row."""
     actor: str | None = None
-    once: Once | None = None
+    idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
 
     @property
@@ -155,7 +155,7 @@ class SchemaResult:
         return self.commit is not None and bool(self.plan.migration.steps)
 
 
-def plan_schema(manifest: Manifest, accepted: Contract, order: SchemaOrder) -> SchemaPlan:
+def plan_schema(manifest: Manifest, accepted: ActiveSchema, order: SchemaRequest) -> SchemaPlan:
     """Raises SchemaInvalid, BackfillInvalid. A plan may hold steps that cannot be taken."""
     desired = compile_contract(order.text, name=order.name)
     migration, shapes = _plan(accepted, desired, order)
@@ -163,7 +163,10 @@ def plan_schema(manifest: Manifest, accepted: Contract, order: SchemaOrder) -> S
 
 
 def apply_schema(
-    bench: Workbench, contracts: Contracts, order: SchemaOrder, hire: Hire = nobody
+    context: WriteContext,
+    contracts: SchemaCache,
+    order: SchemaRequest,
+    hire: RewriterFactory = in_process,
 ) -> SchemaResult:
     """Change the schema, as one commit or not at all; large tables are written anew by whom `hire`
     names.
@@ -171,64 +174,66 @@ def apply_schema(
     Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid before anything is touched;
     SchemaLocked, SchemaChanged, BranchesExist, and whatever `commit.attempt.phases` raises.
     """
-    heal(bench)
+    heal(context)
 
     def find() -> SchemaResult | None:
-        if order.once is None:
+        if order.idempotency is None:
             return None
-        return _applied_before(bench.bases.current(MAIN).manifest, order)
+        return _applied_before(context.bases.current(MAIN).manifest, order)
 
-    return answer_once(find, lambda: _apply(bench, contracts, order, hire))
+    return run_idempotent(find, lambda: _apply(context, contracts, order, hire))
 
 
-def _applied_before(manifest: Manifest, order: SchemaOrder) -> SchemaResult | None:
+def _applied_before(manifest: Manifest, order: SchemaRequest) -> SchemaResult | None:
     """What came of it when this was asked for before. Raises KeyReused."""
-    done = find_done(manifest, order.once, order.actor)
+    done = find_done(manifest, order.idempotency, order.actor)
     if done is None:
         return None
     return SchemaResult(decode_schema_plan(done.result), done.commit.manifest_version, done.commit)
 
 
-def _apply(bench: Workbench, contracts: Contracts, order: SchemaOrder, hire: Hire) -> SchemaResult:
-    check_unlocked(bench)
-    manifest = bench.bases.current(MAIN).manifest
-    accepted = contracts.under(manifest)
+def _apply(
+    context: WriteContext, contracts: SchemaCache, order: SchemaRequest, hire: RewriterFactory
+) -> SchemaResult:
+    check_unlocked(context)
+    manifest = context.bases.current(MAIN).manifest
+    accepted = contracts.for_manifest(manifest)
     desired = compile_contract(order.text, name=order.name)
     migration, shapes = _plan(accepted, desired, order)
     migration.check_supported()
     plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
     if not migration.steps:
-        return _change_nothing(bench, accepted, plan, order)
+        return _change_nothing(context, accepted, plan, order)
     keys = {*manifest.pins, *(each.key for each in shapes), *(each.was for each in shapes)}
-    with hold(bench, MAIN, keys, is_schema_change=True) as held:
-        manifest = held.base.manifest
+    with acquire_write_locks(context, MAIN, keys, is_schema_change=True) as lock:
+        manifest = lock.base.manifest
         done = _applied_before(manifest, order)
         if done is not None:
             return done
         manifest.check_schema(accepted.schema_hash)
-        with locked(bench, held.held, held.base):
-            if others := find_branches(bench.stores)[1:]:
+        with locked(context, lock.leases, lock.base):
+            if others := find_branches(context.stores)[1:]:
                 raise BranchesExist(others)
             plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
             for each in (accepted, desired):
-                keep_schema(bench.stores.objects, each.source, each.schema_hash)
-            draft = _Draft(held, shapes, hire)
+                keep_schema(context.stores.objects, each.source, each.schema_hash)
+            draft = _Draft(lock, shapes, hire)
             change = draft.change(accepted, desired, order.actor, _note(plan, order))
             with stage("changing the tables"):
-                published = run(held, change)
+                published = run(lock, change)
         contracts.adopt(desired)
         if order.allow_data_loss:
-            _purge(bench, manifest, published.base.manifest, shapes)
+            _purge(context, manifest, published.base.manifest, shapes)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
 
 
 def _change_nothing(
-    bench: Workbench, accepted: Contract, plan: SchemaPlan, order: SchemaOrder
+    context: WriteContext, accepted: ActiveSchema, plan: SchemaPlan, order: SchemaRequest
 ) -> SchemaResult:
     """No commit; but for a key, which has to be somewhere, one that moves no table."""
-    if order.once is None:
-        return SchemaResult(plan, bench.bases.current(MAIN).manifest.version, None)
-    with hold(bench, MAIN, ()) as held:
+    if order.idempotency is None:
+        return SchemaResult(plan, context.bases.current(MAIN).manifest.version, None)
+    with acquire_write_locks(context, MAIN, ()) as lock:
         change = Change(
             WriterKind.SCHEMA_APPLY,
             MAIN,
@@ -237,12 +242,12 @@ def _change_nothing(
             idempotency=_note(plan, order),
             schema_hash=accepted.schema_hash,
         )
-        published = run(held, change)
+        published = run(lock, change)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
 
 
-def _note(plan: SchemaPlan, order: SchemaOrder) -> Idempotency | None:
-    return None if order.once is None else order.once.record(plan.to_json())
+def _note(plan: SchemaPlan, order: SchemaRequest) -> Idempotency | None:
+    return None if order.idempotency is None else order.idempotency.record(plan.to_json())
 
 
 # ── what happens to each table ───────────────────────────────────────────────────────────────────
@@ -274,7 +279,7 @@ class _Shape:
 
 
 def _plan(
-    accepted: Contract, desired: Contract, order: SchemaOrder
+    accepted: ActiveSchema, desired: ActiveSchema, order: SchemaRequest
 ) -> tuple[MigrationPlan, tuple[_Shape, ...]]:
     migration = plan_migration(
         accepted.catalog,
@@ -366,10 +371,10 @@ def _effect_on(shape: _Shape, row_count: int) -> Effect:
 class _Draft:
     """The change while it is put together, under the leases of all tables."""
 
-    def __init__(self, held: Hold, shapes: tuple[_Shape, ...], hire: Hire) -> None:
-        self.tables = held.bench.stores.tables
+    def __init__(self, lock: WriteLock, shapes: tuple[_Shape, ...], hire: RewriterFactory) -> None:
+        self.tables = lock.context.stores.tables
         self.rewriting = Rewriting(self.tables, hire)
-        self.manifest = held.base.manifest
+        self.manifest = lock.base.manifest
         self.shapes = shapes
         self.writes: list[TableWrite] = []
         self.updates: list[Update] = []
@@ -377,8 +382,8 @@ class _Draft:
 
     def change(
         self,
-        accepted: Contract,
-        desired: Contract,
+        accepted: ActiveSchema,
+        desired: ActiveSchema,
         actor: str | None,
         idempotency: Idempotency | None,
     ) -> Change:
@@ -506,7 +511,9 @@ class _Recheck:
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _purge(bench: Workbench, before: Manifest, after: Manifest, shapes: tuple[_Shape, ...]) -> None:
+def _purge(
+    context: WriteContext, before: Manifest, after: Manifest, shapes: tuple[_Shape, ...]
+) -> None:
     """(3) What was dropped for good goes now. What cannot go is left for cleanup."""
     for shape in shapes:
         if not shape.is_hard:
@@ -514,15 +521,15 @@ def _purge(bench: Workbench, before: Manifest, after: Manifest, shapes: tuple[_S
         pin = before.pins[shape.was]
         try:
             if shape.type is None:
-                bench.stores.objects.delete_prefix(pin.path)
+                context.stores.objects.delete_prefix(pin.path)
             else:
                 shown = after.pins[shape.key]
-                handle = bench.stores.tables.open_at(TableRef(pin.path), shown.version)
+                handle = context.stores.tables.open_at(TableRef(pin.path), shown.version)
                 older = [
                     each.version
-                    for each in bench.stores.tables.find_versions(handle)
+                    for each in context.stores.tables.find_versions(handle)
                     if each.version < shown.version
                 ]
-                bench.stores.tables.residual.delete_versions(handle, older)
+                context.stores.tables.single_step.delete_versions(handle, older)
         except OmnigraphError as trouble:
             logger.warning("older versions of %s were not purged: %s", shape.key, trouble)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import Hold
+from omnigraph.commit.attempt.phases import WriteLock
 from omnigraph.commit.leases.staging import staging
 from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.storage.tables import (
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class TableAt:
     """The version of a table that is written anew, as others find it."""
 
     ref: TableRef
@@ -47,24 +47,26 @@ class Rewriter(Protocol):
     SparkUnusable and JavaMissing; then nothing refers to what was written.
     """
 
-    def gather(self, at: At, tasks: Sequence[str]) -> tuple[str, ...]:
+    def run_compaction_task(self, at: TableAt, tasks: Sequence[str]) -> tuple[str, ...]:
         """Do the tasks of `Tables.plan_compaction`."""
         ...
 
-    def fill(self, at: At, fills: tuple[Fill, ...], fragment_ids: Sequence[int]) -> tuple[str, ...]:
+    def fill(
+        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: Sequence[int]
+    ) -> tuple[str, ...]:
         """What `Tables.fill` says of each of these fragments. Raises BackfillInvalid."""
         ...
 
-    def copy(self, at: At, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
+    def copy(self, at: TableAt, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
         """The rows of these fragments in new ones, in the same order."""
         ...
 
 
-Hire = Callable[[int], Rewriter | None]
+RewriterFactory = Callable[[int], Rewriter | None]
 """Who writes a table of so many rows anew; None: this process."""
 
 
-def nobody(row_count: int) -> None:
+def in_process(row_count: int) -> None:
     """Everything is written by this process."""
     del row_count
 
@@ -74,14 +76,16 @@ class Rewriting:
     """Stages what is written anew, each table by whom it is for."""
 
     tables: Tables
-    hire: Hire = nobody
+    hire: RewriterFactory = in_process
 
     def compact(self, handle: Handle) -> StagedCompaction | None:
         rewriter = self.hire(handle.row_count)
         tasks = () if rewriter is None else self.tables.plan_compaction(handle)
         if rewriter is not None and tasks:
             with _absence_excused():
-                return self.tables.stage_gathered(handle, rewriter.gather(_at(handle), tasks))
+                return self.tables.stage_gathered(
+                    handle, rewriter.run_compaction_task(_at(handle), tasks)
+                )
         return self.tables.stage_compaction(handle)
 
     def reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
@@ -109,9 +113,9 @@ class Rewriting:
             return self.tables.stage_overwrite(handle, handle.schema, mark, rows)
 
     @contextmanager
-    def noted(self, held: Hold) -> Iterator[None]:
+    def noted(self, lock: WriteLock) -> Iterator[None]:
         """While this lasts, nobody takes what others write for leftovers."""
-        bench, manifest = held.bench, held.base.manifest
+        context, manifest = lock.context, lock.base.manifest
         large = {
             key: pin.version
             for key, pin in manifest.pins.items()
@@ -120,8 +124,8 @@ class Rewriting:
         if not large:
             yield
             return
-        timing = bench.leases.timing
-        with staging(bench.stores.objects, held.operation_id, manifest.branch, large, timing):
+        timing = context.leases.timing
+        with staging(context.stores.objects, lock.operation_id, manifest.branch, large, timing):
             yield
 
 
@@ -134,8 +138,8 @@ def _absence_excused() -> Iterator[None]:
         logger.warning("a large table is written by this process: %s", absence)
 
 
-def _at(handle: Handle) -> At:
-    return At(handle.ref, handle.version)
+def _at(handle: Handle) -> TableAt:
+    return TableAt(handle.ref, handle.version)
 
 
 def _fragments_of(tables: Tables, handle: Handle) -> list[int]:

@@ -15,14 +15,14 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.schema_files import promote
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import lease
 from omnigraph.commit.recovery.sidecar_store import SCHEMA_PLACE
-from omnigraph.engine.active_schema import Contract, compile_contract
+from omnigraph.engine.active_schema import ActiveSchema, compile_contract
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.errors import LeaseHeld, ObjectNotFound, ProgramInvalid
 from omnigraph.ids import MAIN, SCHEMA_LOCK, TableKey
@@ -42,7 +42,7 @@ Columns = Mapping[TableKey, frozenset[str]]
 """What every table consists of."""
 
 
-class Verdict(Enum):
+class LeftoverVerdict(Enum):
     PUBLISHED = "published"
     """The change was visible; its files have to follow."""
     ABANDONED = "abandoned"
@@ -56,21 +56,23 @@ def has_staged(objects: Objects) -> bool:
     return any(objects.exists(each) for each in STAGED)
 
 
-def judge(*, live: Contract | None, staged: Contract | None, shown: Columns) -> Verdict:
+def judge(
+    *, live: ActiveSchema | None, staged: ActiveSchema | None, shown: Columns
+) -> LeftoverVerdict:
     """What became of a change, from both texts and from what the manifest shows.
 
     Without a text of its own, the one in force is the new one already: it was renamed first.
     """
     if staged is None:
         fits = live is not None and columns_of(live.catalog) == shown
-        return Verdict.PUBLISHED if fits else Verdict.UNCLEAR
+        return LeftoverVerdict.PUBLISHED if fits else LeftoverVerdict.UNCLEAR
     if live is not None and live.schema_hash == staged.schema_hash:
-        return Verdict.ABANDONED
+        return LeftoverVerdict.ABANDONED
     fits_old = live is not None and columns_of(live.catalog) == shown
     fits_new = columns_of(staged.catalog) == shown
     if fits_old == fits_new:
-        return Verdict.UNCLEAR
-    return Verdict.PUBLISHED if fits_new else Verdict.ABANDONED
+        return LeftoverVerdict.UNCLEAR
+    return LeftoverVerdict.PUBLISHED if fits_new else LeftoverVerdict.ABANDONED
 
 
 def columns_of(catalog: Catalog) -> Columns:
@@ -78,30 +80,30 @@ def columns_of(catalog: Catalog) -> Columns:
     return {each.table_key: frozenset(schema_of(each).names) for each in types}
 
 
-def settle_staged(stores: Stores) -> Verdict | None:
+def settle_staged(stores: Stores) -> LeftoverVerdict | None:
     """Finish or forget what waits; None if nothing does, or if it is not ours to say (1)."""
     if not has_staged(stores.objects):
         return None
-    bench = Workbench(stores, Bases(stores))
+    context = WriteContext(stores, Bases(stores))
     try:
-        with lease(bench, SCHEMA_PLACE, wait_ms_max=0):
+        with lease(context, SCHEMA_PLACE, wait_ms_max=0):
             if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
                 return None
-            return _settle(stores, bench.bases.current(MAIN).manifest)
+            return _settle(stores, context.bases.current(MAIN).manifest)
     except LeaseHeld:
         return None
 
 
-def _settle(stores: Stores, manifest: Manifest) -> Verdict:
+def _settle(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
     objects = stores.objects
     live, staged = _compile(objects, SCHEMA_SOURCE), _compile(objects, STAGED[0])
     shown = {
         key: frozenset(open_pin(stores, pin).schema.names) for key, pin in manifest.pins.items()
     }
     verdict = judge(live=live, staged=staged, shown=shown)
-    if verdict is Verdict.UNCLEAR:
+    if verdict is LeftoverVerdict.UNCLEAR:
         return verdict
-    if verdict is Verdict.PUBLISHED:
+    if verdict is LeftoverVerdict.PUBLISHED:
         contract = staged or live
         assert contract is not None, "one of them fits"
         promote(objects, contract.files())
@@ -110,7 +112,7 @@ def _settle(stores: Stores, manifest: Manifest) -> Verdict:
     return verdict
 
 
-def _compile(objects: Objects, key: str) -> Contract | None:
+def _compile(objects: Objects, key: str) -> ActiveSchema | None:
     """None for a text that is not there, or says nothing."""
     try:
         return compile_contract(objects.read(key).data.decode(), name=key, in_force=True)

@@ -20,7 +20,7 @@ from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Operand, TextFunction
 from omnigraph.engine.search.analysis import terms_of
 from omnigraph.engine.search.postings import Collection
-from omnigraph.engine.search.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, Texts
+from omnigraph.engine.search.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, TextColumn
 from omnigraph.engine.search.vectors import IDS_PER_FILTER_MAX, Vectors, both, id_in
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import Metered
@@ -82,8 +82,8 @@ class Means:
     kept: KeptTexts = KEPT_TEXTS
     tried_max: int = TRIED_MAX
 
-    def texts(self, table: Metered, column: str) -> Texts:
-        return Texts(table, column, self.scan_rows_max, self.kept)
+    def texts(self, table: Metered, column: str) -> TextColumn:
+        return TextColumn(table, column, self.scan_rows_max, self.kept)
 
 
 USUAL: Final = Means()

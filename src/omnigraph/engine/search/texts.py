@@ -26,9 +26,9 @@ from omnigraph.engine.tables.metered import Metered
 from omnigraph.jsontext import read_json
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
-    Anatomy,
     Fragment,
     ScanRequest,
+    TableStats,
     TextQuery,
 )
 
@@ -87,7 +87,7 @@ KEPT_TEXTS: Final = KeptTexts()
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextColumn:
     """The texts of one column of a table."""
 
     table: Metered
@@ -207,7 +207,7 @@ def _identity_of(fragments: Iterable[Fragment], query: str, edits_max: int) -> s
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def find_covered(anatomy: Anatomy, column: str) -> tuple[Fragment, ...]:
+def find_covered(anatomy: TableStats, column: str) -> tuple[Fragment, ...]:
     """The fragments that a full-text index of the column knows."""
     known: frozenset[int] = frozenset().union(
         *(

@@ -10,20 +10,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from omnigraph.engine.search.postings import NONE, Totals
-from omnigraph.engine.search.texts import KeptTexts, Texts, read_totals, spell_totals, totals_key
+from omnigraph.engine.search.texts import (
+    KeptTexts,
+    TextColumn,
+    read_totals,
+    spell_totals,
+    totals_key,
+)
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.tables import (
-    Anatomy,
     Handle,
     Mark,
-    Settings,
     Staged,
     StagedCompaction,
     Tables,
+    TableSettings,
+    TableStats,
 )
 
 
-def find_uncounted(columns: Iterable[str], handle: Handle, anatomy: Anatomy) -> tuple[str, ...]:
+def find_uncounted(columns: Iterable[str], handle: Handle, anatomy: TableStats) -> tuple[str, ...]:
     """Those of the columns whose totals are not written down for all of the table."""
     identities = {each.identity for each in anatomy.fragments}
     return tuple(
@@ -58,7 +64,7 @@ class Ledger:
     rests: dict[Place, dict[str, _Rest]] = field(default_factory=dict)
     """Of fragments that a compaction made."""
 
-    def count(self, handle: Handle, anatomy: Anatomy, columns: Iterable[str]) -> None:
+    def count(self, handle: Handle, anatomy: TableStats, columns: Iterable[str]) -> None:
         """Read the texts of fragments that nobody counted yet. Holds whoever writes meanwhile."""
         for column in columns:
             known = self._known(handle, column)
@@ -68,7 +74,7 @@ class Ledger:
     def carry_over(
         self,
         handle: Handle,
-        anatomy: Anatomy,
+        anatomy: TableStats,
         columns: Iterable[str],
         compaction: StagedCompaction,
     ) -> None:
@@ -98,13 +104,13 @@ class Ledger:
                     known[each.identity] = rests[each.identity].find(known)
             kept = {each.identity: known[each.identity] for each in fragments}
             config[totals_key(column)] = spell_totals(kept)
-        return self.tables.stage_settings(handle, Settings(config=config), mark)
+        return self.tables.stage_settings(handle, TableSettings(config=config), mark)
 
     def _known(self, handle: Handle, column: str) -> dict[str, Totals]:
         known = self.counted.setdefault((handle.ref.path, column), {})
         known.update(read_totals(handle.config, column))
         return known
 
-    def _texts(self, handle: Handle, column: str) -> Texts:
+    def _texts(self, handle: Handle, column: str) -> TextColumn:
         """Of a table that may be large: nothing of it is kept."""
-        return Texts(Metered(self.tables, handle), column, kept=KeptTexts(0))
+        return TextColumn(Metered(self.tables, handle), column, kept=KeptTexts(0))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.tables.memory import Memory
-from omnigraph.storage.tables import ROW_ADDRESS, Anatomy, Handle, Io, ScanRequest, Tables
+from omnigraph.storage.tables import ROW_ADDRESS, Handle, Io, ScanRequest, Tables, TableStats
 
 SEARCH: Final = "search"
 """How the memory of a search is accounted for."""
@@ -95,7 +95,7 @@ class Metered:
         _tell(0, self.handle.io - before)
         return found
 
-    def inspect(self) -> Anatomy:
+    def inspect(self) -> TableStats:
         return self.tables.inspect(self.handle)
 
     def hold(self, nbytes: int) -> None:

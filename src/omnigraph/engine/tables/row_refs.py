@@ -53,7 +53,7 @@ _KIND_EXTERNAL: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class RowRefs:
     """Rows of one version of a table: their ids, and places in it. All of one length."""
 
     ids: "pa.Array[Any]"
@@ -65,36 +65,36 @@ class Seats:
     def __len__(self) -> int:
         return len(self.addresses)
 
-    def take(self, places: "np.ndarray[Any, Any]") -> "Seats":
+    def take(self, places: "np.ndarray[Any, Any]") -> "RowRefs":
         """Those at these places, or those that a mask lets through."""
         is_mask = places.dtype == np.bool_
         if is_mask and places.all():
             return self
         at = np.flatnonzero(places) if is_mask else places
-        return Seats(
+        return RowRefs(
             self.ids.take(pa.array(at, pa.int64())),
             self.row_ids[at],
             self.addresses[at],
             self.updated[at],
         )
 
-    def sorted(self) -> "Seats":
+    def sorted(self) -> "RowRefs":
         """In the order of their ids."""
         return self.take(pc.sort_indices(self.ids).to_numpy())
 
 
-def no_seats() -> Seats:
+def no_seats() -> RowRefs:
     none = np.empty(0, np.uint64)
-    return Seats(pa.array([], pa.string()), none, none, none)
+    return RowRefs(pa.array([], pa.string()), none, none, none)
 
 
-def join_seats(parts: Sequence[Seats]) -> Seats:
+def join_seats(parts: Sequence[RowRefs]) -> RowRefs:
     parts = [each for each in parts if len(each)]
     if not parts:
         return no_seats()
     if len(parts) == 1:
         return parts[0]
-    return Seats(
+    return RowRefs(
         pa.concat_arrays([each.ids for each in parts]),
         np.concatenate([each.row_ids for each in parts]),
         np.concatenate([each.addresses for each in parts]),
@@ -107,7 +107,7 @@ def join_seats(parts: Sequence[Seats]) -> Seats:
 
 def find_seats(
     tables: Tables, handle: Handle, column: str, values: "pa.Array[Any]"
-) -> tuple["pa.Array[Any]", Seats]:
+) -> tuple["pa.Array[Any]", RowRefs]:
     """The rows whose column holds one of these texts: what it holds, and where they are."""
     if not len(values) or not handle.row_count:
         return pa.array([], pa.string()), no_seats()
@@ -145,8 +145,8 @@ def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
         )
 
 
-def _seats(batch: pa.RecordBatch) -> Seats:
-    return Seats(
+def _seats(batch: pa.RecordBatch) -> RowRefs:
+    return RowRefs(
         batch["id"],
         batch[ROW_ID].to_numpy().astype(np.uint64, copy=False),
         batch[ROW_ADDRESS].to_numpy().astype(np.uint64, copy=False),
@@ -180,7 +180,7 @@ def portions(
     return [*cuts, (start, len(addresses))] if len(addresses) else []
 
 
-def heft(type_: Type) -> int:
+def estimate_row_bytes(type_: Type) -> int:
     """What the vectors and blobs of a row weigh, roughly. A row without them is light."""
     blobs = sum(each.type.is_blob for each in type_.properties)
     return blobs * _BLOB_BYTES + sum(

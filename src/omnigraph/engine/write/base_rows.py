@@ -52,7 +52,7 @@ _COMPARE: Final[Mapping[Comparator, Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RowRef:
     """Where a committed row is, in the version that is being changed."""
 
     row_id: int
@@ -60,10 +60,10 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRows:
     """A committed row: its seat, and the columns that were asked for."""
 
-    seat: Seat
+    seat: RowRef
     row: Row
 
     @property
@@ -115,7 +115,7 @@ class Committed:
 
     def find_matches(
         self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
-    ) -> list[Found]:
+    ) -> list[FoundRows]:
         """The rows for which a predicate is true."""
         wanted = (*columns, where.column)
         if (identity := _identity_for(type_, where, value)) is not None:
@@ -129,7 +129,7 @@ class Committed:
 
     def find_by_id(
         self, type_: Type, ids: Collection[str], columns: Collection[str]
-    ) -> list[Found]:
+    ) -> list[FoundRows]:
         parts = _split(ids, lambda some: _among("id", some))
         return self._find(type_, parts, columns, {"id": ids})
 
@@ -139,7 +139,7 @@ class Committed:
 
     def find_rivals(
         self, type_: Type, rows: Collection[Row], unseated: Collection[str]
-    ) -> list[Found]:
+    ) -> list[FoundRows]:
         """Rows that have one of these ids, or share a unique column's value with one of the rows.
 
         One pass answers both, because either alone would read the same pages. The rows that come
@@ -164,7 +164,7 @@ class Committed:
 
     def find_at(
         self, edge: EdgeType, *, sources: Collection[str], targets: Collection[str]
-    ) -> list[Found]:
+    ) -> list[FoundRows]:
         """The edges that leave one of the sources or arrive at one of the targets."""
         parts = [
             *_split(sources, lambda some: _among("src", some)),
@@ -200,12 +200,12 @@ class Committed:
         parts: Sequence[str],
         columns: Collection[str],
         among: Mapping[str, Collection[str]] | None = None,
-    ) -> list[Found]:
+    ) -> list[FoundRows]:
         """Rows that some part finds; `among` holds a text of each of them (`ScanRequest`)."""
         handle = self._open(type_) if parts else None
         if handle is None:
             return []
-        found: list[Found] = []
+        found: list[FoundRows] = []
         names = tuple(dict.fromkeys(("id", *columns)))
         blobs = {each for each in names if column_type(type_, each).is_blob}
         for part in parts:
@@ -218,8 +218,8 @@ class Committed:
         return found
 
     def _with_bytes(
-        self, handle: Handle, found: Sequence[Found], names: Collection[str]
-    ) -> list[Found]:
+        self, handle: Handle, found: Sequence[FoundRows], names: Collection[str]
+    ) -> list[FoundRows]:
         """Fetch what the blobs hold, except of those that are kept elsewhere."""
         rows: dict[str, dict[str, Cell]] = {each.id: dict(each.row) for each in found}
         for name in sorted(names):
@@ -229,7 +229,7 @@ class Committed:
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)
-        return [Found(each.seat, rows[each.id]) for each in found]
+        return [FoundRows(each.seat, rows[each.id]) for each in found]
 
 
 def all_columns(type_: Type) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ _UNREAD: Final = Blob()
 
 def _read_rows(
     type_: Type, held: pa.Table, names: Sequence[str], blobs: Collection[str]
-) -> Iterator[Found]:
+) -> Iterator[FoundRows]:
     cells = [
         [_blob_of(each) for each in held[name].to_pylist()]
         if name in blobs
@@ -253,7 +253,7 @@ def _read_rows(
     ]
     seats = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
     for (row_id, row_address), *row in zip(seats, *cells, strict=True):
-        yield Found(Seat(row_id, row_address), dict(zip(names, row, strict=True)))
+        yield FoundRows(RowRef(row_id, row_address), dict(zip(names, row, strict=True)))
 
 
 def _blob_of(description: Mapping[str, Any] | None) -> Cell:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class IdempotencyKey:
     """The key of a write, and the hash of what it asks for."""
 
     key: str
@@ -51,13 +51,13 @@ class Once:
         return Idempotency(self.key, self.body_hash, result)
 
 
-def once(key: str | None, *parts: object) -> Once | None:
+def parse_key(key: str | None, *parts: object) -> IdempotencyKey | None:
     """The key for a write that asks for these; nothing if there is no key. Raises UsageError."""
     if key is None:
         return None
     if not is_encodable(key):
         raise UsageError(f"{key!r} cannot be an idempotency key: half a character cannot be kept")
-    return Once(key, hash_of(*parts))
+    return IdempotencyKey(key, hash_of(*parts))
 
 
 def hash_of(*parts: object) -> str:
@@ -66,11 +66,13 @@ def hash_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def once_of_files(key: str | None, files: Sequence[str | Path], *parts: object) -> Once | None:
+def parse_key_of_files(
+    key: str | None, files: Sequence[str | Path], *parts: object
+) -> IdempotencyKey | None:
     """The key for a write of files, by what is in them: a copy under another name is the same."""
     if key is None:
         return None
-    return once(key, hash_files(files), *parts)
+    return parse_key(key, hash_files(files), *parts)
 
 
 def hash_files(files: Sequence[str | Path]) -> list[str]:
@@ -97,7 +99,7 @@ class Done:
         return found if isinstance(found, int) else 0
 
 
-def find_done(manifest: Manifest, wanted: Once | None, actor: str | None) -> Done | None:
+def find_done(manifest: Manifest, wanted: IdempotencyKey | None, actor: str | None) -> Done | None:
     """(1) What became of the write with this key. Raises KeyReused."""
     if wanted is None:
         return None
@@ -112,7 +114,7 @@ def find_done(manifest: Manifest, wanted: Once | None, actor: str | None) -> Don
     return Done(commit, result if isinstance(result, dict) else {})
 
 
-def answer_once(find: Callable[[], T | None], act: Callable[[], T]) -> T:
+def run_idempotent(find: Callable[[], T | None], act: Callable[[], T]) -> T:
     """(1) What was done before; or act now.
 
     Raises KeyReused, and whatever acting raises.
@@ -133,9 +135,9 @@ def answer_once(find: Callable[[], T | None], act: Callable[[], T]) -> T:
 # ── what leaves no commit ────────────────────────────────────────────────────────────────────────
 
 
-def keep_promise(
+def run_idempotent_without_commit(
     objects: Objects,
-    wanted: Once | None,
+    wanted: IdempotencyKey | None,
     actor: str | None,
     act: Callable[[], None],
     *,
@@ -172,7 +174,7 @@ class Begun(Enum):
     DONE = "done"
 
 
-def _begin(objects: Objects, key: str, wanted: Once) -> Begun:
+def _begin(objects: Objects, key: str, wanted: IdempotencyKey) -> Begun:
     """Raises KeyReused, ObjectCorrupt."""
     try:
         objects.put_new(key, _note(wanted, is_done=False))
@@ -193,7 +195,7 @@ def _read_note(objects: Objects, key: str) -> tuple[str, bool]:
         raise ObjectCorrupt(key, reason=reason) from error
 
 
-def _note(wanted: Once, *, is_done: bool) -> bytes:
+def _note(wanted: IdempotencyKey, *, is_done: bool) -> bytes:
     return json.dumps({"body_hash": wanted.body_hash, "is_done": is_done}).encode()
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from omnigraph.catalog.model import Catalog, EdgeType
-from omnigraph.commit.attempt.phases import Hold, hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.change import Change, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.commit.manifest.records import Commit, JsonObject
@@ -27,13 +27,13 @@ from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER
-from omnigraph.compiler.parameters import Binding, bind
+from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
-from omnigraph.engine.active_schema import Contract
+from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.write.base_rows import Committed
-from omnigraph.engine.write.idempotency import Once, answer_once, find_done
+from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.engine.write.pending import Affected, Pending
-from omnigraph.engine.write.statements import Bound, run_statements
+from omnigraph.engine.write.statements import BoundValues, run_statements
 from omnigraph.engine.write.validate import Delta, find_missing_ends, find_violations
 from omnigraph.engine.write.violations import check_none
 from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
@@ -43,18 +43,18 @@ from omnigraph.storage.tables import TransactionKind
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WriteRequest:
     """Where a write goes, whose it is, and what it builds on."""
 
     branch: BranchName = MAIN
     actor: str | None = None
     if_commit: CommitId | None = None
     """The commit that must be the head of the branch, if the caller cares."""
-    once: Once | None = None
+    idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
 
 
-ON_MAIN: Final = Order()
+ON_MAIN: Final = WriteRequest()
 
 _HARMLESS: Final = frozenset(
     {TransactionKind.INDEX, TransactionKind.CONFIG, TransactionKind.COMPACTION}
@@ -76,7 +76,7 @@ class MutationResult:
     """None when there was nothing to do."""
 
 
-class Task(Protocol):
+class WriteTask(Protocol):
     """Something that decides about rows."""
 
     @property
@@ -99,7 +99,7 @@ class Task(Protocol):
 class Program:
     """A mutation with the values of one call."""
 
-    bound: Bound
+    bound: BoundValues
 
     @property
     def name(self) -> str:
@@ -117,14 +117,14 @@ class Program:
         return run_statements(self.bound, pending)
 
 
-def read_program(
+def parse_program(
     source: Source,
     catalog: Catalog,
     *,
     name: str | None,
     params: object,
     now_ms: int,
-    binding: Binding = Binding.NATIVE,
+    binding: IntegerEncoding = IntegerEncoding.NATIVE,
 ) -> Program:
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation."""
     compiled = compile_query(source, catalog, name=name)
@@ -132,7 +132,7 @@ def read_program(
         raise NotAMutation(compiled.name)
     values = bind(compiled.parameters, params, binding)
     now = values.get(NOW_PARAMETER)
-    return Program(Bound(compiled.plan, values, now if isinstance(now, int) else now_ms))
+    return Program(BoundValues(compiled.plan, values, now if isinstance(now, int) else now_ms))
 
 
 def tables_of(plan: MutationPlan) -> frozenset[TableKey]:
@@ -163,92 +163,96 @@ def strict_tables_of(plan: MutationPlan) -> frozenset[TableKey]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteOutcome:
     affected: Affected
     commit: Commit | None = None
     tables: tuple[TableKey, ...] = ()
     """The tables that moved."""
 
 
-def carry_out(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
+def carry_out(
+    context: WriteContext, contract: ActiveSchema, task: WriteTask, order: WriteRequest
+) -> WriteOutcome:
     """Run a task on a branch, and commit what it decides.
 
     Raises ConstraintViolation, KeyConflict, HeadMoved, ExpectedVersionMismatch, BranchNotFound and
     whatever `commit.attempt.phases` raises.
     """
-    heal(bench)
-    return answer_once(
-        lambda: _find_written(bench, order), lambda: _write(bench, contract, task, order)
+    heal(context)
+    return run_idempotent(
+        lambda: _find_written(context, order), lambda: _write(context, contract, task, order)
     )
 
 
-def _find_written(bench: Workbench, order: Order) -> Written | None:
+def _find_written(context: WriteContext, order: WriteRequest) -> WriteOutcome | None:
     """What was written when this was asked for before. Raises KeyReused."""
-    if order.once is None:
+    if order.idempotency is None:
         return None
-    return _written_before(bench.bases.current(order.branch).manifest, order)
+    return _written_before(context.bases.current(order.branch).manifest, order)
 
 
-def _written_before(manifest: Manifest, order: Order) -> Written | None:
-    done = find_done(manifest, order.once, order.actor)
+def _written_before(manifest: Manifest, order: WriteRequest) -> WriteOutcome | None:
+    done = find_done(manifest, order.idempotency, order.actor)
     if done is None:
         return None
     affected = Affected(done.number("affected_nodes"), done.number("affected_edges"))
-    return Written(affected, done.commit)
+    return WriteOutcome(affected, done.commit)
 
 
-def _write(bench: Workbench, contract: Contract, task: Task, order: Order) -> Written:
-    seen = _pins(bench, order.branch, task.strict)
-    with hold(bench, order.branch, task.tables) as held:
-        done = _written_before(held.base.manifest, order)
+def _write(
+    context: WriteContext, contract: ActiveSchema, task: WriteTask, order: WriteRequest
+) -> WriteOutcome:
+    seen = _pins(context, order.branch, task.strict)
+    with acquire_write_locks(context, order.branch, task.tables) as lock:
+        done = _written_before(lock.base.manifest, order)
         if done is not None:
             return done
-        held.base.manifest.check_schema(contract.schema_hash)
-        held.base.manifest.check_head(order.if_commit)
-        check_unmoved(held, seen)
+        lock.base.manifest.check_schema(contract.schema_hash)
+        lock.base.manifest.check_head(order.if_commit)
+        check_unmoved(lock, seen)
         committed = Committed(
-            bench.stores.tables,
-            held.base.manifest,
-            lambda pin: bench.open_pin(pin, held.base),
+            context.stores.tables,
+            lock.base.manifest,
+            lambda pin: context.open_pin(pin, lock.base),
         )
-        pending = Pending(contract.catalog, committed, bench.stores.effects.new_id)
+        pending = Pending(contract.catalog, committed, context.stores.effects.new_id)
         affected = task.run(pending)
         _validate(pending)
-        if not pending.deltas() and order.once is None:
-            return Written(affected)
-        change = _change(held, contract, pending, order, affected)
-        published = run(held, change)
+        if not pending.deltas() and order.idempotency is None:
+            return WriteOutcome(affected)
+        change = _change(lock, contract, pending, order, affected)
+        published = run(lock, change)
         moved = tuple(each.key for each in change.writes)
-        return Written(affected, published.commits[-1], moved)
+        return WriteOutcome(affected, published.commits[-1], moved)
 
 
 def _pins(
-    bench: Workbench, branch: BranchName, keys: Collection[TableKey]
+    context: WriteContext, branch: BranchName, keys: Collection[TableKey]
 ) -> dict[TableKey, Pin | None]:
     """(2) What the branch shows as the call comes in. Nothing is read if nobody will ask."""
     if not keys:
         return {}
-    pins = bench.bases.current(branch).manifest.pins
+    pins = context.bases.current(branch).manifest.pins
     return {key: pins.get(key) for key in keys}
 
 
-def check_unmoved(held: Hold, seen: Mapping[TableKey, Pin | None]) -> None:
+def check_unmoved(lock: WriteLock, seen: Mapping[TableKey, Pin | None]) -> None:
     """(2) Raises ExpectedVersionMismatch."""
-    manifest = held.base.manifest
+    manifest = lock.base.manifest
     for key, before in sorted(seen.items()):
         now = manifest.pins.get(key)
-        if before != now and not is_tidied(held, before, now):
+        if before != now and not only_maintenance_since(lock, before, now):
             expected = Version(0) if before is None else before.version
             actual = manifest.version_of(key)
             raise ExpectedVersionMismatch(key, expected=expected, actual=actual)
 
 
-def is_tidied(held: Hold, before: Pin | None, now: Pin | None) -> bool:
+def only_maintenance_since(lock: WriteLock, before: Pin | None, now: Pin | None) -> bool:
     """Did the table move, and none of its rows?"""
     if before is None or now is None or before.owner != now.owner:
         return False
-    handle = held.bench.open_pin(now, held.base)
-    since = held.bench.stores.tables.find_transactions(handle, after=before.version)
+    handle = lock.context.open_pin(now, lock.base)
+    since = lock.context.stores.tables.find_transactions(handle, after=before.version)
     return bool(since) and all(each.kind in _HARMLESS for each in since)
 
 
@@ -261,9 +265,13 @@ def _validate(pending: Pending) -> None:
 
 
 def _change(
-    held: Hold, contract: Contract, pending: Pending, order: Order, affected: Affected
+    lock: WriteLock,
+    contract: ActiveSchema,
+    pending: Pending,
+    order: WriteRequest,
+    affected: Affected,
 ) -> Change:
-    tables = held.bench.stores.tables
+    tables = lock.context.stores.tables
     writes = pending.writes(tables)
     written = {each.key for each in writes}
     reads: Mapping[TableKey, Version] = pending.committed.asked
@@ -274,15 +282,15 @@ def _change(
         writes=writes,
         actor=order.actor,
         reads={key: version for key, version in reads.items() if key not in written},
-        recheck=_recheck(held.bench, contract.catalog, pending.deltas()),
+        recheck=_recheck(lock.context, contract.catalog, pending.deltas()),
         on_top_of=order.if_commit,
-        idempotency=None if order.once is None else order.once.record(result),
+        idempotency=None if order.idempotency is None else order.idempotency.record(result),
         schema_hash=contract.schema_hash,
     )
 
 
 def _recheck(
-    bench: Workbench, catalog: Catalog, deltas: Collection[Delta]
+    context: WriteContext, catalog: Catalog, deltas: Collection[Delta]
 ) -> Callable[[Manifest], None]:
     """(4) Whether the ends of written edges are still there."""
     nodes = {each.type.name: each for each in deltas if not isinstance(each.type, EdgeType)}
@@ -290,9 +298,9 @@ def _recheck(
 
     def recheck(manifest: Manifest) -> None:
         committed = Committed(
-            bench.stores.tables, manifest, lambda pin: open_pin(bench.stores, pin)
+            context.stores.tables, manifest, lambda pin: open_pin(context.stores, pin)
         )
-        before = Pending(catalog, committed, bench.stores.effects.new_id)
+        before = Pending(catalog, committed, context.stores.effects.new_id)
         check_none(
             [
                 violation

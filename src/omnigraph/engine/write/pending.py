@@ -16,7 +16,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.change import Stage, TableWrite
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.columns import build_table
-from omnigraph.engine.write.base_rows import Committed, Found, Seat, Type, text_of
+from omnigraph.engine.write.base_rows import Committed, FoundRows, RowRef, Type, text_of
 from omnigraph.engine.write.validate import Delta
 from omnigraph.engine.write.violations import Violation
 from omnigraph.errors import KeyConflict
@@ -46,14 +46,14 @@ class PendingTable:
     type: Type
     rows: dict[str, Row] = field(default_factory=dict)
     """(1) By id, whole, as they will be."""
-    seats: dict[str, Seat | None] = field(default_factory=dict)
+    seats: dict[str, RowRef | None] = field(default_factory=dict)
     """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
     fresh: set[str] = field(default_factory=set)
     """Pending rows that must not exist already."""
-    gone: dict[str, Seat] = field(default_factory=dict)
+    gone: dict[str, RowRef] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     """The sources of edges that are gone, or that now start elsewhere."""
-    rivals: list[Found] = field(default_factory=list)
+    rivals: list[FoundRows] = field(default_factory=list)
     """Committed rows that share an id or a unique value with a pending one."""
 
     def write(self, row: Row, *, is_new: bool = False) -> None:
@@ -63,11 +63,11 @@ class PendingTable:
         if is_new:
             self.seats[identity] = None
 
-    def rewrite(self, found: Found, row: Row) -> None:
+    def rewrite(self, found: FoundRows, row: Row) -> None:
         self.write(row)
         self.seats[found.id] = found.seat
 
-    def delete(self, found: Iterable[Found]) -> list[Found]:
+    def delete(self, found: Iterable[FoundRows]) -> list[FoundRows]:
         """Those that were not deleted before."""
         assert not self.rows, "a write that writes does not delete"  # (3)
         doomed = [each for each in found if each.id not in self.gone]
@@ -96,7 +96,7 @@ class PendingTable:
             if there is not None and isinstance(self.type, EdgeType):
                 self._note_move(there)
 
-    def _note_move(self, before: Found) -> None:
+    def _note_move(self, before: FoundRows) -> None:
         source = text_of(before.row, "src")
         if self.rows[before.id]["src"] != source:
             self.left.add(source)

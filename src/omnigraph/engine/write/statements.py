@@ -25,7 +25,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
 from omnigraph.engine.tables.cells import Cell
-from omnigraph.engine.write.base_rows import Found, Type, all_columns, satisfies
+from omnigraph.engine.write.base_rows import FoundRows, Type, all_columns, satisfies
 from omnigraph.engine.write.coercion import fit_bound, spell_key
 from omnigraph.engine.write.pending import Affected, Pending, affected
 from omnigraph.engine.write.validate import find_value_violations
@@ -34,7 +34,7 @@ from omnigraph.ids import TypeKind
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundValues:
     """A mutation with the values of one call."""
 
     plan: MutationPlan
@@ -55,7 +55,7 @@ class Bound:
                 assert_never(operand)
 
 
-def run_statements(bound: Bound, pending: Pending) -> Affected:
+def run_statements(bound: BoundValues, pending: Pending) -> Affected:
     """Values that do not fit are reported to `pending`, and their statement does nothing."""
     total = Affected()
     for statement in bound.plan.statements:
@@ -63,7 +63,7 @@ def run_statements(bound: Bound, pending: Pending) -> Affected:
     return total
 
 
-def _run(statement: StatementPlan, bound: Bound, pending: Pending) -> Affected:
+def _run(statement: StatementPlan, bound: BoundValues, pending: Pending) -> Affected:
     match statement:
         case InsertRow():
             return _insert(statement, bound, pending)
@@ -90,7 +90,7 @@ def _node(name: str, pending: Pending) -> NodeType:
 # ── insert ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _insert(statement: InsertRow, bound: Bound, pending: Pending) -> Affected:
+def _insert(statement: InsertRow, bound: BoundValues, pending: Pending) -> Affected:
     type_ = _type(statement.kind, statement.type_name, pending)
     assigned = _assigned(type_, statement.assignments, bound, pending)
     if assigned is None:
@@ -106,7 +106,7 @@ def _insert(statement: InsertRow, bound: Bound, pending: Pending) -> Affected:
 
 
 def _assigned(
-    type_: Type, assignments: Iterable[Assignment], bound: Bound, pending: Pending
+    type_: Type, assignments: Iterable[Assignment], bound: BoundValues, pending: Pending
 ) -> dict[str, Cell] | None:
     """The values as their columns hold them; None when one of them does not fit."""
     cells: dict[str, Cell] = {}
@@ -126,7 +126,7 @@ def _assigned(
 # ── update ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _update(statement: UpdateRows, bound: Bound, pending: Pending) -> Affected:
+def _update(statement: UpdateRows, bound: BoundValues, pending: Pending) -> Affected:
     node = _node(statement.type_name, pending)
     where, value = statement.where, _comparable(statement.where, bound)
     assigned = _assigned(node, statement.assignments, bound, pending)
@@ -150,7 +150,7 @@ def _update(statement: UpdateRows, bound: Bound, pending: Pending) -> Affected:
     return affected(node, len(committed) + len(matched))
 
 
-def _comparable(where: Predicate, bound: Bound) -> Scalarish:
+def _comparable(where: Predicate, bound: BoundValues) -> Scalarish:
     value = bound.value(where.value)
     assert not isinstance(value, tuple), "a predicate compares single values"
     return value
@@ -159,7 +159,7 @@ def _comparable(where: Predicate, bound: Bound) -> Scalarish:
 # ── delete ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _delete(statement: DeleteRows, bound: Bound, pending: Pending) -> Affected:
+def _delete(statement: DeleteRows, bound: BoundValues, pending: Pending) -> Affected:
     type_ = _type(statement.kind, statement.type_name, pending)
     where, value = statement.where, _comparable(statement.where, bound)
     columns = ("src",) if isinstance(type_, EdgeType) else ()
@@ -168,7 +168,7 @@ def _delete(statement: DeleteRows, bound: Bound, pending: Pending) -> Affected:
     )
 
 
-def delete_found(type_: Type, found: Iterable[Found], pending: Pending) -> Affected:
+def delete_found(type_: Type, found: Iterable[FoundRows], pending: Pending) -> Affected:
     """Delete rows, and with nodes every edge that starts or ends at one of them."""
     doomed = pending.table(type_).delete(found)
     total = affected(type_, len(doomed))

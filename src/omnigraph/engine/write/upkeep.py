@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.attempt.phases import Hold, hold, run
-from omnigraph.commit.context import Workbench
+from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.lru import Kept
@@ -23,7 +23,6 @@ from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import BranchName, TableKey, split_table_key
 from omnigraph.storage.tables import (
-    Anatomy,
     Handle,
     IndexKind,
     IndexScope,
@@ -31,6 +30,7 @@ from omnigraph.storage.tables import (
     Mark,
     Staged,
     StagedCompaction,
+    TableStats,
 )
 
 FRAGMENTS_MAX: Final = 32
@@ -68,7 +68,7 @@ def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
 class Upkeep:
     """Knows when each table is worth a look, and tidies up those that need it."""
 
-    bench: Workbench
+    context: WriteContext
     catalog: Catalog
     _due: Kept[tuple[BranchName, str, TableKey], int] = field(
         default_factory=lambda: Kept(PLACES_KEPT_MAX)
@@ -92,7 +92,7 @@ class Upkeep:
 
         Looking costs a little. A version adds a fragment, so it is known when to look next.
         """
-        base = self.bench.bases.known(branch)
+        base = self.context.bases.known(branch)
         pin = None if base is None else base.manifest.pins.get(key)
         if base is None or pin is None or pin.owner != branch:
             return 0
@@ -100,7 +100,7 @@ class Upkeep:
         with self._lock:
             if pin.version < (self._due.find(place) or 0):
                 return 0
-        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
         untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
         missing = FRAGMENTS_MAX - untidy
         with self._lock:
@@ -109,34 +109,34 @@ class Upkeep:
 
     def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:
         """Put fragments together and extend the indexes, if there is enough to do."""
-        if not is_overdue and not self.bench.queues.is_free(Place(key, branch)):
+        if not is_overdue and not self.context.queues.is_free(Place(key, branch)):
             return False
         wait_ms_max = WAIT_MS_MAX if is_overdue else 0
-        with hold(self.bench, branch, [key], wait_ms_max=wait_ms_max) as held:
-            return self.tidy_held(held, key)
+        with acquire_write_locks(self.context, branch, [key], wait_ms_max=wait_ms_max) as lock:
+            return self.tidy_held(lock, key)
 
-    def tidy_held(self, held: Hold, key: TableKey) -> bool:
+    def tidy_held(self, lock: WriteLock, key: TableKey) -> bool:
         """The same, for whoever holds the table already."""
-        base = held.base
+        base = lock.base
         pin, branch = base.manifest.pins[key], base.manifest.branch
         if pin.owner != branch:
             return False
         specs = write_indexes(self.catalog, key)
-        anatomy = self.bench.stores.tables.inspect(self.bench.open_pin(pin, base))
+        anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
         if not needs_upkeep(anatomy, specs):
             return False
-        steps = _Steps(self.bench, specs, _scope(anatomy))
+        steps = _Steps(self.context, specs, _scope(anatomy))
         write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
-        run(held, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
+        run(lock, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
         return True
 
 
-def needs_upkeep(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> bool:
+def needs_upkeep(anatomy: TableStats, specs: tuple[IndexSpec, ...]) -> bool:
     """Too many small fragments, or too many that an index does not know."""
     return count_untidy(anatomy, specs) >= FRAGMENTS_MAX
 
 
-def count_untidy(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> int:
+def count_untidy(anatomy: TableStats, specs: tuple[IndexSpec, ...]) -> int:
     """How many fragments are small, or how many some index does not know, if that is more."""
     small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
     everything = {each.fragment_id for each in anatomy.fragments}
@@ -145,19 +145,19 @@ def count_untidy(anatomy: Anatomy, specs: tuple[IndexSpec, ...]) -> int:
     return max(small, *uncovered)
 
 
-def _scope(anatomy: Anatomy) -> IndexScope:
+def _scope(anatomy: TableStats) -> IndexScope:
     pieces = max((each.segment_count for each in anatomy.indices), default=0)
     return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    bench: Workbench
+    context: WriteContext
     specs: tuple[IndexSpec, ...]
     scope: IndexScope
 
     def compact(self, handle: Handle, mark: Mark) -> StagedCompaction | None:  # noqa: ARG002
-        return self.bench.stores.tables.stage_compaction(handle)
+        return self.context.stores.tables.stage_compaction(handle)
 
     def index(self, handle: Handle, mark: Mark) -> Staged | None:
-        return self.bench.stores.tables.stage_indices(handle, self.specs, self.scope, mark)
+        return self.context.stores.tables.stage_indices(handle, self.specs, self.scope, mark)

@@ -7,8 +7,8 @@ have stood there. The first row of the table that fits is shown.
 import re
 from dataclasses import dataclass
 
-from omnigraph.lang.query.rules import Rule
-from omnigraph.lang.syntax import Dialect, Fault, Unexpected, close_match
+from omnigraph.lang.query.rules import SyntaxRule
+from omnigraph.lang.syntax import Dialect, SyntaxFault, Unexpected, close_match
 
 CLAUSE = "a clause"
 EXPRESSION = "an expression"
@@ -258,12 +258,12 @@ _GAP = r"(?>\s|//[^\n]*|/\*(?s:.*?)\*/)"
 
 DIALECT = Dialect(
     codes={
-        Fault.UNEXPECTED: Rule.UNEXPECTED,
-        Fault.ENCODING: Rule.UNEXPECTED,
-        Fault.OPEN_COMMENT: Rule.UNCLOSED,
-        Fault.OPEN_STRING: Rule.UNCLOSED,
-        Fault.ESCAPE: Rule.ESCAPE,
-        Fault.NUMBER: Rule.NUMBER,
+        SyntaxFault.UNEXPECTED: SyntaxRule.UNEXPECTED,
+        SyntaxFault.ENCODING: SyntaxRule.UNEXPECTED,
+        SyntaxFault.OPEN_COMMENT: SyntaxRule.UNCLOSED,
+        SyntaxFault.OPEN_STRING: SyntaxRule.UNCLOSED,
+        SyntaxFault.ESCAPE: SyntaxRule.ESCAPE,
+        SyntaxFault.NUMBER: SyntaxRule.NUMBER,
     },
     words=_WORDS,
     groups=_GROUPS,

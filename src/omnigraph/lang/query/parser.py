@@ -16,7 +16,7 @@ from omnigraph.errors import QueryInvalid
 from omnigraph.lang.grammars import Grammar
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.mistakes import DIALECT
-from omnigraph.lang.query.rules import Rule
+from omnigraph.lang.query.rules import SyntaxRule
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import (
     Reading,
@@ -73,7 +73,7 @@ def _check_size(source: Source, reading: Reading) -> None:
     if last is not None:
         message = f"the text has more than {TOKENS_MAX:,} words and signs"
         hint = "pass values as parameters, many rows as a load, or cut the text in parts"
-        reading.report(Rule.SIZE, message, Span(last.start(), last.start() + 1), hint=hint)
+        reading.report(SyntaxRule.SIZE, message, Span(last.start(), last.start() + 1), hint=hint)
         raise QueryInvalid(reading.sorted_findings())
 
 
@@ -98,7 +98,7 @@ class _Reader:
             if deep is not None:
                 message = f"this is nested too deeply; the limit is {NESTING_MAX} levels"
                 start = span_of(deep).start
-                self._reading.report(Rule.NESTING, message, Span(start, start + 1))
+                self._reading.report(SyntaxRule.NESTING, message, Span(start, start + 1))
                 continue
             query = self._query(tree)
             self._check_clauses(query)
@@ -109,7 +109,7 @@ class _Reader:
                     f"in line {seen[query.name.text]}"
                 )
                 hint = "give each query of a file its own name"
-                self._reading.report(Rule.QUERY_REPEATED, message, query.name.span, hint=hint)
+                self._reading.report(SyntaxRule.QUERY_REPEATED, message, query.name.span, hint=hint)
             seen.setdefault(query.name.text, line)
             yield query
 
@@ -124,7 +124,9 @@ class _Reader:
         if count > CLAUSES_MAX:
             message = f"query {quoted(query.name.text)} has {count:,} clauses; the most is "
             hint = "cut the query in parts, or compare with a list: `in [...]`"
-            self._reading.report(Rule.SIZE, f"{message}{CLAUSES_MAX:,}", query.name.span, hint=hint)
+            self._reading.report(
+                SyntaxRule.SIZE, f"{message}{CLAUSES_MAX:,}", query.name.span, hint=hint
+            )
 
     def _query(self, tree: Tree[Token]) -> ast.Query:
         parts = tree.children
@@ -151,7 +153,7 @@ class _Reader:
         for each in parameters:
             if each.name in seen:
                 message = f"parameter {quoted('$' + each.name)} is declared twice"
-                self._reading.report(Rule.PARAMETER_REPEATED, message, each.span)
+                self._reading.report(SyntaxRule.PARAMETER_REPEATED, message, each.span)
             seen.add(each.name)
         return parameters
 
@@ -172,11 +174,11 @@ class _Reader:
         kind, text = _token(tree.children[0]), self._string(tree.children[1])
         if kind in notes:
             message = f"a query has at most one {kind}"
-            self._reading.report(Rule.ANNOTATION, message, span_of(tree))
+            self._reading.report(SyntaxRule.ANNOTATION, message, span_of(tree))
         elif not text.strip():
             message = f"{kind} is empty"
             hint = "say something, or leave the annotation out"
-            self._reading.report(Rule.ANNOTATION, message, span_of(tree), hint=hint)
+            self._reading.report(SyntaxRule.ANNOTATION, message, span_of(tree), hint=hint)
         notes.setdefault(str(kind), text)
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
@@ -423,7 +425,7 @@ class _Reader:
         number = self._reading.whole_number(token)
         if not INTEGER_MIN <= number <= INTEGER_MAX:
             message = f"the number {quoted(token)} does not fit a 64-bit integer"
-            self._reading.report(Rule.NUMBER, message, span_of(token))
+            self._reading.report(SyntaxRule.NUMBER, message, span_of(token))
         return number
 
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Self
 
 
-class Rule(StrEnum):
+class SyntaxRule(StrEnum):
     """Codes are append-only. Each has a golden case."""
 
     meaning: str

@@ -31,8 +31,8 @@ from omnigraph.lang.schema.ast import (
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import (
     Dialect,
-    Fault,
     Reading,
+    SyntaxFault,
     Unexpected,
     close_match,
     parse_tree,
@@ -97,12 +97,12 @@ def _hint(unexpected: Unexpected) -> str | None:
 
 _DIALECT = Dialect(
     codes={
-        Fault.UNEXPECTED: "S1",
-        Fault.OPEN_COMMENT: "S2",
-        Fault.OPEN_STRING: "S3",
-        Fault.NUMBER: "S7",
-        Fault.ENCODING: "S8",
-        Fault.ESCAPE: "D4",
+        SyntaxFault.UNEXPECTED: "S1",
+        SyntaxFault.OPEN_COMMENT: "S2",
+        SyntaxFault.OPEN_STRING: "S3",
+        SyntaxFault.NUMBER: "S7",
+        SyntaxFault.ENCODING: "S8",
+        SyntaxFault.ESCAPE: "D4",
     },
     words={
         "TYPE_NAME": "a type name",

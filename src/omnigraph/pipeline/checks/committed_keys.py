@@ -18,7 +18,7 @@ from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.load.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
-from omnigraph.pipeline.checks.prefilter import Stored
+from omnigraph.pipeline.checks.prefilter import StoredKeys
 from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.stage.buckets import BucketFile
 from omnigraph.pipeline.stage.fragments import KeyRows, Storage
@@ -30,7 +30,7 @@ from omnigraph.pipeline.stage.keys import (
     keys_of,
     places_of,
 )
-from omnigraph.storage.tables import Anatomy, Index, IndexKind, ScanRequest, TableRef
+from omnigraph.storage.tables import Index, IndexKind, ScanRequest, TableRef, TableStats
 
 UNINDEXED_ROWS_MAX: Final = 100_000
 """So many rows may have to be read each time some values are looked up."""
@@ -40,7 +40,7 @@ ROWS_PER_BATCH: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class KeyPiece:
     """Some fragments of one table."""
 
     key: TableKey
@@ -53,7 +53,7 @@ class Piece:
 class ReadKeys:
     """The work of reading keys; task n reads piece n."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[KeyPiece, ...]
     catalog: Catalog
     storage: Storage
     scratch: str
@@ -75,7 +75,7 @@ class ReadKeys:
             buckets.write(keys)
         return {BUCKETS: buckets.close()}
 
-    def _read(self, piece: Piece, *, with_places: bool) -> Iterator[pa.Table]:
+    def _read(self, piece: KeyPiece, *, with_places: bool) -> Iterator[pa.Table]:
         type_ = type_of(self.catalog, piece.key)
         tables = self.storage.open().tables
         handle = tables.open_at(piece.ref, piece.version)
@@ -156,27 +156,27 @@ class CommittedKeys:
             for column in columns
         )
 
-    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> Stored:
+    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> StoredKeys:
         type_ = type_of(self.catalog, pin.key)
-        return Stored(self.storage, _ref(pin), pin.version, type_, column, is_unique, partner)
+        return StoredKeys(self.storage, _ref(pin), pin.version, type_, column, is_unique, partner)
 
-    def _inspect(self, pin: Pin) -> Anatomy:
+    def _inspect(self, pin: Pin) -> TableStats:
         tables = self.storage.open().tables
         return tables.inspect(tables.open_at(_ref(pin), pin.version))
 
-    def _cut(self, pin: Pin) -> list[Piece]:
+    def _cut(self, pin: Pin) -> list[KeyPiece]:
         ref, fragments = _ref(pin), self._inspect(pin).fragments
-        pieces: list[Piece] = []
+        pieces: list[KeyPiece] = []
         some: list[int] = []
         rows = 0
         for fragment in fragments:
             some.append(fragment.fragment_id)
             rows += fragment.row_count
             if rows >= ROWS_PER_TASK:
-                pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+                pieces.append(KeyPiece(pin.key, ref, pin.version, tuple(some)))
                 some, rows = [], 0
         if some:
-            pieces.append(Piece(pin.key, ref, pin.version, tuple(some)))
+            pieces.append(KeyPiece(pin.key, ref, pin.version, tuple(some)))
         return pieces
 
 

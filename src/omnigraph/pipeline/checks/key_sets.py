@@ -21,7 +21,7 @@ from omnigraph.engine.load.incoming import is_keyed
 from omnigraph.engine.write.base_rows import Type, uniques_of
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
-from omnigraph.pipeline.checks.prefilter import Stored
+from omnigraph.pipeline.checks.prefilter import StoredKeys
 from omnigraph.pipeline.stage.buckets import Filed, Pairs, Texts
 from omnigraph.pipeline.stage.keys import (
     ADDRESS_KEY,
@@ -38,7 +38,7 @@ BROADCAST_ROWS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LoadKeys:
     """All there is to know about a load whose rows are not at hand."""
 
     catalog: Catalog
@@ -58,7 +58,7 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class KeySets:
     spark: SparkSession
-    question: Question
+    question: LoadKeys
     source: CommittedKeys
     pins: Mapping[TableKey, Pin]
     """The committed tables, as they are."""
@@ -189,7 +189,9 @@ class KeySets:
         columns = filed_columns(type_, with_partners=is_merge)
         return (Texts(files, columns, column, row_count),)
 
-    def read_or_ask(self, type_: Type, name: str) -> tuple[tuple[Texts, ...], tuple[Stored, ...]]:
+    def read_or_ask(
+        self, type_: Type, name: str
+    ) -> tuple[tuple[Texts, ...], tuple[StoredKeys, ...]]:
         """The same; or, where there is much of it, whom to ask about the little that matters."""
         if not self.is_asked(type_):
             return self.committed_texts(type_, name), ()
@@ -202,7 +204,7 @@ class KeySets:
 
     def read_or_ask_pairs(
         self, type_: Type, name: str, partner: str
-    ) -> tuple[tuple[Pairs, ...], tuple[Stored, ...]]:
+    ) -> tuple[tuple[Pairs, ...], tuple[StoredKeys, ...]]:
         """Committed texts, each with its partner; or whom to ask about them."""
         if self.is_asked(type_):
             return (), (self._stored(type_, name, partner),)
@@ -210,7 +212,7 @@ class KeySets:
         partners = self._committed_column(type_, Filed(partner, name))
         return tuple(starmap(Pairs, zip(texts, partners, strict=True))), ()
 
-    def _stored(self, type_: Type, name: str, partner: str) -> Stored:
+    def _stored(self, type_: Type, name: str, partner: str) -> StoredKeys:
         pin = self.pins[type_.table_key]
         groups = {unique_name(number): group for number, group in enumerate(uniques_of(type_))}
         if name not in groups:

@@ -34,7 +34,7 @@ ROWS_PER_BUCKET_MAX: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredKeys:
     """Texts of a committed table, which is asked and not read."""
 
     storage: Storage = field(hash=False)
@@ -81,21 +81,21 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Disjoint:
     """No text of the one is in the other."""
 
     ours: tuple[Texts, ...]
     theirs: tuple[Texts, ...]
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredKeys, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Subset:
     """Every text of the one is in the other."""
 
     wanted: tuple[Texts, ...]
     known: tuple[Texts, ...]
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredKeys, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Counted:
     texts: tuple[Texts, ...]
     low: int
     high: int | None
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredKeys, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Paired:
 
     ours: tuple[Pairs, ...]
     theirs: tuple[Pairs, ...]
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredKeys, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ class CountedPairs:
     theirs: tuple[Pairs, ...]
     low: int
     high: int | None
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredKeys, ...] = ()
 
 
-Plain = Distinct | Apart | Within | Counted | Paired | CountedPairs
+Plain = Distinct | Disjoint | Subset | Counted | Paired | CountedPairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ class Sift:
         match question:
             case Distinct(texts):
                 return _find_miscounted(self._read(texts, bucket), 0, 1)
-            case Apart(ours, theirs, stored):
+            case Disjoint(ours, theirs, stored):
                 mine = self._read(ours, bucket)
                 common = mine.filter(pc.is_in(mine, value_set=self._read(theirs, bucket)))
                 return _joined(common, _find(stored, pc.unique(mine))["text"])
-            case Within(wanted, known, stored):
+            case Subset(wanted, known, stored):
                 looked_for = self._read(wanted, bucket)
                 is_known = pc.is_in(looked_for, value_set=self._read(known, bucket))
                 missing = pc.unique(looked_for.filter(pc.invert(is_known)))
@@ -225,7 +225,7 @@ def _find_shared(ours: pa.Table, others: Iterable[pa.Table]) -> Column:
     return shared
 
 
-def _find(stored: Sequence[Stored], texts: Column) -> pa.Table:
+def _find(stored: Sequence[StoredKeys], texts: Column) -> pa.Table:
     parts = [each.find(texts) for each in stored] if len(texts) else []
     return pa.concat_tables([PAIR.empty_table(), *parts])
 
@@ -248,9 +248,9 @@ def count_rows(question: Plain) -> int:
     match question:
         case Distinct(texts) | Counted(texts):
             parts = [texts]
-        case Apart(ours, theirs):
+        case Disjoint(ours, theirs):
             parts = [ours, theirs]
-        case Within(_, known):
+        case Subset(_, known):
             # Who is looked for is not held, only looked at.
             parts = [known]
         case Paired(ours, theirs) | CountedPairs(ours, theirs):

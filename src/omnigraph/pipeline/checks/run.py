@@ -36,15 +36,15 @@ from omnigraph.engine.write.validate import judge_count, missing_end, shared_val
 from omnigraph.engine.write.violations import Violation
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
-from omnigraph.pipeline.checks.key_sets import KeySets, Question, union
+from omnigraph.pipeline.checks.key_sets import KeySets, LoadKeys, union
 from omnigraph.pipeline.checks.prefilter import (
-    Apart,
     Counted,
     CountedPairs,
+    Disjoint,
     Distinct,
     Paired,
     Plain,
-    Within,
+    Subset,
     find_doubts,
 )
 from omnigraph.pipeline.spark.jobs import failing_as
@@ -63,7 +63,7 @@ CHECKS_PER_JOB: Final = 32
 
 def find_verdict(
     spark: SparkSession,
-    question: Question,
+    question: LoadKeys,
     committed: CommittedKeys,
     pins: Mapping[TableKey, Pin],
     moved: Collection[TableKey] | None = None,
@@ -79,7 +79,7 @@ def find_verdict(
     return replace(_Checks(question, keys, moved).verdict(), asked=asked)
 
 
-def find_asked(question: Question) -> frozenset[TableKey]:
+def find_asked(question: LoadKeys) -> frozenset[TableKey]:
     """The committed tables that decide whether the load may be made."""
     touched = set(question.key_files)
     is_overwrite = question.mode is LoadMode.OVERWRITE
@@ -95,7 +95,7 @@ def find_asked(question: Question) -> frozenset[TableKey]:
     return frozenset(asked)
 
 
-def _needs_own_table(question: Question, key: TableKey) -> bool:
+def _needs_own_table(question: LoadKeys, key: TableKey) -> bool:
     type_ = type_of(question.catalog, key)
     is_counted = isinstance(type_, EdgeType) and type_.cardinality != Cardinality()
     may_exist = question.mode is LoadMode.APPEND and bool(question.given_ids.get(key))
@@ -123,7 +123,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    question: Question
+    question: LoadKeys
     keys: KeySets
     moved: Collection[TableKey] | None
 
@@ -231,7 +231,7 @@ class _Checks:
 
     def _plainly_new(self, type_: Type) -> Plain:
         theirs, stored = self.keys.read_or_ask(type_, "id")
-        return Apart(self.keys.incoming_texts(type_, "id"), theirs, stored)
+        return Disjoint(self.keys.incoming_texts(type_, "id"), theirs, stored)
 
     # unique values
 
@@ -260,7 +260,7 @@ class _Checks:
             return (Paired(self.keys.incoming_pairs(type_, name, "id"), theirs, stored),)
         mine = self.keys.incoming_texts(type_, name)
         there, stored = self.keys.read_or_ask(type_, name)
-        return (Distinct((*mine, *there)), *([Apart(mine, (), stored)] if stored else ()))
+        return (Distinct((*mine, *there)), *([Disjoint(mine, (), stored)] if stored else ()))
 
     def _may_replace(self, type_: Type) -> bool:
         """May an incoming row rightly take the place of another one?"""
@@ -316,7 +316,7 @@ class _Checks:
             tell = partial(self._tell_missing, mine, node)
             there, stored = self.keys.read_or_ask(node, "id")
             known = (*self.keys.incoming_texts(node, "id"), *there)
-            plain = Within(tuple(wanted), known, stored)
+            plain = Subset(tuple(wanted), known, stored)
             yield Check(find, tell, node.table_key, (plain,))
 
     def _find_missing(self, ends: Sequence[tuple[EdgeType, str]], node: NodeType) -> DataFrame:
@@ -355,7 +355,7 @@ class _Checks:
                 if wanted and self.keys.is_replaced(node):
                     find = partial(self._find_orphans, edge, column, node)
                     tell = partial(self._tell_orphans, edge, column, node)
-                    plain = Within(wanted, self.keys.incoming_texts(node, "id"))
+                    plain = Subset(wanted, self.keys.incoming_texts(node, "id"))
                     yield Check(find, tell, edge.table_key, (plain,))
 
     def _find_orphans(self, edge: EdgeType, column: str, node: NodeType) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from omnigraph.pipeline.sources.delimited import read_texts
-from omnigraph.pipeline.sources.mappings import Feed, is_text
+from omnigraph.pipeline.sources.mappings import ColumnMapping, is_text
 from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
 from omnigraph.pipeline.stage.frames import FILE, LINE, quoted
@@ -54,7 +54,7 @@ def _is_named(column: str, text: str) -> bool:
 
 def _cut(table: Table, file: int, names: Sequence[str]) -> Iterator[RawSplit]:
     assert table.file is not None
-    feed = Feed(table.fitting.feed.type, {name: name for name in names})
+    feed = ColumnMapping(table.fitting.feed.type, {name: name for name in names})
     if table.footer is None:
         content = cells_of(table, table.file, feed)
         yield RawSplit(file, 0, Split(0, table.file.path, table.file.shown, 0, None, content))

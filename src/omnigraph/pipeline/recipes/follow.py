@@ -21,7 +21,7 @@ from omnigraph.pipeline.recipes.derive import open_frame, select
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
 from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
 from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
-from omnigraph.pipeline.stage.planning import Item, RecordFile, Survey, Table
+from omnigraph.pipeline.stage.planning import InputSurvey, Item, RecordFile, Table
 
 Sessions = Callable[[], SparkSession]
 """Where to get Spark from, should it be needed."""
@@ -30,7 +30,7 @@ _REASON_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRecipe:
     """A recipe, ready to be loaded."""
 
     inputs: tuple[Input, ...]
@@ -39,7 +39,7 @@ class Prepared:
 
 def prepare(
     recipe: Recipe, catalog: Catalog, options: Mapping[str, str], sessions: Sessions
-) -> Prepared:
+) -> PreparedRecipe:
     """Raises RecipeInvalid, FileUnreadable, and what starting Spark raises."""
     following = _Following(catalog, options, sessions)
     inputs: list[Input] = []
@@ -54,7 +54,7 @@ def prepare(
         planned.append(describe(each, items))
     if following.mistakes:
         raise RecipeInvalid(recipe.path, sorted(following.mistakes, key=lambda each: each[0]))
-    return Prepared(tuple(inputs), tuple(planned))
+    return PreparedRecipe(tuple(inputs), tuple(planned))
 
 
 class _Following:
@@ -62,7 +62,7 @@ class _Following:
         self.catalog = catalog
         self.options = options
         self.sessions = sessions
-        self.survey = Survey(catalog, options)
+        self.survey = InputSurvey(catalog, options)
         self.mistakes: list[tuple[int, str]] = []
 
     def report(self, about: RecipeInput, message: str) -> None:

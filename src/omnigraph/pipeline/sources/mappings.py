@@ -31,7 +31,7 @@ IDENTITIES: Final = frozenset({"id", *ENDS})
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class ColumnMapping:
     """The rows of a table, as rows of one type."""
 
     type: Type
@@ -45,7 +45,7 @@ class Feed:
 class Fitting:
     """What became of the columns of one table."""
 
-    feed: Feed
+    feed: ColumnMapping
     faults: list[Fault] = field(default_factory=list)
     unused: tuple[str, ...] = ()
 
@@ -112,7 +112,7 @@ class _Fitting:
             is_asked = any(self._target(given) == target for given in self.mapping)
             if target not in columns and not wanted.nullable and not is_asked:
                 self._report(target, f"no column feeds '{target}' of {self.type.name}")
-        feed = Feed(self.type, columns, self.are_texts)
+        feed = ColumnMapping(self.type, columns, self.are_texts)
         return Fitting(feed, self.faults, unused)
 
     def _target(self, given: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.errors import FileUnreadable
-from omnigraph.pipeline.sources.mappings import Feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.splits import RowGroups, Split
 from omnigraph.pipeline.sources.tabular import read_table
@@ -47,7 +47,7 @@ def read_footer(file: InputFile, options: Mapping[str, str]) -> Footer:
 
 
 def cut_row_groups(
-    file: InputFile, footer: Footer, feed: Feed, first: int, split_bytes: int
+    file: InputFile, footer: Footer, feed: ColumnMapping, first: int, split_bytes: int
 ) -> tuple[list[Split], int]:
     """The splits of a file, numbered from `first`, and how many bytes they hold."""
     wanted = {name.partition(".")[0] for name in feed.columns.values()}

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.load.bulk import RecordPlace
-from omnigraph.pipeline.sources.mappings import Feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.storage.inputs import InputFile, open_input, reading
 
 SPLIT_BYTES: Final = 16 * 2**20
@@ -59,7 +59,7 @@ class Records:
 class Cells:
     """Lines of cells, the first line of the file being their names."""
 
-    feed: Feed
+    feed: ColumnMapping
     header: tuple[str, ...]
     delimiter: str
     null: str
@@ -71,7 +71,7 @@ class Cells:
 class RowGroups:
     """Row groups of a Parquet file; the split is a range of their numbers."""
 
-    feed: Feed
+    feed: ColumnMapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from omnigraph.engine.tables.columns import build_table, column_type, schema_of
 from omnigraph.engine.write.batch import find_faults
 from omnigraph.engine.write.coercion import coerce_row
 from omnigraph.pipeline.sources.envelopes import Numbers
-from omnigraph.pipeline.sources.mappings import ENDS, IDENTITIES, Feed
+from omnigraph.pipeline.sources.mappings import ENDS, IDENTITIES, ColumnMapping
 from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.texts import parse_texts, read_text
 from omnigraph.pipeline.sources.values import (
@@ -42,13 +42,15 @@ from omnigraph.pipeline.sources.values import (
 _UNITS_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 
 
-def read_table(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
+def read_table(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
     """The rows of a table; they are numbered from 0."""
     parsed = read_together(feed, rows, np.arange(rows.num_rows, dtype=np.int64))
     return _read_one_by_one(feed, rows) if parsed is None else parsed
 
 
-def read_together(feed: Feed, rows: pa.Table | pa.RecordBatch, lines: Numbers) -> Parsed | None:
+def read_together(
+    feed: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
+) -> Parsed | None:
     """All rows at once, and the line of each; None if something is in doubt."""
     try:
         table, given_ids = _read_columns(feed, rows)
@@ -60,7 +62,7 @@ def read_together(feed: Feed, rows: pa.Table | pa.RecordBatch, lines: Numbers) -
     return parsed
 
 
-def read_givens(feed: Feed, givens: Iterable[tuple[int, Mapping[str, object]]]) -> Parsed:
+def read_givens(feed: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, object]]]) -> Parsed:
     """Rows by what JSON would have said of them, each with its line; with all care."""
     type_ = feed.type
     parsed = Parsed()
@@ -85,7 +87,7 @@ def read_givens(feed: Feed, givens: Iterable[tuple[int, Mapping[str, object]]]) 
 # ── together ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_columns(feed: Feed, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table, int]:
+def _read_columns(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table, int]:
     type_ = feed.type
 
     def column(target: str, wanted: ValueType) -> Column:
@@ -112,7 +114,7 @@ def _read_columns(feed: Feed, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table
     return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 
 
-def _carry(feed: Feed, column: Column, wanted: ValueType, *, is_identity: bool) -> Column:
+def _carry(feed: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool) -> Column:
     """A column in the form that `values` knows. Raises Doubt, or an error of Arrow."""
     plain = _decoded(column)
     # Arrow believes that text is UTF-8, and that is for us to find out.
@@ -188,7 +190,7 @@ def _milliseconds(column: Column, unit: str) -> Column:
 # ── one by one ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_one_by_one(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
+def _read_one_by_one(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
     targets = list(feed.columns)
     columns = [
         _spell(
@@ -203,7 +205,9 @@ def _read_one_by_one(feed: Feed, rows: pa.Table | pa.RecordBatch) -> Parsed:
     return read_givens(feed, enumerate(givens))
 
 
-def _spell(feed: Feed, column: Column, wanted: ValueType, *, is_identity: bool) -> Sequence[object]:
+def _spell(
+    feed: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
+) -> Sequence[object]:
     """A column as JSON would have said it."""
     plain = _decoded(column)
     if feed.are_texts and arrow.is_string(plain.type):

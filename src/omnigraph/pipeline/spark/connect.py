@@ -35,7 +35,7 @@ _STEP_MS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ConnectServer:
     """A server that runs."""
 
     owner: Owner
@@ -58,12 +58,12 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return home / "connect"
 
 
-def find_server(folder: Path | None = None) -> Server | None:
+def find_server(folder: Path | None = None) -> ConnectServer | None:
     """The server that is up, the user's or that of a folder; None if there is none."""
     note = (folder or state_folder()) / "server.json"
     try:
         document = read_json(note.read_text(encoding="utf-8"))
-        found = Server(Owner(**document["owner"]), document["port"], document["folder"])
+        found = ConnectServer(Owner(**document["owner"]), document["port"], document["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None if is_dead(found.owner) or not _answers(found.port) else found
@@ -71,7 +71,7 @@ def find_server(folder: Path | None = None) -> Server | None:
 
 def start_server(
     port: int = CONNECT_PORT, *, master: str = LOCAL, folder: Path | None = None
-) -> Server:
+) -> ConnectServer:
     """The server that is up, or a new one that answers. Raises JavaMissing, SparkUnusable."""
     folder = folder or state_folder()
     found = find_server(folder)
@@ -83,7 +83,7 @@ def start_server(
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     process = _launch(folder, port, master)
-    server = Server(find_process(process.pid), port, str(folder))
+    server = ConnectServer(find_process(process.pid), port, str(folder))
     note = {**asdict(server)}
     (folder / "server.json").write_text(json.dumps(note), encoding="utf-8")
     try:
@@ -123,7 +123,7 @@ def _launch(folder: Path, port: int, master: str) -> "subprocess.Popen[bytes]":
         )
 
 
-def _await(process: "subprocess.Popen[bytes]", server: Server) -> None:
+def _await(process: "subprocess.Popen[bytes]", server: ConnectServer) -> None:
     """Raises SparkUnusable."""
     until = REAL.monotonic_ms() + 1_000 * _START_SECONDS_MAX
     while not _answers(server.port):

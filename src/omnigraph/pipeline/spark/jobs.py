@@ -27,7 +27,7 @@ Work = Callable[[int], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SparkTask:
     """Work as it is sent to the workers, which must not send our errors back as tracebacks."""
 
     work: Work
@@ -65,7 +65,7 @@ def run_tasks(
     slots = min(count, concurrency or count)
     with failing_as(job) as seen:
         numbers = spark.range(0, count, 1, slots)
-        task = functions.udf(Task(work, marker, seen), "string", useArrow=False)
+        task = functions.udf(SparkTask(work, marker, seen), "string", useArrow=False)
         task = task.asNondeterministic()
         rows = numbers.select("id", task("id").alias("answer")).collect()
     answers = [read_json(row["answer"]) for row in sorted(rows, key=lambda row: int(row["id"]))]

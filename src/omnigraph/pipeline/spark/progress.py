@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 
 from omnigraph.effects import REAL
 from omnigraph.engine.cancellation import stoppable
-from omnigraph.engine.stages import Record, stage
+from omnigraph.engine.stages import StageRecord, stage
 from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
 
 _POLL_SECONDS: Final = 0.25
@@ -44,7 +44,9 @@ def running(spark: SparkSession | None, job: str) -> Iterator[Rows | None]:
 
 
 @contextmanager
-def _on_classic(context: SparkContext, job: str, record: Record | None) -> Iterator[Rows | None]:
+def _on_classic(
+    context: SparkContext, job: str, record: StageRecord | None
+) -> Iterator[Rows | None]:
     group = f"omnigraph-{REAL.new_id()}"
     before = {name: context.getLocalProperty(name) for name in _GROUP}
     context.setJobGroup(group, job)
@@ -71,7 +73,7 @@ def _cancel(context: SparkContext, group: str) -> None:
         context.cancelJobGroup(group)
 
 
-def _poll(context: SparkContext, group: str, record: Record, rows: Rows, over: Event) -> None:
+def _poll(context: SparkContext, group: str, record: StageRecord, rows: Rows, over: Event) -> None:
     with suppress(*SPARK_ERRORS):  # whoever waits for the job tells of them
         tracker = context.statusTracker()
         while not over.wait(_POLL_SECONDS):
@@ -94,7 +96,7 @@ def _count_tasks(tracker: StatusTracker, group: str) -> tuple[int, int]:
 
 
 @contextmanager
-def _on_connect(spark: SparkSession, record: Record | None) -> Iterator[None]:
+def _on_connect(spark: SparkSession, record: StageRecord | None) -> Iterator[None]:
     tag = f"omnigraph-{REAL.new_id()}"
 
     def report(stages: Iterable[Any] | None, **_: object) -> None:

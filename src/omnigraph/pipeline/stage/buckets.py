@@ -51,7 +51,7 @@ def find_buckets(texts: "pa.Array[Any]", count: int) -> "np.ndarray[Any, np.dtyp
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BucketOrder:
     """Where texts are to be found, bucket by bucket, and how many are in each."""
 
     positions: "np.ndarray[Any, np.dtype[np.int64]] | None"
@@ -101,11 +101,11 @@ class BucketFile:
         """Nulls are left out, and so are the buckets of columns that nobody will ask about."""
         if self._writer is None:
             self._writer = pa.ipc.new_file(str(self._path), _SCHEMA)
-        orders: dict[str, Order] = {}
+        orders: dict[str, BucketOrder] = {}
         for each in self._columns:
             some = rows.slice(0, 0) if each.by in without else rows
             if each.by not in orders:
-                orders[each.by] = Order.of(_joined(some[each.by].drop_null()), self._count)
+                orders[each.by] = BucketOrder.of(_joined(some[each.by].drop_null()), self._count)
             texts = some[each.column]
             if some[each.by].null_count:
                 texts = texts.filter(some[each.by].is_valid())

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.leases.staging import Witness
 from omnigraph.effects import REAL
-from omnigraph.engine.load.bulk import ORDINAL, LoadMode, Target
+from omnigraph.engine.load.bulk import ORDINAL, LoadMode, LoadTarget
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.ids import OperationId
@@ -83,7 +83,7 @@ class InPlace:
     """Rows become fragments, each as large as the table wants them."""
 
     storage: Storage
-    target: Target
+    target: LoadTarget
     mode: LoadMode
     _waiting: list[pa.Table] = field(default_factory=list)
     _waiting_rows: int = 0
@@ -121,7 +121,7 @@ class InPlace:
             staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, ordered)
         else:
             staged = tables.stage_append(handle, rows, UNNAMED)
-        self._receipts += tables.hand_over(staged).fresh
+        self._receipts += tables.to_pieces(staged).fresh
 
 
 class Aside:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
 
 from omnigraph.jsontext import read_json
-from omnigraph.pipeline.sources.mappings import Feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.pipeline.sources.splits import PARTITIONS_MAX, Partition, Split, ordinal_of
 from omnigraph.pipeline.sources.tabular import read_table
 from omnigraph.pipeline.spark.jobs import failing_as
@@ -33,12 +33,12 @@ _ANSWER: Final = pa.schema(_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FrameInput:
     """One data frame of a load; its splits are numbered from `first`."""
 
     first: int
     data: DataFrame
-    feed: Feed
+    feed: ColumnMapping
     shown: str
     files: tuple[str, ...] = ()
     """What people call the files the rows come from, if the rows say so."""
@@ -64,7 +64,7 @@ def _arrow_type(given: Any) -> pa.DataType:
         return pa.struct([])  # which can feed nothing
 
 
-def read_frame(frame: Frame, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:
+def read_frame(frame: FrameInput, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:
     """Read a frame once. Its splits, and what became of each. Raises JobFailed."""
     names = list(dict.fromkeys(frame.feed.columns.values()))
     names += [FILE, LINE] if frame.files else []
@@ -99,7 +99,7 @@ class IngestFrame:
     ingest: "Ingest"
     first: int
     file_count: int
-    feed: Feed
+    feed: ColumnMapping
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Tasks share the machine already; threads of their own would only wait for each other.

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.effects import REAL
-from omnigraph.engine.load.bulk import Fault, LoadMode, Placement, Target
+from omnigraph.engine.load.bulk import Fault, LoadMode, LoadTarget, Placement
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.sources.delimited import read_cells
@@ -48,7 +48,7 @@ class Ingest:
     splits: tuple[Split, ...]
     catalog: Catalog
     mode: LoadMode
-    targets: Mapping[TableKey, Target]
+    targets: Mapping[TableKey, LoadTarget]
     storage: Storage
     scratch: str
     errors_max: int

@@ -18,7 +18,7 @@ from omnigraph.engine.load.inputs import STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
 from omnigraph.pipeline.sources.delimited import read_header, settle_quotes
-from omnigraph.pipeline.sources.mappings import Feed, Fitting, find_table_type, fit_feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_feed
 from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources.splits import (
     CODECS,
@@ -32,7 +32,7 @@ from omnigraph.pipeline.sources.splits import (
     cut_records,
     spool,
 )
-from omnigraph.pipeline.stage.frames import FILE, LINE, Frame, frame_schema
+from omnigraph.pipeline.stage.frames import FILE, LINE, FrameInput, frame_schema
 from omnigraph.storage.inputs import InputFile, find_inputs
 
 _SUFFIXES: Final[Mapping[str, Format]] = {
@@ -67,9 +67,9 @@ Item = Table | RecordFile
 
 
 @dataclass(slots=True)
-class Plan:
+class InputPlan:
     splits: list[Split] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[FrameInput] = field(default_factory=list)
     size_bytes: int = 0
     """Of the files, as far as one can tell."""
     next_number: int = 0
@@ -88,7 +88,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class InputSurvey:
     """Finds out what sources are."""
 
     catalog: Catalog
@@ -176,9 +176,11 @@ def check_tables(items: Sequence[Item], errors_max: int) -> None:
 # ── cutting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def cut(items: Sequence[Item], count_quotes: QuoteCounter, split_bytes: int = SPLIT_BYTES) -> Plan:
+def cut(
+    items: Sequence[Item], count_quotes: QuoteCounter, split_bytes: int = SPLIT_BYTES
+) -> InputPlan:
     """Raises UsageError."""
-    plan = Plan()
+    plan = InputPlan()
     for item in items:
         if isinstance(item, RecordFile):
             splits = cut_records(item.file, plan.next_number, split_bytes)
@@ -187,7 +189,7 @@ def cut(items: Sequence[Item], count_quotes: QuoteCounter, split_bytes: int = SP
             assert isinstance(item.source.data, DataFrame)
             feed = item.fitting.feed
             plan.frames.append(
-                Frame(plan.next_number, item.source.data, feed, item.shown, item.source.files)
+                FrameInput(plan.next_number, item.source.data, feed, item.shown, item.source.files)
             )
             plan.next_number += PARTITIONS_MAX
         elif item.footer is not None:
@@ -217,7 +219,7 @@ def _cut_cells(
     return settle_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
 
 
-def cells_of(item: Table, file: InputFile, feed: Feed) -> Cells:
+def cells_of(item: Table, file: InputFile, feed: ColumnMapping) -> Cells:
     """How the cells of a CSV are read."""
     delimiter = delimiter_of(item.source, file.path)
     return Cells(feed, tuple(item.schema.names), delimiter, item.source.null)

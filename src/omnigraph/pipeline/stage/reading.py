@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from omnigraph.pipeline.sources.delimited import CountQuotes
 from omnigraph.pipeline.sources.splits import Split
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.stage.frames import Frame, read_frame
+from omnigraph.pipeline.stage.frames import FrameInput, read_frame
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.stage.planning import Item
 from omnigraph.pipeline.stage.scratch import REACHING, answer_nothing
@@ -37,7 +37,7 @@ class QuotesOnSpark:
 def read_input(
     spark: SparkSession,
     work: Ingest,
-    frames: Sequence[Frame],
+    frames: Sequence[FrameInput],
     concurrency: int | None,
     marker: str | None,
 ) -> tuple[list[Split], list[dict[str, Any]]]:

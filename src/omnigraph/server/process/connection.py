@@ -33,7 +33,7 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 """How much an address, the headers and what follows a body in chunks may have together."""
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     _patience_s: Callable[[], float]
     """How long a caller may take for its headers, or for the body of a request that is answered."""
 
@@ -219,10 +219,10 @@ def _without_chunks(cycle: RequestResponseCycle, app: "ASGI3Application") -> "AS
     return answer
 
 
-def connection_type(patience_s: Callable[[], float]) -> type[Connection]:
+def connection_type(patience_s: Callable[[], float]) -> type[HttpConnection]:
     """Connections of a server that says anew how patient it is whenever it has to wait."""
 
-    class Patient(Connection):
+    class Patient(HttpConnection):
         _patience_s = staticmethod(patience_s)
 
     return Patient

@@ -23,11 +23,11 @@ import uvicorn
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server.app import build_app
 from omnigraph.server.process.connection import connection_type
-from omnigraph.server.process.supervisor import GRACE_S, STOPS, Crew, Told
+from omnigraph.server.process.supervisor import GRACE_S, STOPS, Signals, Supervisor
 from omnigraph.server.runtime import shared_spark
-from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.settings import Flags
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.state import ServerRuntime
 from omnigraph.server.telemetry import metrics
 from omnigraph.server.telemetry.logs import start_logging
 
@@ -39,24 +39,24 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
     """Serve until told to stop. Raises what a bad configuration raises."""
     start_logging()
     if workers == 1:
-        host = Host(flags, environment)
+        host = ServerRuntime(flags, environment)
         with listen(host.current.settings.bind) as listening:
             announce(listening)
             answer_from(host, listening)
         return
     # Nobody asks this host anything. It finds out whether a configuration can be used.
-    host = Host(flags, environment)
+    host = ServerRuntime(flags, environment)
     with listen(host.current.settings.bind) as listening:
-        told = Told()
+        told = Signals()
         told.heed()
         with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
-            generations = Generations(Path(folder) / "configuration")
+            generations = ConfigBroadcast(Path(folder) / "configuration")
             host.share(generations)
             spark = Path(folder) / "spark"
             shared = {**environment, metrics.SHARED: folder, shared_spark.SHARED: str(spark)}
             announce(listening)
             try:
-                Crew(flags, generations, listening, shared, told).run(workers, host)
+                Supervisor(flags, generations, listening, shared, told).run(workers, host)
             finally:
                 shared_spark.stop_spark(spark)
 
@@ -91,7 +91,7 @@ def announce(listening: socket.socket) -> None:
     sys.stdout.flush()
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Signals are left to us: between two owners of them, one that comes then would be lost."""
 
     @contextlib.contextmanager
@@ -99,7 +99,7 @@ class Server(uvicorn.Server):
         yield
 
 
-def make_server(host: Host) -> Server:
+def make_server(host: ServerRuntime) -> HttpServer:
     config = uvicorn.Config(
         build_app(host),
         loop="uvloop",
@@ -111,10 +111,10 @@ def make_server(host: Host) -> Server:
         server_header=False,
         timeout_graceful_shutdown=host.current.settings.limits.drain_s,
     )
-    return Server(config)
+    return HttpServer(config)
 
 
-def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None) -> None:
+def answer_from(host: ServerRuntime, listening: socket.socket, *, crew: int | None = None) -> None:
     """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
 
     Before that there is nothing to finish, and a signal ends this process as it ends any other.
@@ -151,7 +151,7 @@ def answer_from(host: Host, listening: socket.socket, *, crew: int | None = None
         signal.alarm(GRACE_S)  # requests that were given up may go on in their threads
 
 
-def _stop(server: Server, drain_s: int, *, is_worker: bool) -> None:
+def _stop(server: HttpServer, drain_s: int, *, is_worker: bool) -> None:
     """Told for the first time: begin to finish. Told again, end at once; a worker is ended by its
     crew, which may have been told together with it and passes that on.
     """
@@ -165,7 +165,9 @@ def _stop(server: Server, drain_s: int, *, is_worker: bool) -> None:
     signal.alarm(2 * drain_s + GRACE_S)
 
 
-async def _watch(host: Host, server: uvicorn.Server, is_orphan: Callable[[], bool]) -> None:
+async def _watch(
+    host: ServerRuntime, server: uvicorn.Server, is_orphan: Callable[[], bool]
+) -> None:
     """Follow the other workers; and stop when nobody is left who would start us again."""
     while not server.should_exit:
         await asyncio.sleep(WATCH_S)

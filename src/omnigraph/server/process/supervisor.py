@@ -20,9 +20,9 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from omnigraph.effects import REAL
-from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.settings import Flags
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.state import ServerRuntime
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 """The signals that tell a server to stop."""
@@ -39,7 +39,7 @@ PAUSE_MS: Final = 2_000
 logger = logging.getLogger(__name__)
 
 
-class Told:
+class Signals:
     """What signals said. Their handlers do nothing but note it: what they interrupt may hold any
     lock, that of an event too.
     """
@@ -61,14 +61,14 @@ class Told:
 
 
 @dataclass
-class Crew:
+class Supervisor:
     flags: Flags
-    generations: Generations
+    generations: ConfigBroadcast
     listening: socket.socket
     environment: Mapping[str, str]
-    told: Told
+    told: Signals
 
-    def run(self, count: int, host: Host) -> None:
+    def run(self, count: int, host: ServerRuntime) -> None:
         """Keep so many workers alive until told to stop; then let them finish."""
         workers: list[subprocess.Popen[bytes]] = []
         reloads = self.told.reloads

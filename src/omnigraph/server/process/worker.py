@@ -10,8 +10,8 @@ from pathlib import Path
 from omnigraph.errors import OmnigraphError
 from omnigraph.server.process.run import answer_from
 from omnigraph.server.process.supervisor import FLAGS
-from omnigraph.server.runtime.config_broadcast import Generations
-from omnigraph.server.runtime.state import Host
+from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
+from omnigraph.server.runtime.state import ServerRuntime
 from omnigraph.server.telemetry.logs import start_logging
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,9 @@ def main(crew: str, descriptor: str, generations: str, flags: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the crew, which passes it on
     start_logging()
     try:
-        host = Host(FLAGS.validate_json(flags), os.environ, Generations(Path(generations)))
+        host = ServerRuntime(
+            FLAGS.validate_json(flags), os.environ, ConfigBroadcast(Path(generations))
+        )
     except OmnigraphError as error:
         logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
         sys.exit(1)

@@ -21,7 +21,7 @@ _FAR: Final = 10**_DIGITS_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteRange:
     """Bytes of a blob. A part of it is answered with 206, all of it with 200."""
 
     start: int
@@ -41,9 +41,9 @@ def is_known(headers: Mapping[str, str], tag: str) -> bool:
     return bool({"*", tag} & {each.removeprefix("W/") for each in _TAG.findall(known)})
 
 
-def find_span(headers: Mapping[str, str], tag: str, length: int) -> Span:
+def find_span(headers: Mapping[str, str], tag: str, length: int) -> ByteRange:
     """Raises BlobRangeInvalid."""
-    everything = Span(0, length, is_part=False)
+    everything = ByteRange(0, length, is_part=False)
     condition = headers.get("if-range")
     asked = _RANGE.fullmatch(headers.get("range", "").strip())
     if asked is None or (condition is not None and condition.strip() != tag):
@@ -56,16 +56,16 @@ def find_span(headers: Mapping[str, str], tag: str, length: int) -> Span:
     if first >= length:
         raise BlobRangeInvalid(start=first, end=last, length=length)
     end = length if last is None else min(last + 1, length)
-    return Span(first, end, is_part=True)
+    return ByteRange(first, end, is_part=True)
 
 
-def _last_bytes(count: int | None, length: int) -> Span | None:
+def _last_bytes(count: int | None, length: int) -> ByteRange | None:
     """None for what is no range; of an empty blob the last bytes are all of it."""
     if count is None or (count and not length):
         return None
     if not count:
         raise BlobRangeInvalid(start=length, end=None, length=length)
-    return Span(max(length - count, 0), length, is_part=True)
+    return ByteRange(max(length - count, 0), length, is_part=True)
 
 
 def _number(digits: str) -> int | None:

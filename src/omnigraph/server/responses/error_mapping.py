@@ -20,40 +20,40 @@ from omnigraph.wire.problems import WireCode
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ErrorMapping:
     error: type[OmnigraphError]
     status: int
     code: WireCode | None
 
 
 TABLE: Final = (
-    Line(errors.Unauthorized, 401, "unauthorized"),
-    Line(errors.Forbidden, 403, "forbidden"),
-    Line(errors.TooManyRequests, 429, "too_many_requests"),
-    Line(errors.KeyReused, 409, "conflict"),
-    Line(errors.ChangesRefused, 409, "conflict"),
-    Line(errors.ChangeFeedGap, 410, None),
-    Line(errors.QueryMemoryExceeded, 413, None),
-    Line(errors.QueryTimeout, 408, None),
-    Line(errors.QueryCancelled, 503, None),
-    Line(errors.BlobRangeInvalid, 416, None),
-    Line(errors.ExternalBlob, 424, None),
-    Line(errors.BlobChanged, 412, None),
-    Line(errors.InputError, 400, "bad_request"),
-    Line(errors.NotFoundError, 404, "not_found"),
-    Line(errors.HeadMoved, 412, None),
-    Line(errors.RecoveryPending, 503, None),
-    Line(errors.DriftFound, 503, None),
-    Line(errors.ConflictError, 409, "conflict"),
-    Line(errors.OutcomeUnknown, 503, None),
-    Line(errors.SidecarCorrupt, 503, None),
-    Line(errors.SidecarTooNew, 503, None),
-    Line(errors.InvariantViolated, 503, None),
-    Line(OmnigraphError, 500, "internal"),
+    ErrorMapping(errors.Unauthorized, 401, "unauthorized"),
+    ErrorMapping(errors.Forbidden, 403, "forbidden"),
+    ErrorMapping(errors.TooManyRequests, 429, "too_many_requests"),
+    ErrorMapping(errors.KeyReused, 409, "conflict"),
+    ErrorMapping(errors.ChangesRefused, 409, "conflict"),
+    ErrorMapping(errors.ChangeFeedGap, 410, None),
+    ErrorMapping(errors.QueryMemoryExceeded, 413, None),
+    ErrorMapping(errors.QueryTimeout, 408, None),
+    ErrorMapping(errors.QueryCancelled, 503, None),
+    ErrorMapping(errors.BlobRangeInvalid, 416, None),
+    ErrorMapping(errors.ExternalBlob, 424, None),
+    ErrorMapping(errors.BlobChanged, 412, None),
+    ErrorMapping(errors.InputError, 400, "bad_request"),
+    ErrorMapping(errors.NotFoundError, 404, "not_found"),
+    ErrorMapping(errors.HeadMoved, 412, None),
+    ErrorMapping(errors.RecoveryPending, 503, None),
+    ErrorMapping(errors.DriftFound, 503, None),
+    ErrorMapping(errors.ConflictError, 409, "conflict"),
+    ErrorMapping(errors.OutcomeUnknown, 503, None),
+    ErrorMapping(errors.SidecarCorrupt, 503, None),
+    ErrorMapping(errors.SidecarTooNew, 503, None),
+    ErrorMapping(errors.InvariantViolated, 503, None),
+    ErrorMapping(OmnigraphError, 500, "internal"),
 )
 
 
-def line_for(error: OmnigraphError) -> Line:
+def line_for(error: OmnigraphError) -> ErrorMapping:
     return next(line for line in TABLE if isinstance(error, line.error))
 
 

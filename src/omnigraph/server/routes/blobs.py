@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.errors import ExternalBlob
-from omnigraph.server.request_context import Ask, Asked, GraphRoute
+from omnigraph.server.request_context import Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import Stream
 from omnigraph.server.responses.byte_ranges import find_span, is_known
 from omnigraph.server.responses.error_mapping import problem
@@ -33,7 +33,7 @@ router = APIRouter(route_class=GraphRoute)
 
 
 def _open_blob(
-    asked: Ask,
+    asked: Context,
     *,
     entity: Annotated[Literal["node", "edge"], Query(description="What has the blob.")],
     type_: Annotated[
@@ -76,7 +76,7 @@ Found = Annotated[OpenBlob, Depends(_open_blob)]
     responses=BLOB_READ,
     dependencies=[Depends(_declare_conditions), Depends(_declare_range)],
 )
-def read_blob(asked: Ask, blob: Found) -> Response:
+def read_blob(asked: Context, blob: Found) -> Response:
     """What a Blob of one node or edge holds, or a range of it, in pieces."""
     return _answer(asked, blob)
 
@@ -88,12 +88,12 @@ def read_blob(asked: Ask, blob: Found) -> Response:
     responses=BLOB_ASKED,
     dependencies=[Depends(_declare_conditions)],
 )
-def describe_blob(asked: Ask, blob: Found) -> Response:
+def describe_blob(asked: Context, blob: Found) -> Response:
     """How long a Blob is, and its tag."""
     return _answer(asked, blob)
 
 
-def _answer(asked: Asked, blob: OpenBlob) -> Response:
+def _answer(asked: RequestContext, blob: OpenBlob) -> Response:
     headers = {} if blob.commit_id is None else {SNAPSHOT_ID: str(blob.commit_id)}
     if blob.uri is not None:
         response = _send_elsewhere(blob.uri)
@@ -111,7 +111,7 @@ def _send_elsewhere(uri: str) -> Response:
     return problem(ExternalBlob(uri, reason=reason))
 
 
-def _serve(asked: Asked, blob: OpenBlob, tag: str) -> Response:
+def _serve(asked: RequestContext, blob: OpenBlob, tag: str) -> Response:
     """Raises BlobChanged, BlobRangeInvalid."""
     assert blob.length is not None, "it is here"
     given = asked.request.headers

@@ -11,14 +11,14 @@ from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import merge_document
-from omnigraph.server.request_context import KEYED, PREFERRED, Ask, Asked, GraphRoute
+from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import ACCEPTED, READING, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobOrder
+from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.wire.formats import DELETABLE
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
-from omnigraph.wire.requests import BranchCreateRequest, MergeRequest
+from omnigraph.wire.requests import BranchCreateBody, MergeBody
 
 
 class _Rest(PathConvertor):
@@ -40,7 +40,7 @@ router = APIRouter(route_class=GraphRoute)
     response_model=BranchesReply,
     responses=READING,
 )
-def list_branches(asked: Ask) -> Response:
+def list_branches(asked: Context) -> Response:
     """The branches, by name."""
     asked.check(Action.READ)
     return answer({"branches": [*sorted(asked.graph.branches.list())]})
@@ -53,7 +53,7 @@ def list_branches(asked: Ask) -> Response:
     responses=WRITING,
     dependencies=[KEYED],
 )
-def create_branch(asked: Ask, body: BranchCreateRequest) -> Response:
+def create_branch(asked: Context, body: BranchCreateBody) -> Response:
     """A branch that starts as another one is now, or as a commit left the graph."""
     source, name = parse_branch(body.from_ or MAIN), parse_branch(body.name)
     asked.check(Action.BRANCH_CREATE, source, target=name)
@@ -82,7 +82,7 @@ def create_branch(asked: Ask, body: BranchCreateRequest) -> Response:
     responses=WRITING | ACCEPTED,
     dependencies=[KEYED, PREFERRED],
 )
-def merge_branches(asked: Ask, body: MergeRequest) -> Response:
+def merge_branches(asked: Context, body: MergeBody) -> Response:
     """Make one branch show what another changed since they last agreed."""
     source, target = parse_branch(body.source), parse_branch(body.target or MAIN)
     asked.check(Action.BRANCH_MERGE, source, target=target)
@@ -93,14 +93,14 @@ def merge_branches(asked: Ask, body: MergeRequest) -> Response:
         return _merge(asked, body, source, target, key)
 
     if asked.prefers_job and not body.dry_run:
-        order = JobOrder("merge", target, asked.actor, asked.key, hash_of(body.model_dump()))
+        order = JobRequest("merge", target, asked.actor, asked.key, hash_of(body.model_dump()))
         return begin_job(asked, order, work)
     with asked.admitted():
         return answer(work(asked.key))
 
 
 def _merge(
-    asked: Asked, body: MergeRequest, source: BranchName, target: BranchName, key: str | None
+    asked: RequestContext, body: MergeBody, source: BranchName, target: BranchName, key: str | None
 ) -> JsonObject:
     result = asked.graph.merge(
         source,
@@ -126,7 +126,7 @@ def _merge(
     dependencies=[KEYED],
 )
 def delete_branch(
-    asked: Ask,
+    asked: Context,
     branch: Annotated[
         str, Path(description="Slashes may be spelled %2F.", json_schema_extra=DELETABLE)
     ],

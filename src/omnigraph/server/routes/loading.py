@@ -18,17 +18,24 @@ from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
-from omnigraph.server.request_context import KEYED, PREFERRED, Ask, Asked, LoadRoute, StreamRoute
+from omnigraph.server.request_context import (
+    KEYED,
+    PREFERRED,
+    Context,
+    LoadRoute,
+    RequestContext,
+    StreamRoute,
+)
 from omnigraph.server.responses.answers import answer, deprecate
 from omnigraph.server.responses.openapi import ACCEPTED, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobOrder
+from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.server.runtime.shared_spark import run_on_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.server.telemetry import metrics
 from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
-from omnigraph.wire.requests import LoadRequest, Mode
+from omnigraph.wire.requests import LoadBody, Mode
 
 router = APIRouter(
     route_class=LoadRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
@@ -52,13 +59,13 @@ _Mode = Annotated[Mode, Query(description="What becomes of rows that are there."
 
 
 @router.post("/load", operation_id="cluster_load", response_model=LoadReply)
-def load(asked: Ask, body: LoadRequest) -> Response:
+def load(asked: Context, body: LoadBody) -> Response:
     """Load records as one commit, or nothing."""
     return _load_text(asked, body)
 
 
 @router.post("/ingest", operation_id="cluster_ingest", response_model=LoadReply, deprecated=True)
-def ingest(asked: Ask, body: LoadRequest) -> Response:
+def ingest(asked: Context, body: LoadBody) -> Response:
     """The old name of load."""
     return deprecate(_load_text(asked, body), "/ingest")
 
@@ -75,7 +82,7 @@ def ingest(asked: Ask, body: LoadRequest) -> Response:
     },
 )
 async def load_stream(
-    asked: Ask, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+    asked: Context, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
 ) -> Response:
     """The same, of a body of any size that holds nothing but records."""
     _check(asked, branch, from_)
@@ -110,7 +117,7 @@ async def load_stream(
     },
 )
 async def load_files(
-    asked: Ask,
+    asked: Context,
     *,
     branch: _Branch = None,
     from_: _From = None,
@@ -152,7 +159,7 @@ def _read_mapping(given: list[str]) -> dict[str, str]:
     return {name: column for name, _, column in pairs}
 
 
-def _check(asked: Asked, branch: str | None, from_: str | None) -> BranchName:
+def _check(asked: RequestContext, branch: str | None, from_: str | None) -> BranchName:
     """Ask for everything a load may do. Raises Forbidden, BranchNameInvalid."""
     name = parse_branch(branch or MAIN)
     asked.check(Action.CHANGE, name)
@@ -163,14 +170,14 @@ def _check(asked: Asked, branch: str | None, from_: str | None) -> BranchName:
     return name
 
 
-def _load_text(asked: Asked, body: LoadRequest) -> Response:
+def _load_text(asked: RequestContext, body: LoadBody) -> Response:
     _check(asked, body.branch, body.from_)
     return _load(
         asked, spool_text(body.data), Wanted(body.branch, body.from_, body.mode or "merge")
     )
 
 
-def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
+def _load(asked: RequestContext, spool: Spool, wanted: Wanted) -> Response:
     """Now, or as a job if the caller prefers not to wait. The spool is removed either way."""
 
     def work(key: str | None) -> JsonObject:
@@ -180,7 +187,7 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
         with ExitStack() as stack:
             stack.callback(spool.remove)
             what = hash_of(*hash_files(spool.files), asdict(wanted))
-            order = JobOrder("load", wanted.branch or MAIN, asked.actor, asked.key, what)
+            order = JobRequest("load", wanted.branch or MAIN, asked.actor, asked.key, what)
             clean = stack.pop_all().close
         return begin_job(asked, order, work, clean)
     try:
@@ -190,7 +197,7 @@ def _load(asked: Asked, spool: Spool, wanted: Wanted) -> Response:
         spool.remove()
 
 
-def _carry_out(asked: Asked, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
+def _carry_out(asked: RequestContext, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
     def load(spark: SparkSettings | None) -> LoadResult:
         return asked.graph.load(
             spool.files,

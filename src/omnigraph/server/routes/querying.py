@@ -14,14 +14,14 @@ from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.server.request_context import Ask, Asked, ReadRoute
+from omnigraph.server.request_context import Context, ReadRoute, RequestContext
 from omnigraph.server.responses.answers import Stream, deprecate
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.server.responses.openapi import ASKING, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, TIME, TYPE, VERSION_MAX
 from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
 from omnigraph.wire.replies import ReadReply
-from omnigraph.wire.requests import QueryRequest
+from omnigraph.wire.requests import QueryBody
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -44,18 +44,18 @@ router = APIRouter(route_class=ReadRoute, responses=READS)
 
 
 @router.post("/query", operation_id="cluster_query", response_model=ReadReply)
-def query(asked: Ask, body: QueryRequest) -> Response:
+def query(asked: Context, body: QueryBody) -> Response:
     """Run a read on one snapshot: a branch as it is now, or the graph as a commit left it."""
     return render(asked, run_query(asked, body))
 
 
 @router.post("/read", operation_id="cluster_read", response_model=ReadReply, deprecated=True)
-def read(asked: Ask, body: QueryRequest) -> Response:
+def read(asked: Context, body: QueryBody) -> Response:
     """The old name of query."""
     return deprecate(render(asked, run_query(asked, body)), "/read")
 
 
-def run_query(asked: Asked, body: QueryRequest) -> QueryResult:
+def run_query(asked: RequestContext, body: QueryBody) -> QueryResult:
     with asked.reading(body.timeout):
         branch = check_readable(asked, body.branch, body.snapshot)
         return asked.graph.query(
@@ -79,7 +79,7 @@ class Moment(TypedDict):
 
 
 def _find_moment(
-    asked: Ask,
+    asked: Context,
     *,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
@@ -105,7 +105,7 @@ WhichMoment = Annotated[Moment, Depends(_find_moment)]
 
 @router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
 def look_up(
-    asked: Ask,
+    asked: Context,
     *,
     type_: Annotated[
         str, Query(alias="type", description="Its node or edge type.", json_schema_extra=TYPE)
@@ -119,7 +119,7 @@ def look_up(
     return render(asked, found)
 
 
-def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> str | None:
+def check_readable(asked: RequestContext, branch: str | None, snapshot: str | None) -> str | None:
     """The branch to read, if it is not a commit. Raises Forbidden, RequestInvalid."""
     if snapshot is None:
         name = parse_branch(branch or MAIN)
@@ -131,7 +131,7 @@ def check_readable(asked: Asked, branch: str | None, snapshot: str | None) -> st
     return None
 
 
-def render(asked: Asked, result: QueryResult) -> Response:
+def render(asked: RequestContext, result: QueryResult) -> Response:
     kind = choose_form(asked.request.headers.getlist("accept"), tuple(_FORMS))
     pieces = _FORMS[kind](result)
     if kind == NDJSON:

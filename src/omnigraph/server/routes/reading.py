@@ -9,7 +9,7 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import commit_document, snapshot_document
-from omnigraph.server.request_context import Ask, GraphRoute
+from omnigraph.server.request_context import Context, GraphRoute
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.health import health_document
 from omnigraph.server.responses.openapi import READING
@@ -30,7 +30,7 @@ Branch = Annotated[
 
 
 @router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
-def graph_health(asked: Ask) -> Response:
+def graph_health(asked: Context) -> Response:
     """Is this graph served, and by which version?"""
     asked.check(Action.READ)
     return answer(health_document())
@@ -38,7 +38,7 @@ def graph_health(asked: Ask) -> Response:
 
 @router.get("/snapshot", operation_id="cluster_getSnapshot", response_model=SnapshotReply)
 def snapshot(
-    asked: Ask,
+    asked: Context,
     branch: Branch = None,
     commit: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
     version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
@@ -55,7 +55,7 @@ def snapshot(
 
 @router.get("/commits", operation_id="cluster_listCommits", response_model=CommitsReply)
 def list_commits(
-    asked: Ask,
+    asked: Context,
     branch: Branch = None,
     actor: Annotated[str | None, Query(description="Only theirs; nobody's if empty.")] = None,
     since: Annotated[
@@ -71,14 +71,14 @@ def list_commits(
 
 
 @router.get("/commits/{commit_id}", operation_id="cluster_getCommit", response_model=CommitReply)
-def show_commit(asked: Ask, commit_id: str) -> Response:
+def show_commit(asked: Context, commit_id: str) -> Response:
     """One commit, whatever branch it is on."""
     asked.check(Action.READ)
     return answer(commit_document(asked.graph.commit(commit_id)))
 
 
 @router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)
-def show_schema(asked: Ask) -> Response:
+def show_schema(asked: Context) -> Response:
     """The schema in force, as it was written."""
     asked.check(Action.READ)
     return answer({"schema_source": asked.graph.schema_source})

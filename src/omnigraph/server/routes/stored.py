@@ -11,16 +11,23 @@ from starlette.responses import Response
 from omnigraph.errors import RequestInvalid, StoredQueryNotFound
 from omnigraph.ids import MAIN
 from omnigraph.policy.actions import Action
-from omnigraph.policy.cedar import Question
+from omnigraph.policy.cedar import AccessRequest
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.server.request_context import IF_COMMIT, KEYED, Ask, Asked, ReadRoute, parse_json
+from omnigraph.server.request_context import (
+    IF_COMMIT,
+    KEYED,
+    Context,
+    ReadRoute,
+    RequestContext,
+    parse_json,
+)
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import READING, WRITING
 from omnigraph.server.routes.querying import render, run_query
 from omnigraph.server.routes.writing import IfCommit, check_unconditional, run_mutation
 from omnigraph.server.runtime.stored_queries import StoredQuery
 from omnigraph.wire.replies import MutationReply, ReadReply, StoredQueriesReply
-from omnigraph.wire.requests import InvokeRequest, MutateRequest, QueryRequest
+from omnigraph.wire.requests import InvokeBody, MutateBody, QueryBody
 
 router = APIRouter(route_class=ReadRoute)
 
@@ -38,7 +45,7 @@ _BODY = {
     response_model=StoredQueriesReply,
     responses=READING,
 )
-def list_queries(asked: Ask) -> Response:
+def list_queries(asked: Context) -> Response:
     """The stored queries, with their parameters; and those that are kept back, with the reason."""
     asked.check(Action.READ, MAIN)
     return answer(asked.served.queries.document())
@@ -52,7 +59,7 @@ def list_queries(asked: Ask) -> Response:
     dependencies=[KEYED],
     openapi_extra=_BODY,
 )
-async def invoke(asked: Ask, name: str) -> Response:
+async def invoke(asked: Context, name: str) -> Response:
     """Run a stored query. Without a body it has no parameters."""
     check_unconditional(asked)
     body = await _read_body(asked)
@@ -67,18 +74,18 @@ async def invoke(asked: Ask, name: str) -> Response:
     dependencies=[KEYED],
     openapi_extra=_BODY,
 )
-async def invoke_if_commit(asked: Ask, name: str, if_commit: IfCommit) -> Response:
+async def invoke_if_commit(asked: Context, name: str, if_commit: IfCommit) -> Response:
     """Run a stored mutation, if a certain commit is still the head of the branch."""
     body = await _read_body(asked)
     return await run_in_threadpool(_invoke, asked, name, body, if_commit)
 
 
-async def _read_body(asked: Asked) -> InvokeRequest:
+async def _read_body(asked: RequestContext) -> InvokeBody:
     """Empty, `null` or an object, whatever it is called. Raises RequestInvalid."""
     content = await asked.request.body()
     try:
         document = parse_json(content) if content.strip() else None
-        return InvokeRequest.model_validate({} if document is None else document)
+        return InvokeBody.model_validate({} if document is None else document)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -87,17 +94,17 @@ async def _read_body(asked: Asked) -> InvokeRequest:
         raise RequestInvalid(f"the body is not JSON: {error}") from None
 
 
-def _invoke(asked: Asked, name: str, body: InvokeRequest, if_commit: str | None) -> Response:
-    if not asked.served.guard.allows(Question(asked.actor, Action.INVOKE_QUERY)):
+def _invoke(asked: RequestContext, name: str, body: InvokeBody, if_commit: str | None) -> Response:
+    if not asked.served.guard.allows(AccessRequest(asked.actor, Action.INVOKE_QUERY)):
         raise StoredQueryNotFound(name)
     stored = asked.served.queries.find(name)
     _check_kind(stored, body, if_commit)
     if stored.is_mutation:
-        change = MutateRequest(
+        change = MutateBody(
             query=stored.source.text, name=name, params=body.params, branch=body.branch
         )
         return answer(mutation_document(run_mutation(asked, change, if_commit)))
-    read = QueryRequest(
+    read = QueryBody(
         query=stored.source.text,
         name=name,
         params=body.params,
@@ -110,7 +117,7 @@ def _invoke(asked: Asked, name: str, body: InvokeRequest, if_commit: str | None)
     return render(asked, run_query(asked, read))
 
 
-def _check_kind(stored: StoredQuery, body: InvokeRequest, if_commit: str | None) -> None:
+def _check_kind(stored: StoredQuery, body: InvokeBody, if_commit: str | None) -> None:
     """Raises RequestInvalid."""
     expected = body.expect_mutation
     if expected is not None and expected is not stored.is_mutation:

@@ -17,14 +17,14 @@ from omnigraph.sdk.reviewing import (
     diff_document,
     feed_document,
 )
-from omnigraph.server.request_context import Ask, ReadRoute
+from omnigraph.server.request_context import Context, ReadRoute
 from omnigraph.server.responses.answers import Stream, answer
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.server.responses.openapi import ASKING, GONE, READING, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, SIDE, START
 from omnigraph.wire.media import JSON, NDJSON
 from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply
-from omnigraph.wire.requests import BaselineRequest, ExportRequest
+from omnigraph.wire.requests import BaselineBody, ExportBody
 
 router = APIRouter(route_class=ReadRoute)
 
@@ -56,7 +56,7 @@ Limit = Annotated[int, Query(ge=1, le=8192)]
     response_class=StreamingResponse,
     responses=_LINES,
 )
-def export(asked: Ask, body: ExportRequest) -> Response:
+def export(asked: Context, body: ExportBody) -> Response:
     """Every node and edge of a snapshot, in the order of tables and ids; loads back as it was."""
     if body.snapshot is None:
         asked.check(Action.EXPORT, parse_branch(body.branch or MAIN))
@@ -79,7 +79,7 @@ def export(asked: Ask, body: ExportRequest) -> Response:
     response_class=StreamingResponse,
     responses=_LINES,
 )
-def baseline(asked: Ask, body: BaselineRequest) -> Response:
+def baseline(asked: Context, body: BaselineBody) -> Response:
     """The same, and then one line that says from where its changes follow."""
     branch = parse_branch(body.branch or MAIN)
     asked.check(Action.EXPORT, branch)
@@ -97,7 +97,7 @@ def baseline(asked: Ask, body: BaselineRequest) -> Response:
     responses=READING | GONE,
 )
 def changes(
-    asked: Ask,
+    asked: Context,
     *,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
@@ -148,7 +148,7 @@ def changes(
     responses=READING | GONE,
 )
 def commit_changes(
-    asked: Ask,
+    asked: Context,
     commit_id: str,
     *,
     page_token: str | None = None,
@@ -178,7 +178,7 @@ def commit_changes(
     responses={**READING, **GONE, 200: _COUNTED},
 )
 def diff(
-    asked: Ask,
+    asked: Context,
     *,
     from_: Annotated[str, Query(alias="from", description=_SIDE, json_schema_extra=SIDE)],
     to: Annotated[str, Query(description=_SIDE, json_schema_extra=SIDE)],

@@ -14,14 +14,14 @@ from omnigraph.sdk.documents import (
     schema_plan_document,
     schema_result_document,
 )
-from omnigraph.server.request_context import KEYED, PREFERRED, Ask, GraphRoute
+from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import ACCEPTED, ASKING, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobOrder
+from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
-from omnigraph.wire.requests import SchemaApplyRequest, SchemaPlanRequest
+from omnigraph.wire.requests import SchemaApplyBody, SchemaPlanBody
 
 router = APIRouter(route_class=GraphRoute)
 
@@ -32,7 +32,7 @@ router = APIRouter(route_class=GraphRoute)
     response_model=SchemaPlanReply,
     responses=ASKING,
 )
-def plan_schema(asked: Ask, body: SchemaPlanRequest) -> Response:
+def plan_schema(asked: Context, body: SchemaPlanBody) -> Response:
     """What another schema would change; steps that cannot be taken are among it."""
     asked.check(Action.READ)
     plan = asked.graph.plan_schema(
@@ -48,7 +48,7 @@ def plan_schema(asked: Ask, body: SchemaPlanRequest) -> Response:
     responses=WRITING,
     dependencies=[KEYED],
 )
-def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
+def apply_schema(asked: Context, body: SchemaApplyBody) -> Response:
     """Put another schema in force: one commit, or none if it changes nothing."""
     asked.check(Action.SCHEMA_APPLY, target=MAIN)
     with asked.admitted():
@@ -71,7 +71,7 @@ def apply_schema(asked: Ask, body: SchemaApplyRequest) -> Response:
     dependencies=[KEYED, PREFERRED],
 )
 def optimize(
-    asked: Ask,
+    asked: Context,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
     ] = None,
@@ -85,7 +85,7 @@ def optimize(
         return optimize_document(asked.graph.uri, result)
 
     if asked.prefers_job:
-        order = JobOrder("optimize", name, asked.actor, asked.key, hash_of(name))
+        order = JobRequest("optimize", name, asked.actor, asked.key, hash_of(name))
         return begin_job(asked, order, work)
     with asked.admitted():
         return answer(work(asked.key))

@@ -10,11 +10,11 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.server.request_context import IF_COMMIT, KEYED, Ask, Asked, GraphRoute
+from omnigraph.server.request_context import IF_COMMIT, KEYED, Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import answer, deprecate
 from omnigraph.server.responses.openapi import WRITING
 from omnigraph.wire.replies import MutationReply
-from omnigraph.wire.requests import MutateRequest, RowsDeleteRequest, RowsRequest
+from omnigraph.wire.requests import MutateBody, RowsBody, RowsDeleteBody
 
 router = APIRouter(route_class=GraphRoute, responses=WRITING, dependencies=[KEYED])
 
@@ -23,14 +23,14 @@ IfCommit = Annotated[
 ]
 
 
-def check_unconditional(asked: Asked) -> None:
+def check_unconditional(asked: RequestContext) -> None:
     """A condition on a route that does not look at it would be silently ignored."""
     if asked.request.headers.get(IF_COMMIT) is not None:
         raise RequestInvalid(f"{IF_COMMIT} is for the routes that end in /if-graph-commit")
 
 
 @router.post("/mutate", operation_id="cluster_mutate", response_model=MutationReply)
-def mutate(asked: Ask, body: MutateRequest) -> Response:
+def mutate(asked: Context, body: MutateBody) -> Response:
     """Run the inserts, updates or deletes of a query, as one commit or not at all."""
     check_unconditional(asked)
     return answer(mutation_document(run_mutation(asked, body)))
@@ -41,7 +41,7 @@ def mutate(asked: Ask, body: MutateRequest) -> Response:
     operation_id="cluster_mutateIfGraphCommit",
     response_model=MutationReply,
 )
-def mutate_if_commit(asked: Ask, body: MutateRequest, if_commit: IfCommit) -> Response:
+def mutate_if_commit(asked: Context, body: MutateBody, if_commit: IfCommit) -> Response:
     """The same, if a certain commit is still the head of the branch."""
     return answer(mutation_document(run_mutation(asked, body, if_commit)))
 
@@ -49,13 +49,15 @@ def mutate_if_commit(asked: Ask, body: MutateRequest, if_commit: IfCommit) -> Re
 @router.post(
     "/change", operation_id="cluster_change", response_model=MutationReply, deprecated=True
 )
-def change(asked: Ask, body: MutateRequest) -> Response:
+def change(asked: Context, body: MutateBody) -> Response:
     """The old name of mutate."""
     check_unconditional(asked)
     return deprecate(answer(mutation_document(run_mutation(asked, body))), "/change")
 
 
-def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None) -> MutationResult:
+def run_mutation(
+    asked: RequestContext, body: MutateBody, if_commit: str | None = None
+) -> MutationResult:
     branch = parse_branch(body.branch or MAIN)
     asked.check(Action.CHANGE, branch)
     with asked.admitted():
@@ -74,8 +76,8 @@ def run_mutation(asked: Asked, body: MutateRequest, if_commit: str | None = None
 
 @router.post("/rows", operation_id="cluster_writeRows", response_model=MutationReply)
 def write_rows(
-    asked: Ask,
-    body: RowsRequest,
+    asked: Context,
+    body: RowsBody,
     if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
 ) -> Response:
     """Write rows of one node or edge type, all or none."""
@@ -97,8 +99,8 @@ def write_rows(
 
 @router.post("/rows/delete", operation_id="cluster_deleteRows", response_model=MutationReply)
 def delete_rows(
-    asked: Ask,
-    body: RowsDeleteRequest,
+    asked: Context,
+    body: RowsDeleteBody,
     if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
 ) -> Response:
     """Delete rows by id, nodes together with their edges."""

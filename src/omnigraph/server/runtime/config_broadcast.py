@@ -20,7 +20,7 @@ _FORMAT: Final = TypeAdapter(Configuration)
 
 
 @dataclass(frozen=True, slots=True)
-class Generations:
+class ConfigBroadcast:
     path: Path
     """In a folder that nobody else may read."""
 

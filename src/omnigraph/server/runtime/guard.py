@@ -17,7 +17,7 @@ from typing import Final
 from omnigraph.errors import ConfigInvalid, Forbidden
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
-from omnigraph.policy.cedar import Policy, Question
+from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
 
 
@@ -51,7 +51,7 @@ class Guard:
         """Decide by something else from now on."""
         self._rule[0] = (state, policy)
 
-    def allows(self, question: Question) -> bool:
+    def allows(self, question: AccessRequest) -> bool:
         state, policy = self._rule[0]
         if state is State.OPEN:
             return True
@@ -67,5 +67,5 @@ class Guard:
         target: BranchName | None = None,
     ) -> None:
         """Raises Forbidden."""
-        if not self.allows(Question(actor, action, branch, target)):
+        if not self.allows(AccessRequest(actor, action, branch, target)):
             raise Forbidden(actor, action=action, branch=target or branch)

@@ -151,7 +151,7 @@ Work = Callable[[str], JsonObject]
 
 
 @dataclass(frozen=True, slots=True)
-class JobOrder:
+class JobRequest:
     """What a job is, and whose."""
 
     kind: str
@@ -183,7 +183,7 @@ class Jobs:
         self._lock = Lock()
 
     def submit(
-        self, graph: LocalGraph, order: JobOrder, work: Work, done: Callable[[], None]
+        self, graph: LocalGraph, order: JobRequest, work: Work, done: Callable[[], None]
     ) -> Job:
         """Begin a job; `done` is called when it is over, whatever came of it.
 
@@ -197,7 +197,7 @@ class Jobs:
             raise
 
     def _submit(
-        self, graph: LocalGraph, order: JobOrder, work: Work, done: Callable[[], None]
+        self, graph: LocalGraph, order: JobRequest, work: Work, done: Callable[[], None]
     ) -> Job:
         self._sweep(graph)
         before = self._find_by_key(graph, order)
@@ -298,7 +298,7 @@ class Jobs:
                 run.interrupt()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _find_by_key(self, graph: LocalGraph, order: JobOrder) -> Job | None:
+    def _find_by_key(self, graph: LocalGraph, order: JobRequest) -> Job | None:
         """Raises KeyReused."""
         if order.key is None:
             return None

@@ -1,8 +1,8 @@
 """The graphs a server has open, and the rules it serves them by.
 
-A `Serving` is a value: a request takes the current one and keeps it. A reload makes another one and
-puts it in place; whatever cannot be read leaves the old one where it is. Graphs stay open across
-reloads, and their gates follow the new policy at once.
+A `ServerState` is a value: a request takes the current one and keeps it. A reload makes another
+one and puts it in place; whatever cannot be read leaves the old one where it is. Graphs stay open
+across reloads, and their gates follow the new policy at once.
 """
 
 import logging
@@ -19,10 +19,10 @@ from omnigraph.errors import ConfigInvalid, GraphNotServed, OmnigraphError, Requ
 from omnigraph.lang.query.parser import grammar
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
-from omnigraph.policy.cedar import Policy, Question
+from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.admission import Admission
-from omnigraph.server.runtime.config_broadcast import Generations
+from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.configuration import Configuration, PolicyFile, read_configuration
 from omnigraph.server.runtime.guard import Guard, State, find_state
 from omnigraph.server.runtime.jobs import Jobs
@@ -60,7 +60,7 @@ class _Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedGraph:
     """One graph that answers."""
 
     id: str
@@ -70,7 +70,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServerState:
     generation: int
     settings: ServerSettings
     state: State
@@ -78,7 +78,7 @@ class Serving:
     guard: Guard
     """For what concerns the server itself."""
     has_server_policy: bool
-    graphs: Mapping[str, Served]
+    graphs: Mapping[str, ServedGraph]
     quarantined: Mapping[str, str]
     """Graphs that could not be opened, and why."""
     policies: Mapping[str, Policy]
@@ -89,7 +89,7 @@ class Serving:
         # Where nobody is known a token says nothing.
         return None if self.state is State.OPEN else self.tokens.resolve(header)
 
-    def find_graph(self, graph_id: str | None) -> Served:
+    def find_graph(self, graph_id: str | None) -> ServedGraph:
         """A graph by its id; the only one if none is given. Raises GraphNotServed."""
         if graph_id is None:
             return next(iter(self.graphs.values()))
@@ -102,22 +102,22 @@ class Serving:
 
     def allows_listing(self, actor: str | None) -> bool:
         """May they know which graphs there are? Needs a policy for the server."""
-        return self.has_server_policy and self.guard.allows(Question(actor, Action.GRAPH_LIST))
+        return self.has_server_policy and self.guard.allows(AccessRequest(actor, Action.GRAPH_LIST))
 
     def allows_admin(self, actor: str | None) -> bool:
         """May they have the server reload? Whoever administers one of its graphs may."""
-        question = Question(actor, Action.ADMIN)
+        question = AccessRequest(actor, Action.ADMIN)
         return any(each.guard.allows(question) for each in self.graphs.values())
 
 
-class Host:
+class ServerRuntime:
     """Holds what is served now, and makes what is served next."""
 
     def __init__(
         self,
         flags: Flags,
         environment: Mapping[str, str],
-        generations: Generations | None = None,
+        generations: ConfigBroadcast | None = None,
     ) -> None:
         """Serve what the other workers serve; what flags and files say if there are none yet.
 
@@ -143,13 +143,13 @@ class Host:
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)
 
-    def share(self, generations: Generations) -> None:
+    def share(self, generations: ConfigBroadcast) -> None:
         """Hand what is served here to workers that are started from now on, and follow them."""
         with generations.alone():
             self._seen = generations.announce(self._configuration)
         self._generations = generations
 
-    def reload(self) -> Serving:
+    def reload(self) -> ServerState:
         """Read the whole configuration again, and have the other workers do so.
 
         Raises as the constructor; then nothing changes, here or there.
@@ -179,7 +179,7 @@ class Host:
             self._put_in_place(self._build(number, configuration))
             self._seen = number
 
-    def _put_in_place(self, serving: Serving) -> None:
+    def _put_in_place(self, serving: ServerState) -> None:
         # From here on the new rules hold, for requests under way too.
         for name, served in serving.graphs.items():
             served.guard.replace(serving.state, serving.policies.get(name))
@@ -189,7 +189,7 @@ class Host:
         self.admission.limits = serving.settings.limits
         logger.info("configuration %d is in force", serving.generation)
 
-    def _read(self) -> Serving:
+    def _read(self) -> ServerState:
         """What flags and files say now; and if it can be served, have the other workers do so."""
         generations = self._generations
         with generations.alone() if generations is not None else nullcontext():
@@ -202,7 +202,7 @@ class Host:
             self._configuration = configuration
         return replace(serving, generation=self._seen)
 
-    def _build(self, generation: int, configuration: Configuration) -> Serving:
+    def _build(self, generation: int, configuration: Configuration) -> ServerState:
         settings, tokens = configuration.settings, configuration.tokens
         policies = {
             name: _parse_policy(file, graph_id=name)
@@ -216,7 +216,7 @@ class Host:
             has_policy=bool(policies) or server_policy is not None,
             unauthenticated=settings.unauthenticated,
         )
-        graphs: dict[str, Served] = {}
+        graphs: dict[str, ServedGraph] = {}
         quarantined: dict[str, str] = {}
         for name, each in settings.graphs.items():
             try:
@@ -225,7 +225,7 @@ class Host:
                 )
                 stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
                 _tell(stored)
-                graphs[name] = Served(name, opened.graph, opened.guard, stored)
+                graphs[name] = ServedGraph(name, opened.graph, opened.guard, stored)
             except OmnigraphError as error:
                 is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
                 if is_of_file or settings.require_all_graphs:
@@ -235,7 +235,7 @@ class Host:
         if not graphs:
             reasons = "; ".join(quarantined.values())
             raise ConfigInvalid("server", reason=f"no graph can be opened: {reasons}")
-        return Serving(
+        return ServerState(
             generation,
             settings,
             state,

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.effects import REAL
 from omnigraph.server.telemetry import metrics
-from omnigraph.server.telemetry.tracing import CALLER, Span, Tracer, untraced
+from omnigraph.server.telemetry.tracing import CALLER, Tracer, TraceSpan, untraced
 
 REQUEST_ID: Final = "X-Request-Id"
 OPENAPI: Final = "/openapi.json"
@@ -109,7 +109,7 @@ def _find_caller(scope: Scope) -> dict[str, str]:
     return {} if found is None else {CALLER: found.decode("latin-1")}
 
 
-def _describe(span: Span, scope: Scope, status: list[int], identity: str) -> None:
+def _describe(span: TraceSpan, scope: Scope, status: list[int], identity: str) -> None:
     route = _route(scope) or "unknown"
     span.rename(f"{scope['method']} {route}")
     span.note("http.request.method", scope["method"])

@@ -17,7 +17,7 @@ OTEL: Final = "otel"
 CALLER: Final = "traceparent"
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     def note(self, name: str, value: str | int) -> None:
         """Say something more about it."""
         ...
@@ -30,11 +30,11 @@ class Silent:
     def rename(self, name: str) -> None: ...
 
 
-Tracer = Callable[[str, Mapping[str, str]], AbstractContextManager[Span]]
+Tracer = Callable[[str, Mapping[str, str]], AbstractContextManager[TraceSpan]]
 """A span by its name, inside the one that the headers of its caller name."""
 
 
-def untraced(name: str, caller: Mapping[str, str]) -> AbstractContextManager[Span]:  # noqa: ARG001
+def untraced(name: str, caller: Mapping[str, str]) -> AbstractContextManager[TraceSpan]:  # noqa: ARG001
     return nullcontext(Silent())
 
 
@@ -58,7 +58,7 @@ class _OpenTelemetry:
         self._tracer = trace.get_tracer("omnigraph")
         self._kind = trace.SpanKind.SERVER
 
-    def __call__(self, name: str, caller: Mapping[str, str]) -> AbstractContextManager[Span]:
+    def __call__(self, name: str, caller: Mapping[str, str]) -> AbstractContextManager[TraceSpan]:
         context = self._propagate.extract(dict(caller))
         return _Opened(self._tracer.start_as_current_span(name, context=context, kind=self._kind))
 

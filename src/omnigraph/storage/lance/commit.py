@@ -162,13 +162,15 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
                 return Refused(str(failure).partition(", /")[0])
             raise
     compacted = LanceHandle(staged.ref, dataset.version, dataset)
-    harden(store, compacted)
+    fsync_version(store, compacted)
     # Lance reserves fragment numbers in one version and swaps the fragments in the next.
     is_exact = compacted.version == staged.read_version + 2
     return Landed(compacted) if is_exact else Elsewhere(compacted)
 
 
-def harden(store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None) -> None:
+def fsync_version(
+    store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None
+) -> None:
     if not store.is_flushed:
         return
     with translating(handle.ref, "flush"):

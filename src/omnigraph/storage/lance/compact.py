@@ -16,7 +16,7 @@ from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.index import columns_of, identity_of
 from omnigraph.storage.lance.old_blobs import blob_columns, has_nulls
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Gathered, StagedCompaction
+from omnigraph.storage.tables import CompactedFragments, StagedCompaction
 
 
 def stage_compaction(
@@ -35,7 +35,7 @@ def plan_compaction(
     return tuple(str(each.json()) for each in _plan(store, handle, rows_per_file))
 
 
-def gather(store: LanceStore, handle: LanceHandle, task: str) -> str:
+def run_compaction_task(store: LanceStore, handle: LanceHandle, task: str) -> str:
     with translating(handle.ref, "compact"):
         reader: Any = CompactionTask
         outcome = reader.from_json(task).execute(handle.dataset)
@@ -73,11 +73,11 @@ def _stage(handle: LanceHandle, outcomes: list[Any]) -> StagedCompaction:
     )
 
 
-def _gathered(outcome: Any, columns: str) -> Gathered:
+def _gathered(outcome: Any, columns: str) -> CompactedFragments:
     # There may be many of them, and as objects they are slow to come by.
     before = read_json(outcome.json())["original_fragments"]
     after = sorted(outcome.new_fragments, key=lambda each: int(each.physical_rows))
-    return Gathered(
+    return CompactedFragments(
         before=tuple(int(each["id"]) for each in before),
         after=tuple(identity_of(each, columns) for each in after),
     )

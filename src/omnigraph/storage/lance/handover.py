@@ -16,7 +16,7 @@ from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import Mark, Pieces, Shrunk, Staged, TableRef
 
 
-def hand_over(store: LanceStore, staged: Staged) -> Pieces:
+def to_pieces(store: LanceStore, staged: Staged) -> Pieces:
     payload = staged.payload
     assert isinstance(payload, LancePayload), "staged by another store"
     store.flush(staged.ref, _with_blobs(store, staged.ref, payload.files))

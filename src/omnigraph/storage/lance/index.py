@@ -21,7 +21,6 @@ from omnigraph.storage.lance.stage import LancePayload
 from omnigraph.storage.lance.store import LanceHandle, translating
 from omnigraph.storage.lance.table_files import name_of
 from omnigraph.storage.tables import (
-    Anatomy,
     Fragment,
     Index,
     IndexKind,
@@ -29,6 +28,7 @@ from omnigraph.storage.tables import (
     IndexSpec,
     Mark,
     Staged,
+    TableStats,
 )
 
 FRAGMENTS_PER_SEGMENT: Final = 32
@@ -39,7 +39,7 @@ SEGMENTS_PER_BUILD_MAX: Final = 8
 _OVER_VECTORS: Final = (IndexKind.IVF_FLAT, IndexKind.IVF_PQ)
 
 
-def inspect(handle: LanceHandle) -> Anatomy:
+def inspect(handle: LanceHandle) -> TableStats:
     dataset = handle.dataset
     with translating(handle.ref, "inspect"):
         columns = columns_of(dataset)
@@ -52,7 +52,7 @@ def inspect(handle: LanceHandle) -> Anatomy:
             )
             for each in dataset.get_fragments()
         )
-        return Anatomy(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
+        return TableStats(fragments, tuple(_find_indices(dataset)), dict(dataset.config()))
 
 
 def columns_of(dataset: LanceDataset) -> str:

@@ -21,8 +21,8 @@ from omnigraph.storage.tables import (
     ROW_ADDRESS,
     Addresses,
     Blobs,
+    FragmentContent,
     Nearest,
-    Part,
     Pause,
     ScanRequest,
     TextMatch,
@@ -151,7 +151,7 @@ def _blobs_in(dataset: LanceDataset, request: ScanRequest) -> list[str]:
     return [each for each in blob_columns(dataset) if wanted is None or each in wanted]
 
 
-def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
+def find_parts(handle: LanceHandle) -> tuple[FragmentContent, ...]:
     if not handle.parts:
         with translating(handle.ref, "inspect"):
             found = tuple(_part(each.metadata) for each in handle.dataset.get_fragments())
@@ -159,10 +159,10 @@ def find_parts(handle: LanceHandle) -> tuple[Part, ...]:
     return handle.parts[0]
 
 
-def _part(fragment: FragmentMetadata) -> Part:
+def _part(fragment: FragmentMetadata) -> FragmentContent:
     deletions = fragment.deletion_file
     name = "" if deletions is None else deletions.path(fragment.id)
-    return Part(
+    return FragmentContent(
         fragment_id=fragment.id,
         row_count=fragment.num_rows,
         files=tuple(name_of(each) for each in fragment.files),

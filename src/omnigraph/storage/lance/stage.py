@@ -33,9 +33,9 @@ from omnigraph.storage.tables import (
     Replacement,
     RowChanges,
     Rows,
-    Settings,
     Staged,
     TableRef,
+    TableSettings,
 )
 
 STORAGE_VERSION: Final = "2.2"
@@ -195,7 +195,7 @@ def stage_create(
     )
 
 
-def stage_settings(handle: LanceHandle, settings: Settings, mark: Mark) -> Staged:
+def stage_settings(handle: LanceHandle, settings: TableSettings, mark: Mark) -> Staged:
     schema = handle.dataset.lance_schema
     field_ids = {field.name(): field.id() for field in schema.fields()}
     operation = LanceOperation.UpdateConfig(

@@ -23,7 +23,7 @@ from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance.contents import ByFile, Contents, Hashes
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import CACHE_BYTES_MAX, Io, Part, Swap, TableRef
+from omnigraph.storage.tables import CACHE_BYTES_MAX, FragmentContent, Io, Swap, TableRef
 from omnigraph.storage.translate import translating_tables
 
 TAILS_KEPT_MAX: Final = 16
@@ -37,7 +37,9 @@ class LanceHandle:
     ref: TableRef
     version: int
     dataset: LanceDataset
-    parts: list[tuple[Part, ...]] = field(default_factory=list, repr=False, compare=False)
+    parts: list[tuple[FragmentContent, ...]] = field(
+        default_factory=list, repr=False, compare=False
+    )
     """What it is made of, once somebody asked; it never changes."""
 
     @property

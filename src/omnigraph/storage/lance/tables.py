@@ -35,15 +35,14 @@ from omnigraph.storage.tables import (
     EVERYTHING,
     ROWS_PER_FILE,
     Addresses,
-    Anatomy,
     Branch,
     Fill,
+    FragmentContent,
     Handle,
     IndexScope,
     IndexSpec,
     Mark,
     Outcome,
-    Part,
     Pause,
     Pieces,
     Receipt,
@@ -51,10 +50,11 @@ from omnigraph.storage.tables import (
     RowChanges,
     Rows,
     ScanRequest,
-    Settings,
     Staged,
     StagedCompaction,
     TableRef,
+    TableSettings,
+    TableStats,
     Transacted,
     VersionFacts,
     VersionLocation,
@@ -68,7 +68,7 @@ def _own(handle: Handle) -> LanceHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class LanceResiduals:
+class LanceSingleStepOps:
     """What Lance does only in one step."""
 
     store: LanceStore
@@ -92,8 +92,8 @@ class LanceTables:
     store: LanceStore
 
     @property
-    def residual(self) -> LanceResiduals:
-        return LanceResiduals(self.store)
+    def single_step(self) -> LanceSingleStepOps:
+        return LanceSingleStepOps(self.store)
 
     # reading
 
@@ -132,10 +132,10 @@ class LanceTables:
     ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
         return read.scan_at(self.store, _own(handle), row_addresses, request)
 
-    def inspect(self, handle: Handle) -> Anatomy:
+    def inspect(self, handle: Handle) -> TableStats:
         return index.inspect(_own(handle))
 
-    def find_parts(self, handle: Handle) -> tuple[Part, ...]:
+    def find_parts(self, handle: Handle) -> tuple[FragmentContent, ...]:
         return read.find_parts(_own(handle))
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
@@ -166,8 +166,8 @@ class LanceTables:
     def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
         return stage.stage_receipts(_own(handle), receipts, mark)
 
-    def hand_over(self, staged: Staged) -> Pieces:
-        return handover.hand_over(self.store, staged)
+    def to_pieces(self, staged: Staged) -> Pieces:
+        return handover.to_pieces(self.store, staged)
 
     def stage_pieces(self, handle: Handle, pieces: Sequence[Pieces], mark: Mark) -> Staged:
         return handover.stage_pieces(_own(handle), pieces, mark)
@@ -212,7 +212,7 @@ class LanceTables:
     ) -> Staged | None:
         return index.restage_indices(built, _own(handle), names, mark)
 
-    def stage_settings(self, handle: Handle, settings: Settings, mark: Mark) -> Staged:
+    def stage_settings(self, handle: Handle, settings: TableSettings, mark: Mark) -> Staged:
         return stage.stage_settings(_own(handle), settings, mark)
 
     def stage_compaction(
@@ -225,8 +225,8 @@ class LanceTables:
     ) -> tuple[str, ...]:
         return compact.plan_compaction(self.store, _own(handle), rows_per_file=rows_per_file)
 
-    def gather(self, handle: Handle, task: str) -> str:
-        return compact.gather(self.store, _own(handle), task)
+    def run_compaction_task(self, handle: Handle, task: str) -> str:
+        return compact.run_compaction_task(self.store, _own(handle), task)
 
     def stage_gathered(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
         return compact.stage_gathered(_own(handle), outcomes)
@@ -239,9 +239,9 @@ class LanceTables:
     def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
         return commit.restore(self.store, _own(head), to=to, mark=mark)
 
-    def harden(self, handle: Handle, *, beyond: Handle | None = None) -> None:
+    def fsync_version(self, handle: Handle, *, beyond: Handle | None = None) -> None:
         known = None if beyond is None else _own(beyond)
-        commit.harden(self.store, _own(handle), beyond=known)
+        commit.fsync_version(self.store, _own(handle), beyond=known)
 
     def find_torn(self, shown: Handle) -> int | None:
         return torn.find_torn(self.store, _own(shown))

@@ -6,7 +6,7 @@ from typing import Never
 
 import pytest
 
-from omnigraph.commit.leases.fair_queue import Line, Ticket, Turn
+from omnigraph.commit.leases.fair_queue import FairQueue, Ticket, Turn
 from omnigraph.commit.leases.owner import Owner, this_process
 from omnigraph.effects import REAL
 from omnigraph.errors import StorageFailure
@@ -24,9 +24,9 @@ def objects() -> Objects:
 
 def line_of(
     objects: Objects, *, sleep_ms: Callable[[int], None] = REAL.sleep_ms, owner: Owner = ELSEWHERE
-) -> Line:
+) -> FairQueue:
     effects = replace(REAL, sleep_ms=sleep_ms)
-    return Line(objects, effects, owner, PREFIX, patience_ms=60_000, poll_ms=1)
+    return FairQueue(objects, effects, owner, PREFIX, patience_ms=60_000, poll_ms=1)
 
 
 def forbidden(_: int) -> Never:
@@ -94,6 +94,6 @@ class Broken:
 
 
 def test_a_line_that_cannot_be_read_stops_nobody() -> None:
-    line = Line(Broken(), REAL, ELSEWHERE, PREFIX, patience_ms=1, poll_ms=1)
+    line = FairQueue(Broken(), REAL, ELSEWHERE, PREFIX, patience_ms=1, poll_ms=1)
     with Turn(line, wait_ms_max=1_000) as turn:
         turn.wait()

@@ -18,7 +18,7 @@ from omnigraph.errors import LeaseCorrupt, LeaseHeld, LeaseLost, StorageFailure
 from omnigraph.ids import OperationId, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import lease_key
-from omnigraph.storage.objects import Objects, Stored, Tag
+from omnigraph.storage.objects import Objects, StoredObject, Tag
 from omnigraph.storage.stores import open_objects
 
 PLACE = Place(TableKey("node:Person"), "main")
@@ -65,7 +65,7 @@ class Timed:
 
         return put
 
-    def read(self, key: str) -> Stored:
+    def read(self, key: str) -> StoredObject:
         return replace(self._inner.read(key), modified_ms=self._written[key])
 
     def clock_ms(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from omnigraph.commit.compat.old_sidecar import Mode, OldPin
+from omnigraph.commit.compat.old_sidecar import OldMode, OldPin
 from omnigraph.commit.recovery.classify import (
     OPERATION,
     RECOVERS,
@@ -32,38 +32,40 @@ ONE, MANY = PinClass.UNEXPECTED_ONE, PinClass.UNEXPECTED_MANY
 INCOMPLETE, INVARIANT = PinClass.INCOMPLETE, PinClass.INVARIANT_VIOLATION
 DRIFTED = PinClass.DRIFTED
 
-VECTORS: list[tuple[Mode, Vector, PinClass]] = [
-    (Mode.STRICT, (5, 6, None, 5, 5), N),
-    (Mode.STRICT, (5, 6, None, 6, 5), P),
-    (Mode.STRICT, (5, 7, None, 6, 5), ONE),
-    (Mode.STRICT, (4, 6, None, 6, 5), ONE),
-    (Mode.STRICT, (5, 6, None, 7, 5), MANY),
-    (Mode.STRICT, (5, 6, None, 8, 5), MANY),
-    (Mode.STRICT, (5, 6, None, 3, 5), INVARIANT),
-    (Mode.STRICT, (5, 6, 6, 7, 5), MANY),
-    (Mode.STRICT, (5, 6, None, 6, 6), N),
-    (Mode.STRICT, (5, 6, None, 7, 6), ONE),
-    (Mode.STRICT, (5, 5, None, 6, 5), ONE),
-    (Mode.LOOSE, (5, 6, None, 6, 5), P),
-    (Mode.LOOSE, (5, 6, None, 8, 5), P),
-    (Mode.LOOSE, (5, 9, None, 6, 5), P),
-    (Mode.LOOSE, (4, 5, None, 6, 5), ONE),
-    (Mode.LOOSE, (4, 5, None, 9, 5), MANY),
-    (Mode.LOOSE, (5, 6, None, 5, 5), N),
-    (Mode.LOOSE, (5, 6, None, 3, 5), INVARIANT),
-    (Mode.CONFIRMED, (5, 6, None, 8, 5), INCOMPLETE),
-    (Mode.CONFIRMED, (5, 6, 8, 8, 5), P),
-    (Mode.CONFIRMED, (5, 6, 8, 9, 5), MANY),
-    (Mode.CONFIRMED, (5, 6, 8, 7, 5), MANY),
-    (Mode.CONFIRMED, (4, 5, 8, 8, 5), MANY),
-    (Mode.CONFIRMED, (5, 6, 8, 5, 5), N),
-    (Mode.CONFIRMED, (5, 6, None, 5, 5), N),
-    (Mode.CONFIRMED, (5, 6, None, 3, 5), INVARIANT),
+VECTORS: list[tuple[OldMode, Vector, PinClass]] = [
+    (OldMode.STRICT, (5, 6, None, 5, 5), N),
+    (OldMode.STRICT, (5, 6, None, 6, 5), P),
+    (OldMode.STRICT, (5, 7, None, 6, 5), ONE),
+    (OldMode.STRICT, (4, 6, None, 6, 5), ONE),
+    (OldMode.STRICT, (5, 6, None, 7, 5), MANY),
+    (OldMode.STRICT, (5, 6, None, 8, 5), MANY),
+    (OldMode.STRICT, (5, 6, None, 3, 5), INVARIANT),
+    (OldMode.STRICT, (5, 6, 6, 7, 5), MANY),
+    (OldMode.STRICT, (5, 6, None, 6, 6), N),
+    (OldMode.STRICT, (5, 6, None, 7, 6), ONE),
+    (OldMode.STRICT, (5, 5, None, 6, 5), ONE),
+    (OldMode.LOOSE, (5, 6, None, 6, 5), P),
+    (OldMode.LOOSE, (5, 6, None, 8, 5), P),
+    (OldMode.LOOSE, (5, 9, None, 6, 5), P),
+    (OldMode.LOOSE, (4, 5, None, 6, 5), ONE),
+    (OldMode.LOOSE, (4, 5, None, 9, 5), MANY),
+    (OldMode.LOOSE, (5, 6, None, 5, 5), N),
+    (OldMode.LOOSE, (5, 6, None, 3, 5), INVARIANT),
+    (OldMode.CONFIRMED, (5, 6, None, 8, 5), INCOMPLETE),
+    (OldMode.CONFIRMED, (5, 6, 8, 8, 5), P),
+    (OldMode.CONFIRMED, (5, 6, 8, 9, 5), MANY),
+    (OldMode.CONFIRMED, (5, 6, 8, 7, 5), MANY),
+    (OldMode.CONFIRMED, (4, 5, 8, 8, 5), MANY),
+    (OldMode.CONFIRMED, (5, 6, 8, 5, 5), N),
+    (OldMode.CONFIRMED, (5, 6, None, 5, 5), N),
+    (OldMode.CONFIRMED, (5, 6, None, 3, 5), INVARIANT),
 ]
 
 
 @pytest.mark.parametrize(("mode", "vector", "verdict"), VECTORS)
-def test_old_sidecars_are_judged_by_numbers(mode: Mode, vector: Vector, verdict: PinClass) -> None:
+def test_old_sidecars_are_judged_by_numbers(
+    mode: OldMode, vector: Vector, verdict: PinClass
+) -> None:
     expected, post_commit, confirmed, head, shown = vector
     pin = OldPin(
         KEY,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from omnigraph.commit.compat.old_sidecar import Mode, OldSidecar
+from omnigraph.commit.compat.old_sidecar import OldMode, OldSidecar
 from omnigraph.commit.manifest.change import WriterKind
 from omnigraph.commit.manifest.model import TableVersion
 from omnigraph.commit.manifest.records import Commit, Extension, Idempotency, VersionFile
@@ -132,17 +132,17 @@ def test_a_note_of_version_2_is_read_with_its_own_meaning(objects: Objects) -> N
 @pytest.mark.parametrize(
     ("version", "kind", "mode"),
     [
-        (1, "Mutation", Mode.STRICT),
-        (2, "Load", Mode.STRICT),
-        (1, "BranchMerge", Mode.LOOSE),
-        (2, "BranchMerge", Mode.CONFIRMED),
-        (2, "SchemaApply", Mode.LOOSE),
-        (2, "EnsureIndices", Mode.LOOSE),
-        (2, "Optimize", Mode.LOOSE),
+        (1, "Mutation", OldMode.STRICT),
+        (2, "Load", OldMode.STRICT),
+        (1, "BranchMerge", OldMode.LOOSE),
+        (2, "BranchMerge", OldMode.CONFIRMED),
+        (2, "SchemaApply", OldMode.LOOSE),
+        (2, "EnsureIndices", OldMode.LOOSE),
+        (2, "Optimize", OldMode.LOOSE),
     ],
 )
 def test_the_writer_and_the_version_say_how_strictly_numbers_count(
-    objects: Objects, version: int, kind: str, mode: Mode
+    objects: Objects, version: int, kind: str, mode: OldMode
 ) -> None:
     put(objects, {**OLD, "schema_version": version, "writer_kind": kind})
     found = read_sidecar(objects, OPERATION)

@@ -7,7 +7,7 @@ import pytest
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.merge.classify import (
     ConflictKind,
-    Step,
+    RowStep,
     TableStep,
     Token,
     decide_row,
@@ -25,25 +25,25 @@ OTHER = BranchName("other")
 @pytest.mark.parametrize(
     ("base", "target", "source", "verdict"),
     [
-        (None, None, X, Step.INSERT),
-        (None, X, None, Step.KEEP),
-        (None, X, X, Step.KEEP),
+        (None, None, X, RowStep.INSERT),
+        (None, X, None, RowStep.KEEP),
+        (None, X, X, RowStep.KEEP),
         (None, Y, X, ConflictKind.DIVERGENT_INSERT),
-        (B, B, B, Step.KEEP),
-        (B, B, X, Step.UPDATE),
-        (B, X, B, Step.KEEP),
-        (B, X, X, Step.KEEP),
+        (B, B, B, RowStep.KEEP),
+        (B, B, X, RowStep.UPDATE),
+        (B, X, B, RowStep.KEEP),
+        (B, X, X, RowStep.KEEP),
         (B, Y, X, ConflictKind.DIVERGENT_UPDATE),
-        (B, B, None, Step.DELETE),
-        (B, None, B, Step.KEEP),
-        (B, None, None, Step.KEEP),
+        (B, B, None, RowStep.DELETE),
+        (B, None, B, RowStep.KEEP),
+        (B, None, None, RowStep.KEEP),
         (B, X, None, ConflictKind.DELETE_VS_UPDATE),
         (B, None, X, ConflictKind.DELETE_VS_UPDATE),
-        (None, None, None, Step.KEEP),
+        (None, None, None, RowStep.KEEP),
     ],
 )
 def test_a_row_is_merged_by_the_truth_table(
-    base: Token, target: Token, source: Token, verdict: Step | ConflictKind
+    base: Token, target: Token, source: Token, verdict: RowStep | ConflictKind
 ) -> None:
     assert decide_row([base], target, source) == verdict
     assert decide_row([base, base], target, source) == verdict, "bases that agree are one"
@@ -53,8 +53,8 @@ def test_a_row_is_merged_by_the_truth_table(
 def test_bases_that_disagree_decide_nothing(bases: tuple[Token, Token]) -> None:
     assert decide_row(bases, Y, b"z") is ConflictKind.AMBIGUOUS_BASE
     assert decide_row(bases, *bases) is ConflictKind.AMBIGUOUS_BASE
-    assert decide_row(bases, Y, Y) is Step.KEEP
-    assert decide_row(bases, None, None) is Step.KEEP
+    assert decide_row(bases, Y, Y) is RowStep.KEEP
+    assert decide_row(bases, None, None) is RowStep.KEEP
 
 
 def pin(version: int, owner: BranchName = MAIN) -> Pin:

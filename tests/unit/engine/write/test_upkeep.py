@@ -3,16 +3,16 @@
 import pytest
 
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX, SMALL_ROWS, needs_upkeep
-from omnigraph.storage.tables import Anatomy, Fragment, Index, IndexKind, IndexSpec
+from omnigraph.storage.tables import Fragment, Index, IndexKind, IndexSpec, TableStats
 
 ID = (IndexSpec("id", IndexKind.BTREE),)
 
 
-def table(small: int, large: int, *, uncovered: int = 0) -> Anatomy:
+def table(small: int, large: int, *, uncovered: int = 0) -> TableStats:
     rows = [SMALL_ROWS - 1] * small + [SMALL_ROWS] * large
     fragments = tuple(Fragment(at, count, 0) for at, count in enumerate(rows))
     covered = frozenset(range(uncovered, len(rows)))
-    return Anatomy(fragments, (Index("id_idx", "id", "BTREE", covered, 1),), {})
+    return TableStats(fragments, (Index("id_idx", "id", "BTREE", covered, 1),), {})
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,6 @@ def table(small: int, large: int, *, uncovered: int = 0) -> Anatomy:
     ],
 )
 def test_so_many_small_or_uncovered_fragments_are_too_many(
-    anatomy: Anatomy, *, is_needed: bool
+    anatomy: TableStats, *, is_needed: bool
 ) -> None:
     assert needs_upkeep(anatomy, ID) is is_needed

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import BlobChanged, BlobRangeInvalid
-from omnigraph.server.responses.byte_ranges import Span, find_span, is_known
+from omnigraph.server.responses.byte_ranges import ByteRange, find_span, is_known
 
 TAG = '"abc"'
 numbers = st.one_of(st.integers(0, 12), st.integers(0, 10**30))
@@ -15,7 +15,7 @@ numbers = st.one_of(st.integers(0, 12), st.integers(0, 10**30))
 def test_a_range_is_the_slice_it_names(data: bytes, first: int, last: int | None) -> None:
     headers = {"range": f"bytes={first}-{'' if last is None else last}"}
     if last is not None and last < first:
-        assert find_span(headers, TAG, len(data)) == Span(0, len(data), is_part=False)
+        assert find_span(headers, TAG, len(data)) == ByteRange(0, len(data), is_part=False)
         return
     expected = data[first:] if last is None else data[first : last + 1]
     if not expected:
@@ -24,7 +24,7 @@ def test_a_range_is_the_slice_it_names(data: bytes, first: int, last: int | None
         assert refused.value.length == len(data)
         return
     span = find_span(headers, TAG, len(data))
-    assert span == Span(first, first + len(expected), is_part=True)
+    assert span == ByteRange(first, first + len(expected), is_part=True)
     assert data[span.start : span.end] == expected
 
 
@@ -53,7 +53,7 @@ def test_whatever_a_range_says_it_is_answered_or_refused(text: str) -> None:
     "text", ["bytes=0-1,3-4", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "0-1", "bytes=1--2"]
 )
 def test_what_is_no_single_range_is_ignored(text: str) -> None:
-    assert find_span({"range": text}, TAG, 5) == Span(0, 5, is_part=False)
+    assert find_span({"range": text}, TAG, 5) == ByteRange(0, 5, is_part=False)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.errors import ConfigInvalid
 from omnigraph.server.telemetry.observing import Observer
-from omnigraph.server.telemetry.tracing import TRACING, Span, find_tracer, untraced
+from omnigraph.server.telemetry.tracing import TRACING, TraceSpan, find_tracer, untraced
 
 
 class Recorded:
@@ -31,12 +31,12 @@ def ask(headers: list[tuple[bytes, bytes]], *, is_broken: bool = False) -> Recor
     spans: list[Recorded] = []
 
     @contextmanager
-    def recorded(name: str, caller: Mapping[str, str]) -> Iterator[Span]:
+    def recorded(name: str, caller: Mapping[str, str]) -> Iterator[TraceSpan]:
         spans.append(Recorded(name, caller))
         yield spans[-1]
         spans[-1].is_over = True
 
-    def trace(name: str, caller: Mapping[str, str]) -> AbstractContextManager[Span]:
+    def trace(name: str, caller: Mapping[str, str]) -> AbstractContextManager[TraceSpan]:
         return recorded(name, caller)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ARG001 - the protocol's

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.publish import Publication
-from omnigraph.commit.manifest.snapshot import Snapshot, snapshot_of
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot, snapshot_of
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in
 from omnigraph.errors import ExpectedVersionMismatch
@@ -51,7 +51,7 @@ def transfer(place: Place, amount: int) -> int:
     return done
 
 
-def tear_in(snapshot: Snapshot) -> str | None:
+def tear_in(snapshot: ManifestSnapshot) -> str | None:
     a, b = snapshot.pins[A], snapshot.pins[B]
     if a.version == b.version and (a.version == 1 or a.row_count + b.row_count == TOTAL):
         return None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
@@ -69,7 +69,7 @@ class World:
     catalog: Catalog
     graph: Graph
     stores: Stores
-    snapshot: Snapshot
+    snapshot: ManifestSnapshot
     shelf: TableCache
 
     def view(self, access: AccessMode) -> View:
@@ -101,7 +101,7 @@ def write_world(root: Path, catalog: Catalog, graph: Graph, shape: Shape) -> Wor
             for each in graph.edges[edge.name]
         ]
         pins[edge.table_key] = writer.write(edge, rows)
-    snapshot = Snapshot(MAIN, Version(1), None, MappingProxyType(pins))
+    snapshot = ManifestSnapshot(MAIN, Version(1), None, MappingProxyType(pins))
     return World(catalog, graph, stores, snapshot, TableCache(CACHE_BYTES))
 
 

@@ -18,7 +18,7 @@ from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.snapshot import (
-    Snapshot,
+    ManifestSnapshot,
     find_commit,
     open_pin,
     snapshot_at_commit,
@@ -231,15 +231,15 @@ class Graph:
 
     # reading
 
-    def snapshot(self, branch: BranchName = MAIN) -> Snapshot:
+    def snapshot(self, branch: BranchName = MAIN) -> ManifestSnapshot:
         """The branch as it is now. Raises BranchNotFound."""
         return snapshot_of(self._bases.current(branch).manifest)
 
-    def snapshot_at_commit(self, commit_id: CommitId) -> Snapshot:
+    def snapshot_at_commit(self, commit_id: CommitId) -> ManifestSnapshot:
         """Raises CommitNotFound; VersionNotFound when it was cleaned up."""
         return snapshot_at_commit(self._stores, self.commit(commit_id))
 
-    def snapshot_at_version(self, branch: BranchName, version: Version) -> Snapshot:
+    def snapshot_at_version(self, branch: BranchName, version: Version) -> ManifestSnapshot:
         """Raises BranchNotFound, VersionNotFound."""
         return snapshot_at_version(self._stores, branch, version)
 
@@ -303,7 +303,7 @@ class Graph:
         base = self._bases.current(target.branch)
         return self._seen_now(base), self._contracts.for_manifest(base.manifest).catalog
 
-    def catalog_at(self, snapshot: Snapshot) -> Catalog:
+    def catalog_at(self, snapshot: ManifestSnapshot) -> Catalog:
         """What the schema meant that a snapshot was made under."""
         schema_hash = self._schema_hash_at(snapshot.commit)
         self.renew()
@@ -355,12 +355,12 @@ class Graph:
             raise NothingYet(branch, at_us=at_us)
         return found[-1]
 
-    def open_table(self, snapshot: Snapshot, key: TableKey) -> Handle:
+    def open_table(self, snapshot: ManifestSnapshot, key: TableKey) -> Handle:
         """The rows a snapshot shows of one table. Raises TableUnknown."""
         return open_pin(self._stores, snapshot.pin(key))
 
     def diff(
-        self, before: Snapshot, after: Snapshot, where: ChangeFilter = EVERY_CHANGE
+        self, before: ManifestSnapshot, after: ManifestSnapshot, where: ChangeFilter = EVERY_CHANGE
     ) -> GraphDiff:
         """What differs between two snapshots. Raises ChangesRefused, TypeUnknown."""
         catalogs = (self.catalog_at(before), self.catalog_at(after))

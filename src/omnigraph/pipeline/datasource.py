@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.load.export import cut_pieces
@@ -87,7 +87,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def find_snapshot(graph: Graph, question: SourceOptions) -> Snapshot:
+def find_snapshot(graph: Graph, question: SourceOptions) -> ManifestSnapshot:
     """Raises BranchNotFound, CommitNotFound, VersionNotFound."""
     if question.commit is not None:
         return graph.snapshot_at_commit(CommitId(question.commit))
@@ -233,7 +233,7 @@ def _equipped(called: str, options: Mapping[str, str]) -> type[DataSource]:
 
 def open_dataframe(
     graph: Graph,
-    snapshot: Snapshot,
+    snapshot: ManifestSnapshot,
     type_name: str,
     *,
     spark: SparkSession | None,
@@ -263,7 +263,7 @@ def open_dataframe(
     return session.read.format(called).options(**options).load()
 
 
-def find_kind(snapshot: Snapshot, name: str) -> tuple[TypeKind, str]:
+def find_kind(snapshot: ManifestSnapshot, name: str) -> tuple[TypeKind, str]:
     """A type by its name, or by its table key where a node and an edge share one."""
     kinds: tuple[TypeKind, TypeKind] = ("node", "edge")
     for kind in kinds:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.commit.manifest.records import Commit, JsonObject
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.diff import Counts, EntityChange
 from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
 from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
@@ -53,10 +53,10 @@ class Differences(Protocol):
     """What differs between two states: counted; and, as far as one reads on, told."""
 
     @property
-    def before(self) -> Snapshot: ...
+    def before(self) -> ManifestSnapshot: ...
 
     @property
-    def after(self) -> Snapshot: ...
+    def after(self) -> ManifestSnapshot: ...
 
     @property
     def counts(self) -> Mapping[TableKey, Counts]: ...
@@ -72,7 +72,7 @@ class Beginning(Protocol):
     """
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> ManifestSnapshot: ...
 
     @property
     def resume_cursor(self) -> str: ...
@@ -114,7 +114,7 @@ class GraphClient(Protocol):
 
     def snapshot(
         self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
-    ) -> Snapshot: ...
+    ) -> ManifestSnapshot: ...
 
     def commits(
         self,
@@ -135,7 +135,7 @@ class GraphClient(Protocol):
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
         timeout: float | None = None,
@@ -147,7 +147,7 @@ class GraphClient(Protocol):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -159,7 +159,7 @@ class GraphClient(Protocol):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -173,7 +173,7 @@ class GraphClient(Protocol):
         property_name: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,

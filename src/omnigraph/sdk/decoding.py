@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
@@ -61,7 +61,7 @@ def decode_commits(document: object) -> tuple[Commit, ...]:
     return tuple(commit_of(each) for each in CommitsReply.model_validate(document).commits)
 
 
-def decode_snapshot(document: object) -> Snapshot:
+def decode_snapshot(document: object) -> ManifestSnapshot:
     reply = SnapshotReply.model_validate(document)
     pins = [
         Pin(
@@ -73,7 +73,7 @@ def decode_snapshot(document: object) -> Snapshot:
         )
         for each in reply.tables
     ]
-    return Snapshot(
+    return ManifestSnapshot(
         BranchName(reply.branch),
         Version(reply.manifest_version),
         _maybe(reply.commit),

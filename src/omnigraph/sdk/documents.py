@@ -9,7 +9,7 @@ from typing import Final
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.commit.manifest.stamp import CURRENT
 from omnigraph.engine.load.export import ExportResult
 from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
@@ -29,7 +29,7 @@ from omnigraph.jsontext import read_json
 from omnigraph.wire.causes import clash_document
 
 
-def snapshot_document(snapshot: Snapshot) -> JsonObject:
+def snapshot_document(snapshot: ManifestSnapshot) -> JsonObject:
     pins = snapshot.pins.values()
     return {
         "branch": snapshot.branch,

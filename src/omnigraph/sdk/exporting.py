@@ -8,7 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.export import (
@@ -35,7 +35,7 @@ def find_exporter(
     return open_exporter(graph.root, graph.settings, spark)
 
 
-def lines_of(graph: Graph, snapshot: Snapshot, selection: Selection) -> Iterator[bytes]:
+def lines_of(graph: Graph, snapshot: ManifestSnapshot, selection: Selection) -> Iterator[bytes]:
     """All records, some whole lines at a time. What is wrong with the question is raised here."""
     pins = select_pins(snapshot, selection)
     return export_lines(graph.tables, pins, find_exporter(graph, pins))
@@ -43,7 +43,7 @@ def lines_of(graph: Graph, snapshot: Snapshot, selection: Selection) -> Iterator
 
 def export(
     graph: Graph,
-    snapshot: Snapshot,
+    snapshot: ManifestSnapshot,
     selection: Selection,
     output: str | Path | BinaryIO,
     format_: ExportFormat,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
@@ -118,7 +118,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         *,
         commit: str | None = None,
         version: int | None = None,
-    ) -> Snapshot:
+    ) -> ManifestSnapshot:
         """One consistent view: a branch now, a branch at a manifest version, or a commit.
 
         Raises BranchNotFound, CommitNotFound, VersionNotFound, UsageError.
@@ -139,7 +139,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -173,7 +173,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -199,7 +199,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -216,7 +216,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         property_name: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -240,7 +240,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         timeout: float | None = None,
     ) -> Analysis:
         """Run a read for what its operators do: rows, time and reads of each.

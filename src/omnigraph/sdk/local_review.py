@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from omnigraph.commit.manifest.records import Commit
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.graph import CommitFilter, Graph
 from omnigraph.engine.history.diff import GraphDiff
 from omnigraph.engine.history.feed import (
@@ -23,7 +23,7 @@ class LocalReview:
 
     _graph: Graph
 
-    def find_snapshot(self, text: str) -> Snapshot:
+    def find_snapshot(self, text: str) -> ManifestSnapshot:
         """What a text names, as `diff` reads it: a branch, a commit, or `branch@version`.
 
         Raises BranchNotFound, CommitNotFound, VersionNotFound.

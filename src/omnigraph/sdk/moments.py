@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.query.target import Target
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, Version, parse_branch
@@ -11,7 +11,7 @@ from omnigraph.ids import MAIN, CommitId, Version, parse_branch
 def target_of(
     branch: str | None = None,
     *,
-    snapshot: Snapshot | str | None = None,
+    snapshot: ManifestSnapshot | str | None = None,
     commit: str | None = None,
     version: int | None = None,
     at: datetime | str | None = None,
@@ -23,7 +23,7 @@ def target_of(
     if branch is not None and (snapshot is not None or commit is not None):
         raise UsageError("a commit says which branch it is on; name it alone")
     name = parse_branch(branch or MAIN)
-    if isinstance(snapshot, Snapshot):
+    if isinstance(snapshot, ManifestSnapshot):
         return Target(snapshot=snapshot)
     named = snapshot or commit
     if named is not None:

@@ -14,7 +14,7 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.commit.manifest.records import Commit
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult, decode_table
@@ -145,7 +145,7 @@ class RemoteGraph(RemoteReview):
 
     def snapshot(
         self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
-    ) -> Snapshot:
+    ) -> ManifestSnapshot:
         if commit is not None and (branch is not None or version is not None):
             raise UsageError("a commit says which branch and version it is on; name it alone")
         asked = {"branch": branch, "commit": commit, "version": version}
@@ -159,7 +159,7 @@ class RemoteGraph(RemoteReview):
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
         timeout: float | None = None,
@@ -190,7 +190,7 @@ class RemoteGraph(RemoteReview):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -213,7 +213,7 @@ class RemoteGraph(RemoteReview):
         identity: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -297,7 +297,7 @@ class RemoteGraph(RemoteReview):
         property_name: str,
         *,
         branch: str | None = None,
-        snapshot: Snapshot | str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
@@ -544,14 +544,14 @@ def connect(url: str, *, graph: str | None = None, token: str | None = None) -> 
 def _moment(
     branch: str | None,
     *,
-    snapshot: Snapshot | str | None = None,
+    snapshot: ManifestSnapshot | str | None = None,
     commit: str | None = None,
     version: int | None = None,
     at: datetime | str | None = None,
 ) -> dict[str, object]:
     """Where and when to read, in the words of requests. Raises UsageError."""
     target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
-    if isinstance(snapshot, Snapshot):
+    if isinstance(snapshot, ManifestSnapshot):
         if snapshot.commit is None:
             return {"branch": snapshot.branch, "version": snapshot.manifest_version}
         return {"snapshot": snapshot.commit.id}

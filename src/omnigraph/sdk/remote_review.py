@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from omnigraph.commit.manifest.records import Commit, JsonObject
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.diff import ChangeOp, Counts, EntityChange, Image
 from omnigraph.engine.history.feed import (
     CHANGES_DEFAULT,
@@ -54,14 +54,14 @@ class RemoteDiff:
         return sum(each.inserted + each.updated + each.deleted for each in self.counts.values())
 
     @cached_property
-    def before(self) -> Snapshot:
+    def before(self) -> ManifestSnapshot:
         return self._snapshot(self._reply.from_)
 
     @cached_property
-    def after(self) -> Snapshot:
+    def after(self) -> ManifestSnapshot:
         return self._snapshot(self._reply.to)
 
-    def _snapshot(self, side: DiffSide) -> Snapshot:
+    def _snapshot(self, side: DiffSide) -> ManifestSnapshot:
         asked = {"branch": side.branch, "version": side.manifest_version}
         document = self._connection.get("/snapshot", asked)
         return decoded(self._connection.url, document, decode_snapshot)
@@ -120,7 +120,7 @@ class RemoteBaseline:
         return str(self.document()["resume_cursor"])
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ManifestSnapshot:
         asked = {"commit": self.document()["snapshot_commit_id"]}
         document = self._connection.get("/snapshot", asked)
         return decoded(self._connection.url, document, decode_snapshot)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from omnigraph.catalog.canonical import type_id
 from omnigraph.commit.manifest.records import Commit, JsonObject
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.history.diff import (
     ChangeFilter,
@@ -24,7 +24,7 @@ from omnigraph.sdk.exporting import lines_of
 KINDS = ("node", "edge")
 
 
-def find_snapshot(graph: Graph, text: str) -> Snapshot:
+def find_snapshot(graph: Graph, text: str) -> ManifestSnapshot:
     """A branch, a branch at a version of its manifest, or a commit."""
     if text in graph.branches():
         return graph.snapshot(BranchName(text))
@@ -75,7 +75,7 @@ def commit_page(
 class Baseline:
     """One snapshot of a branch, and where its changes go on."""
 
-    snapshot: Snapshot
+    snapshot: ManifestSnapshot
     resume_cursor: str
     _graph: Graph = field(repr=False)
     _where: ChangeFilter = field(repr=False)
@@ -194,7 +194,7 @@ def diff_document(diff: Differences) -> JsonObject:
     }
 
 
-def _side(snapshot: Snapshot) -> JsonObject:
+def _side(snapshot: ManifestSnapshot) -> JsonObject:
     return {
         "branch": snapshot.branch,
         "graph_commit_id": None if snapshot.commit is None else snapshot.commit.id,

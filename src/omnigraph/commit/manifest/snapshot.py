@@ -31,7 +31,7 @@ SLIPS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ManifestSnapshot:
     """One consistent view of all tables."""
 
     branch: BranchName
@@ -48,18 +48,18 @@ class Snapshot:
             raise TableUnknown(key) from None
 
 
-def snapshot_of(manifest: Manifest) -> Snapshot:
-    return Snapshot(manifest.branch, manifest.version, manifest.head, manifest.pins)
+def snapshot_of(manifest: Manifest) -> ManifestSnapshot:
+    return ManifestSnapshot(manifest.branch, manifest.version, manifest.head, manifest.pins)
 
 
-def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) -> Snapshot:
+def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) -> ManifestSnapshot:
     """A branch as its manifest stood at a version. Raises VersionNotFound, BranchNotFound."""
     if not 0 < version <= VERSION_MAX:
         raise VersionNotFound(MANIFEST, branch=lance_branch(branch), version=version)
     return snapshot_of(read_past(stores, branch, version))
 
 
-def snapshot_at_commit(stores: Stores, commit: Commit) -> Snapshot:
+def snapshot_at_commit(stores: Stores, commit: Commit) -> ManifestSnapshot:
     """The graph as a commit left it.
 
     A publish that a change of settings slipped in front of lands further on than it recorded, and

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin, is_same_version
 from omnigraph.commit.manifest.records import Commit, JsonObject
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.images import read_rows, spell_properties
 from omnigraph.engine.history.table_diff import Difference, find_difference
 from omnigraph.engine.tables.cells import Row
@@ -102,8 +102,8 @@ class Counts:
 class GraphDiff:
     """What differs between two snapshots: counted; and, as far as one reads on, told."""
 
-    before: Snapshot
-    after: Snapshot
+    before: ManifestSnapshot
+    after: ManifestSnapshot
     counts: Mapping[TableKey, Counts]
     """For every table with changes, by key."""
     tables: Tables = field(repr=False)
@@ -126,7 +126,7 @@ def find_diff(
     tables: Tables,
     open_pin: Callable[[Pin], Handle],
     catalogs: tuple[Catalog, Catalog],
-    snapshots: tuple[Snapshot, Snapshot],
+    snapshots: tuple[ManifestSnapshot, ManifestSnapshot],
     where: ChangeFilter = EVERY_CHANGE,
 ) -> GraphDiff:
     """Compare two snapshots, each with the schema of its time. Raises ChangesRefused."""

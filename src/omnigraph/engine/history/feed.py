@@ -25,7 +25,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
-from omnigraph.commit.manifest.snapshot import Snapshot, snapshot_at_commit
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot, snapshot_at_commit
 from omnigraph.engine.history.diff import ChangeFilter, EntityChange, GraphDiff, find_diff
 from omnigraph.errors import (
     ChangeFeedGap,
@@ -137,7 +137,7 @@ class ChangeFeed:
     """The schema in force."""
     base: Base
     open_pin: Callable[[Pin], Handle]
-    catalog_at: Callable[[Snapshot], Catalog]
+    catalog_at: Callable[[ManifestSnapshot], Catalog]
     """The schema of the time of a snapshot."""
 
     @property
@@ -163,7 +163,7 @@ class ChangeFeed:
         first = pending[0][0].id if pending else None
         blocks: list[Block] = []
         left = asked.changes_max
-        shown: dict[CommitId, Snapshot] = {}
+        shown: dict[CommitId, ManifestSnapshot] = {}
         for before, commit in pending[: asked.commits_max]:
             try:
                 # Each commit is the one before the next.
@@ -238,13 +238,19 @@ class ChangeFeed:
             raise CommitNotFound(commit)
         return pairs[ids.index(commit) :]
 
-    def compare(self, snapshots: tuple[Snapshot, Snapshot], where: ChangeFilter) -> GraphDiff:
+    def compare(
+        self, snapshots: tuple[ManifestSnapshot, ManifestSnapshot], where: ChangeFilter
+    ) -> GraphDiff:
         """Raises ChangesRefused."""
         catalogs = (self.catalog_at(snapshots[0]), self.catalog_at(snapshots[1]))
         return find_diff(self.stores.tables, self.open_pin, catalogs, snapshots, where)
 
     def _read(
-        self, snapshots: tuple[Snapshot, Snapshot], asked: Poll, at: Position, left: int
+        self,
+        snapshots: tuple[ManifestSnapshot, ManifestSnapshot],
+        asked: Poll,
+        at: Position,
+        left: int,
     ) -> "_Told":
         """What a commit changed, as much of it as fits."""
         diff = self.compare(snapshots, asked.where)

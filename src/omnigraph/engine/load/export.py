@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.effects import REAL
 from omnigraph.engine.load.parquet_parts import ParquetPart, write_part
 from omnigraph.engine.load.sorted_runs import (
@@ -72,7 +72,7 @@ class ExportResult:
     """How many rows of each table."""
 
 
-def select_pins(snapshot: Snapshot, selection: Selection) -> tuple[Pin, ...]:
+def select_pins(snapshot: ManifestSnapshot, selection: Selection) -> tuple[Pin, ...]:
     """The tables that are wanted, in the order of an export. Raises TypeUnknown, TableUnknown."""
     names = {split_table_key(key)[1] for key in snapshot.pins}
     for name in selection.types:

@@ -13,7 +13,7 @@ from typing import assert_never
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.catalog.types import ValueType
 from omnigraph.commit.manifest.records import JsonObject
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
@@ -66,7 +66,7 @@ class ReadView:
     """The snapshot a read looks at, and how it was asked for."""
 
     asked: ReadTarget
-    snapshot: Snapshot
+    snapshot: ManifestSnapshot
     incarnation_of: Callable[[BranchName], str]
 
 

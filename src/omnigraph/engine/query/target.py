@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.commit.manifest.snapshot import Snapshot
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 
 
@@ -18,7 +18,7 @@ class Target:
     """The branch as it was at this time, in microseconds since the epoch."""
     commit_id: CommitId | None = None
     """The graph as this commit left it."""
-    snapshot: Snapshot | None = None
+    snapshot: ManifestSnapshot | None = None
     """This very snapshot."""
 
     @property

@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.snapshot import Snapshot, open_pin
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
 from omnigraph.engine.query.rows import ID, Resident
 from omnigraph.engine.query.table_cache import TableCache, TableState
@@ -146,7 +146,7 @@ class TableView:
 class View:
     """A snapshot. Tables are opened when they are asked something."""
 
-    snapshot: Snapshot
+    snapshot: ManifestSnapshot
     catalog: Catalog
     stores: Stores
     shelf: TableCache

@@ -330,3 +330,18 @@ def test_those_who_make_one_branch_at_once_have_one_winner_and_what_it_asked_for
             (winner,) = [each for each in threads.map(make, range(4)) if each is not None]
             assert [*graph.query(everybody, branch=name).rows()] == [{"p.name": winner}]
             graph.branches.delete(name)
+
+
+def test_a_process_remembers_a_bounded_number_of_branches_and_answers_for_all(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.commit.manifest.base.BASES_KEPT_MAX", 2)
+    bases = Bases(opened.stores)
+    names = [BranchName(f"branch-{number}") for number in range(4)]
+    for name in names:
+        opened.graph.create_branch(name)
+        assert bases.current(name).manifest.branch == name
+    assert [name for name in names if bases.known(name) is not None] == names[2:]
+    assert bases.current(names[0]).manifest.branch == names[0]
+    assert bases.known(names[3]) is not None
+    assert bases.known(names[2]) is None, "the branch that was not used for the longest time"

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
+from cachetools import LRUCache
+
 from omnigraph.commit.leases.holder import DEFAULT_TIMING, Leases, Timing
 from omnigraph.commit.leases.owner import Owner
 from omnigraph.commit.leases.queues import Queues
 from omnigraph.commit.manifest.base import Base, Bases
-from omnigraph.commit.manifest.lru import Kept
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.ids import Version
@@ -63,8 +64,8 @@ class WriteContext:
         self.leases = Leases(stores.volatile, stores.effects, timing, owner)
         self.observe = observe
         self.meter = meter
-        self._handles: Kept[tuple[str, ...], Handle] = Kept(HANDLES_KEPT_MAX)
-        self._durable: Kept[tuple[str, ...], Handle] = Kept(DURABLE_KEPT_MAX)
+        self._handles: LRUCache[tuple[str, ...], Handle] = LRUCache(HANDLES_KEPT_MAX)
+        self._durable: LRUCache[tuple[str, ...], Handle] = LRUCache(DURABLE_KEPT_MAX)
         self._lock = Lock()
 
     def open_pin(self, pin: Pin, base: Base) -> Handle:
@@ -75,7 +76,7 @@ class WriteContext:
         """
         key = (pin.path, pin.owner, str(pin.version), base.identifier)
         with self._lock:
-            known = self._handles.find(key)
+            known = self._handles.get(key)
         if known is not None:
             return known
         handle = open_pin(self.stores, pin)
@@ -93,12 +94,12 @@ class WriteContext:
         """
         place = (handle.ref.path, handle.ref.branch or "main", base.identifier)
         with self._lock:
-            known = self._durable.find(place)
+            known = self._durable.get(place)
         if known is None or known.version != onto:
             self.stores.tables.fsync_version(handle, beyond=known)
         with self._lock:
-            self._durable.keep(place, handle)
+            self._durable[place] = handle
 
     def _keep(self, key: tuple[str, ...], handle: Handle) -> None:
         with self._lock:
-            self._handles.keep(key, handle)
+            self._handles[key] = handle

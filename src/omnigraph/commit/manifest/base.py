@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
+from cachetools import LRUCache
+
 from omnigraph.commit.compat.legacy import read_legacy_commits
-from omnigraph.commit.manifest.lru import Kept
 from omnigraph.commit.manifest.model import SCHEMA, Manifest, read_manifest, read_on
 from omnigraph.commit.manifest.stamp import LINEAGE_IN_MANIFEST, check_stamp, read_stamp
 from omnigraph.errors import BranchNotFound, NotFoundError
@@ -141,9 +142,9 @@ class Bases:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._known: Kept[BranchName, Base] = Kept(BASES_KEPT_MAX)
+        self._known: LRUCache[BranchName, Base] = LRUCache(BASES_KEPT_MAX)
         self._lock = Lock()
-        self._reading: Kept[BranchName, Lock] = Kept(BASES_KEPT_MAX)
+        self._reading: LRUCache[BranchName, Lock] = LRUCache(BASES_KEPT_MAX)
         """Of all threads that see a branch move, one reads what is new; the others wait for it."""
 
     def current(self, branch: BranchName) -> Base:
@@ -162,8 +163,7 @@ class Bases:
 
     def _advance(self, branch: BranchName, newest: Version | None) -> Base:
         with self._lock:
-            turn = self._reading.find(branch) or Lock()
-            self._reading.keep(branch, turn)
+            turn = self._reading.setdefault(branch, Lock())
         with turn:
             known = self.known(branch)
             if known is None or newest is None:
@@ -189,7 +189,7 @@ class Bases:
     def known(self, branch: BranchName) -> Base | None:
         """The branch as it was last seen, without asking the store."""
         with self._lock:
-            return self._known.find(branch)
+            return self._known.get(branch)
 
     def _kept(self, base: Base) -> Base:
         self.remember(base)
@@ -199,14 +199,14 @@ class Bases:
         """Keep a base that was read or published, unless a newer one is known."""
         branch = base.manifest.branch
         with self._lock:
-            known = self._known.find(branch)
+            known = self._known.get(branch)
             if (
                 known is None
                 or known.identifier != base.identifier
                 or known.handle.version <= base.handle.version
             ):
-                self._known.keep(branch, base)
+                self._known[branch] = base
 
     def forget(self, branch: BranchName) -> None:
         with self._lock:
-            self._known.forget(branch)
+            self._known.pop(branch, None)

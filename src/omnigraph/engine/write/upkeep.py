@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from cachetools import LRUCache
+
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
-from omnigraph.commit.manifest.lru import Kept
 from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import BranchName, TableKey, split_table_key
@@ -70,8 +71,8 @@ class Upkeep:
 
     context: WriteContext
     catalog: Catalog
-    _due: Kept[tuple[BranchName, str, TableKey], int] = field(
-        default_factory=lambda: Kept(PLACES_KEPT_MAX)
+    _due: LRUCache[tuple[BranchName, str, TableKey], int] = field(
+        default_factory=lambda: LRUCache(PLACES_KEPT_MAX)
     )
     """The version at which there may be enough to do, whoever makes it."""
     _lock: Lock = field(default_factory=Lock)
@@ -98,13 +99,13 @@ class Upkeep:
             return 0
         place = (branch, base.identifier, key)
         with self._lock:
-            if pin.version < (self._due.find(place) or 0):
+            if pin.version < self._due.get(place, 0):
                 return 0
         anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
         untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
         missing = FRAGMENTS_MAX - untidy
         with self._lock:
-            self._due.keep(place, pin.version + (missing if missing > 0 else FRAGMENTS_MAX))
+            self._due[place] = pin.version + (missing if missing > 0 else FRAGMENTS_MAX)
         return untidy
 
     def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:

@@ -29,7 +29,13 @@ from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
 from omnigraph.engine.opening import create
-from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Means, Searched, rank
+from omnigraph.engine.search.ranking import (
+    EVERY_ROW,
+    Candidates,
+    SearchedTable,
+    SearchOptions,
+    rank,
+)
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey
@@ -137,7 +143,9 @@ def bm25(query: str) -> ir.Bm25:
     return ir.Bm25(ir.PropertyOf("d", "body", ir.STRING), ir.Constant(query, None))
 
 
-def each_of(searched: Searched, ranks: Sequence[ir.Rank], candidates: Candidates) -> list[float]:
+def each_of(
+    searched: SearchedTable, ranks: Sequence[ir.Rank], candidates: Candidates
+) -> list[float]:
     """How long each ranking takes, once it was asked for."""
     for by in ranks[:2]:
         rank(searched, by, value_of, candidates, 10)
@@ -146,7 +154,7 @@ def each_of(searched: Searched, ranks: Sequence[ir.Rank], candidates: Candidates
     ]
 
 
-def recall(searched: Searched, column: str, vectors: Matrix, asked: Matrix) -> float:
+def recall(searched: SearchedTable, column: str, vectors: Matrix, asked: Matrix) -> float:
     """The share of the ten closest that are found."""
     hits = 0
     for vector in asked:
@@ -171,15 +179,15 @@ def measure(root: Path, row_count: int, dimension: int, seed: int) -> list[Figur
     fill(context, data.rows)
     node = graph.catalog.node("Doc")
     assert node is not None
-    plain = Searched(stores.tables, table_of(context), node)
+    plain = SearchedTable(stores.tables, table_of(context), node)
     figures = _without(plain, data)
     build_s = timed(lambda: ensure_indices(context, graph.catalog, IndexRequest()))
     figures.append(Figure(f"build every index of {row_count:,} rows", build_s))
-    indexed = Searched(stores.tables, table_of(context), node)
+    indexed = SearchedTable(stores.tables, table_of(context), node)
     return figures + _with(indexed, data, {each.name: each for each in figures})
 
 
-def _without(searched: Searched, data: Data) -> list[Figure]:
+def _without(searched: SearchedTable, data: Data) -> list[Figure]:
     vectors = [nearest("low", list(map(float, each))) for each in data.asked["low"]]
     first = rank_cold(searched, data.queries[0])
     texts = each_of(searched, [bm25(each) for each in data.queries], EVERY_ROW)
@@ -190,12 +198,14 @@ def _without(searched: Searched, data: Data) -> list[Figure]:
     ]
 
 
-def rank_cold(searched: Searched, query: str) -> float:
+def rank_cold(searched: SearchedTable, query: str) -> float:
     """As the first query of a process, which has read no text yet."""
-    return timed(partial(rank, searched, bm25(query), value_of, means=Means(kept=KeptTexts())))
+    return timed(
+        partial(rank, searched, bm25(query), value_of, options=SearchOptions(kept=KeptTexts()))
+    )
 
 
-def _with(searched: Searched, data: Data, before: dict[str, Figure]) -> list[Figure]:
+def _with(searched: SearchedTable, data: Data, before: dict[str, Figure]) -> list[Figure]:
     tables, handle = searched.tables, searched.handle
     floor = best_of(
         RUNS,
@@ -238,7 +248,7 @@ def _with(searched: Searched, data: Data, before: dict[str, Figure]) -> list[Fig
     return figures
 
 
-def _median(searched: Searched, ranks: Sequence[ir.Rank], candidates: Candidates) -> float:
+def _median(searched: SearchedTable, ranks: Sequence[ir.Rank], candidates: Candidates) -> float:
     return percentile(each_of(searched, ranks, candidates), 0.5)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.retention import RetentionPolicy
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import open_graph
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def write(root: Path, schema: str, names: tuple[str, ...]) -> None:
-    files = compile_contract(schema, name="<schema>").files()
+    files = compile_active_schema(schema, name="<schema>").files()
     for name, text in zip(names, (files.source, files.ir, files.encode_state()), strict=True):
         if name:
             (root / name).write_text(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.load.bulk import LoadMode, LoadTarget, Placement
 from omnigraph.engine.load.inputs import Input
 from omnigraph.ids import MAIN
@@ -19,7 +19,7 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
 from support.writing import SCHEMA, new_graph, stores_at
 
-CATALOG = compile_contract(SCHEMA, name="schema").catalog
+CATALOG = compile_active_schema(SCHEMA, name="schema").catalog
 FEW, MANY = 100, 20_000
 SLACK = 200
 """Numbers have more digits when they count more."""

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import check_contract
+from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create
@@ -36,7 +36,9 @@ def watched(tmp_path: Path) -> tuple[Graph, Recorder]:
     found = read_schema_files(stores.objects)
     assert found is not None
     settings = Settings(maintenance=False)
-    graph = Graph(stores, Bases(stores), check_contract(found), Mode.READ_WRITE, settings=settings)
+    graph = Graph(
+        stores, Bases(stores), check_schema_files(found), Mode.READ_WRITE, settings=settings
+    )
     put(graph, BranchName("main"), 0, 20)
     graph.create_branch(TOPIC)
     return graph, recorder

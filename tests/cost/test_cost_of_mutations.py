@@ -8,7 +8,7 @@ import pytest
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import check_contract
+from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
@@ -36,7 +36,7 @@ def watched(tmp_path: Path) -> tuple[Graph, Recorder]:
     stores = watch_stores(open_stores(uri, REAL, durability=Durability.RELAXED), recorder)
     found = read_schema_files(stores.objects)
     assert found is not None
-    graph = Graph(stores, Bases(stores), check_contract(found), Mode.READ_WRITE)
+    graph = Graph(stores, Bases(stores), check_schema_files(found), Mode.READ_WRITE)
     graph.write_rows("Team", [{"name": "t"}], existing=Existing.REFUSE)
     return graph, recorder
 

@@ -19,8 +19,8 @@ from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
-from omnigraph.engine.search.providers import Searching
-from omnigraph.engine.search.ranking import Means
+from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.ranking import SearchOptions
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
@@ -87,9 +87,11 @@ def test_a_repeated_search_reads_no_text_again(root: Path, scan_rows_max: int) -
     """Whether the texts were read, or an index was asked for those that can match."""
     graph, watched = opened(root)
     LocalGraph(graph).ensure_indices()
-    means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
-    searching = Searching(partial(ranking.match, means=means), partial(ranking.rank, means=means))
-    graph._reader = replace(graph._reader, searching=searching)
+    options = SearchOptions(scan_rows_max=scan_rows_max, kept=KeptTexts())
+    search = SearchProvider(
+        partial(ranking.match, options=options), partial(ranking.rank, options=options)
+    )
+    graph._reader = replace(graph._reader, search=search)
     body = 'match { $p: Person } return { $p.name } order { bm25($p.name, "p1 p2") } limit 2'
     assert ask(graph, body) == ["p1", "p2"]
     calls = calls_of(watched, lambda: ask(graph, body))
@@ -196,7 +198,7 @@ def test_a_cache_without_room_reads_by_index_and_holds_nothing(root: Path) -> No
     assert max(bytes_read(graph, body) for _ in range(12)) < 1_000
     scanned = "match { $p: Person $p.age < 3 } return { $p.age } order { $p.age }"
     assert ask(graph, scanned) == [0, 0, 1, 1, 2, 2]
-    assert graph._reader.shelf.nbytes <= 1_000
+    assert graph._reader.cache.nbytes <= 1_000
 
 
 def test_a_change_of_nodes_does_not_read_the_edges_again(root: Path) -> None:

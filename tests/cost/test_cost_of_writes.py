@@ -9,7 +9,7 @@ import pytest
 from omnigraph.commit.leases.holder import DEFAULT_TIMING
 from omnigraph.commit.leases.queues import Place
 from omnigraph.commit.manifest.schema_files import read_schema_files
-from omnigraph.engine.active_schema import check_contract
+from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_graph, open_in
 from omnigraph.engine.settings import Settings
@@ -114,7 +114,7 @@ def test_a_durable_write_flushes_what_it_wrote_and_not_what_was_there(root: Path
     stores = replace(stores, objects=objects, tables=open_tables(stores.root, objects, disk, {}))
     found = read_schema_files(objects)
     assert found is not None
-    graph = BreakableGraph(stores, check_contract(found))
+    graph = BreakableGraph(stores, check_schema_files(found))
     flushes = []
     for number in range(12):
         disk.flushes = 0

@@ -15,7 +15,7 @@ import pytest
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadRequest, load
 from omnigraph.engine.settings import Settings
@@ -37,7 +37,7 @@ from support.writing import (
     write,
 )
 
-CONTRACT = compile_contract(SCHEMA, name="schema")
+CONTRACT = compile_active_schema(SCHEMA, name="schema")
 RELAXED = Settings(durability=Durability.RELAXED)
 SIDE = BranchName("side")
 OLD, SHARED, NEW = "first", "both", "second"

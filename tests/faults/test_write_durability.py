@@ -15,7 +15,7 @@ from omnigraph.commit.manifest.base import manifest_ref
 from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.active_schema import check_contract
+from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.errors import StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.durability import Disk, RelaxedDisk
@@ -79,7 +79,7 @@ def open_on(root: Path, log: Log) -> BreakableGraph:
     stores = watch_stores(on_disk(root, log), log)
     found = read_schema_files(stores.objects)
     assert found is not None
-    return BreakableGraph(stores, check_contract(found))
+    return BreakableGraph(stores, check_schema_files(found))
 
 
 def files_of(root: Path, key: TableKey, branch: BranchName) -> set[Path]:
@@ -104,7 +104,7 @@ def populated(root: Path) -> BreakableGraph:
     stores = on_disk(root, RelaxedDisk())
     found = read_schema_files(stores.objects)
     assert found is not None
-    return BreakableGraph(stores, check_contract(found))
+    return BreakableGraph(stores, check_schema_files(found))
 
 
 def check_flushed(files: set[Path], flushed: set[Path]) -> None:
@@ -250,7 +250,7 @@ def test_a_failure_is_told_once_the_removal_of_its_sidecar_has_reached_the_disk(
     found = read_schema_files(stores.objects)
     assert found is not None
     with pytest.raises(StorageFailure):
-        BreakableGraph(stores, check_contract(found)).ask(PAIR)
+        BreakableGraph(stores, check_schema_files(found)).ask(PAIR)
     assert find_sidecars(stores.objects) == ()
     sidecar = next(each for each in log.flushed if each.parent.name == RECOVERY)
     removals = log.flushed[log.flushed.index(sidecar) + 1 :]

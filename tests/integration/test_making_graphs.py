@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.commit.manifest.create import NewTable, clear_remains, create_graph
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_in, tables_of
 from omnigraph.errors import (
@@ -62,11 +62,13 @@ def stores_at(path: Path) -> Stores:
 
 
 def tables(schema: str = SCHEMA) -> list[NewTable]:
-    return tables_of(compile_contract(schema, name="s").catalog)
+    return tables_of(compile_active_schema(schema, name="s").catalog)
 
 
 def make(stores: Stores, schema: str = SCHEMA) -> None:
-    create_graph(stores, compile_contract(schema, name="s").files(), tables(schema), actor=None)
+    create_graph(
+        stores, compile_active_schema(schema, name="s").files(), tables(schema), actor=None
+    )
 
 
 def files_below(path: Path) -> dict[str, bytes]:

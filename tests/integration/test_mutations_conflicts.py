@@ -15,7 +15,7 @@ from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKi
 from omnigraph.commit.manifest.publish import Publication, publish
 from omnigraph.commit.manifest.updates import CommitIntent
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.tables.columns import build_table
 from omnigraph.engine.write.batch import Existing, read_rows
 from omnigraph.engine.write.mutate import (
@@ -194,7 +194,7 @@ def interrupted(
             interruption()
 
     context = WriteContext(stores, Bases(stores), observe=observe)
-    return carry_out(context, compile_contract(SCHEMA, name="<schema>"), task, order)
+    return carry_out(context, compile_active_schema(SCHEMA, name="<schema>"), task, order)
 
 
 def knows(graph: LocalGraph, source: str, target: str) -> WriteTask:

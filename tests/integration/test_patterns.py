@@ -8,7 +8,7 @@ import omnigraph
 from omnigraph.catalog.regex import compile_pattern
 from omnigraph.commit.manifest.create import create_graph
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.opening import tables_of
 from omnigraph.errors import ConstraintViolation, SchemaInvalid
 from omnigraph.storage.durability import Durability
@@ -24,7 +24,7 @@ node Other { name: String @key }
 def foreign(tmp_path: Path) -> str:
     """A graph as a program with another engine would have made it."""
     stores = open_stores(str(tmp_path / "g"), REAL, durability=Durability.RELAXED)
-    contract = compile_contract(FOREIGN, name="s", in_force=True)
+    contract = compile_active_schema(FOREIGN, name="s", in_force=True)
     create_graph(stores, contract.files(), tables_of(contract.catalog), actor=None)
     return str(tmp_path / "g")
 

@@ -10,8 +10,8 @@ import pytest
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.search import ranking
-from omnigraph.engine.search.providers import Searching
-from omnigraph.engine.search.ranking import Means
+from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.ranking import SearchOptions
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
@@ -160,9 +160,11 @@ def tear_in_searches(graph: LocalGraph) -> str | None:
 def search_until(root: Path, stop: Path, scan_rows_max: int) -> list[str]:
     """With an index where there is one, or reading every text."""
     graph = open_graph(str(root), mode=Mode.READ_ONLY, settings=RELAXED)
-    means = Means(scan_rows_max=scan_rows_max, kept=KeptTexts())
-    searching = Searching(partial(ranking.match, means=means), partial(ranking.rank, means=means))
-    graph._reader = replace(graph._reader, searching=searching)
+    options = SearchOptions(scan_rows_max=scan_rows_max, kept=KeptTexts())
+    search = SearchProvider(
+        partial(ranking.match, options=options), partial(ranking.rank, options=options)
+    )
+    graph._reader = replace(graph._reader, search=search)
     client = LocalGraph(graph)
     torn: list[str] = []
     while True:

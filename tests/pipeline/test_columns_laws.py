@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ulid import ULID
 
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.pipeline.sources.columns import read_columns
 from omnigraph.pipeline.sources.identities import encode_ulids
 from omnigraph.pipeline.sources.parse import Parsed, parse_block, read_one_by_one
 
-CATALOG = compile_contract(
+CATALOG = compile_active_schema(
     """
     node Thing {
       code: String @key

@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, LoadTarget, Placement
 from omnigraph.engine.load.run import LoadRequest, load
 from omnigraph.engine.settings import DEFAULTS
@@ -36,7 +36,7 @@ from support.writing import (
     write,
 )
 
-CONTRACT = compile_contract(SCHEMA, name="schema")
+CONTRACT = compile_active_schema(SCHEMA, name="schema")
 SIDE = BranchName("side")
 
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.tables.cells import Blob
 from omnigraph.pipeline.sources.records import Record, Rejected, read_record
 
-CATALOG = compile_contract(
+CATALOG = compile_active_schema(
     """
     node Thing {
       code: String @key

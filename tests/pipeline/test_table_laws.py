@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.load.inputs import Input
 from omnigraph.pipeline.sources.delimited import (
     find_ends,
@@ -30,7 +30,7 @@ from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.splits import Cells, LineNumbers, Split, cut_bytes, ordinal_of
 from omnigraph.pipeline.sources.tabular import _read_one_by_one, read_table, read_together
 
-CATALOG = compile_contract(
+CATALOG = compile_active_schema(
     """
     node Thing {
       code: String @key

@@ -15,7 +15,7 @@ from omnigraph.catalog.types import Scalar, ValueType, Vector
 from omnigraph.compiler import ir
 from omnigraph.effects import REAL
 from omnigraph.engine.search.analysis import cut_few, cut_many, edit_distances, terms_of
-from omnigraph.engine.search.ranking import Candidates, Means, Searched, match, rank
+from omnigraph.engine.search.ranking import Candidates, SearchedTable, SearchOptions, match, rank
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
@@ -82,7 +82,7 @@ def integers(rows: pa.Table, column: str) -> list[int]:
     return [int(each) for each in rows[column].to_numpy()]
 
 
-class SearchedTable(RuleBasedStateMachine):
+class SearchMachine(RuleBasedStateMachine):
     """A table with a branch, written, indexed and searched in any order."""
 
     @initialize()
@@ -195,7 +195,7 @@ class SearchedTable(RuleBasedStateMachine):
         tried: int,
     ) -> None:
         name = self.name(side=side)
-        searched = Searched(self.tables, self.handles[name], DOC)
+        searched = SearchedTable(self.tables, self.handles[name], DOC)
         candidates = Candidates(
             None if where is None else f"n >= {where}",
             None if some is None else pa.array([f"d{each:03}" for each in some], pa.string()),
@@ -208,16 +208,16 @@ class SearchedTable(RuleBasedStateMachine):
             and (some is None or int(key[1:]) in some)
         }
         bodies = {key: str(doc["body"]) for key, doc in model.items() if doc["body"] is not None}
-        by_index = Means(scan_rows_max=0, kept=KeptTexts(), tried_max=tried)
-        for means in (Means(kept=KeptTexts(), tried_max=tried), by_index):
-            self.check_clauses(searched, candidates, means, query, edits, bodies, among)
-            self.check_ranks(searched, candidates, means, query, point, most, bodies, among)
+        by_index = SearchOptions(scan_rows_max=0, kept=KeptTexts(), tried_max=tried)
+        for options in (SearchOptions(kept=KeptTexts(), tried_max=tried), by_index):
+            self.check_clauses(searched, candidates, options, query, edits, bodies, among)
+            self.check_ranks(searched, candidates, options, query, point, most, bodies, among)
 
     def check_clauses(
         self,
-        searched: Searched,
+        searched: SearchedTable,
         candidates: Candidates,
-        means: Means,
+        options: SearchOptions,
         query: str,
         edits: int,
         bodies: dict[str, str],
@@ -226,7 +226,7 @@ class SearchedTable(RuleBasedStateMachine):
         for function in ir.TextFunction:
             most = constant(edits) if function is ir.TextFunction.FUZZY else None
             clause = ir.TextMatch(function, BODY, constant(query), most)
-            found = match(searched, clause, value_of, candidates, means=means)
+            found = match(searched, clause, value_of, candidates, options=options)
             expected = [
                 key
                 for key, body in bodies.items()
@@ -236,9 +236,9 @@ class SearchedTable(RuleBasedStateMachine):
 
     def check_ranks(
         self,
-        searched: Searched,
+        searched: SearchedTable,
         candidates: Candidates,
-        means: Means,
+        options: SearchOptions,
         query: str,
         point: Sequence[float],
         most: int,
@@ -259,7 +259,7 @@ class SearchedTable(RuleBasedStateMachine):
             (ir.Rrf(nearest, bm25, constant(1)), naive.fuse(by_place, by_text, 1)[:most]),
         ):
             keep = None if expected is by_text else most
-            found = rank(searched, by, value_of, candidates, keep, means=means)
+            found = rank(searched, by, value_of, candidates, keep, options=options)
             assert found.ids.to_pylist() == [key for key, _ in expected], by
             assert found.scores.to_pylist() == pytest.approx([score for _, score in expected])
 
@@ -274,13 +274,13 @@ class SearchedTable(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-SearchedTable.TestCase.settings = settings(
+SearchMachine.TestCase.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS * 2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestSearchedTable = SearchedTable.TestCase
+TestSearchMachine = SearchMachine.TestCase
 
 
 @given(words=st.lists(st.text("abcd", max_size=6), max_size=5), wanted=st.text("abcd", max_size=6))

@@ -26,7 +26,7 @@ from omnigraph.commit.recovery.audit import read_audit
 from omnigraph.commit.recovery.resolve import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
-from omnigraph.engine.active_schema import ActiveSchema, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, read_active_schema
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.settings import Settings
@@ -177,7 +177,7 @@ def _open(
     stores = stores_at(root)
     watched = stores if watch is None else watch_stores(stores, watch)
     in_force = read_base(stores, MAIN).manifest.log.schema_hash
-    contract = read_contract(stores.objects, in_force)
+    contract = read_active_schema(stores.objects, in_force)
     return BreakableGraph(watched, contract, owner=owner, timing=timing, observe=observe)
 
 

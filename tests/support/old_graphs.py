@@ -23,7 +23,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import edge_schema, node_schema
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.schema_files import SchemaFiles
-from omnigraph.engine.active_schema import compile_contract
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, lance_branch
 
 SCHEMA: Final = """node Person {
@@ -164,7 +164,7 @@ def set_stamp(manifest: Path, stamp: str, branch: BranchName = MAIN) -> None:
 
 
 def _write_schema_files(root: Path) -> None:
-    files: SchemaFiles = compile_contract(SCHEMA, name="<schema>").files()
+    files: SchemaFiles = compile_active_schema(SCHEMA, name="<schema>").files()
     (root / "_schema.pg").write_text(files.source)
     (root / "_schema.ir.json").write_text(files.ir)
     (root / "__schema_state.json").write_text(files.encode_state())
@@ -337,7 +337,7 @@ class _Writer:
 
 
 def _table_schemas() -> Iterator[tuple[TableKey, pa.Schema]]:
-    catalog = compile_contract(SCHEMA, name="<schema>").catalog
+    catalog = compile_active_schema(SCHEMA, name="<schema>").catalog
     for node in catalog.nodes:
         yield node.table_key, node_schema(node)
     for edge in catalog.edges:

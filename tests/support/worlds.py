@@ -21,8 +21,8 @@ from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
 from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.view import View
-from omnigraph.engine.search.providers import Searching, ValueOf
-from omnigraph.engine.search.ranking import Candidates, Ranking, Searched
+from omnigraph.engine.search.providers import SearchProvider, ValueOf
+from omnigraph.engine.search.ranking import Candidates, Ranking, SearchedTable
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.engine.tables.columns import build_table, schema_of
@@ -70,15 +70,15 @@ class World:
     graph: Graph
     stores: Stores
     snapshot: ManifestSnapshot
-    shelf: TableCache
+    cache: TableCache
 
     def view(self, access: AccessMode) -> View:
-        return View(self.snapshot, self.catalog, self.stores, self.shelf, access, lambda _: "")
+        return View(self.snapshot, self.catalog, self.stores, self.cache, access, lambda _: "")
 
-    def searching(self, parameters: Mapping[str, Value], now_ms: int) -> Searching:
+    def searching(self, parameters: Mapping[str, Value], now_ms: int) -> SearchProvider:
         """Text and vectors, as the interpreter sees them."""
         execution = Execution(self.graph, parameters, now_ms)
-        return Searching(
+        return SearchProvider(
             lambda *asked: _match(self.graph, *asked),
             lambda searched, by, _, candidates, keep: _rank(
                 execution, searched, by, candidates, keep
@@ -147,7 +147,7 @@ def _landed(outcome: Outcome) -> Handle:
 # ── search, the slow way ─────────────────────────────────────────────────────────────────────────
 
 
-def _among(searched: Searched, candidates: Candidates) -> list[str]:
+def _among(searched: SearchedTable, candidates: Candidates) -> list[str]:
     request = ScanRequest(columns=("id",), where=candidates.where)
     found = texts_of(searched.tables.read(searched.handle, request)["id"])
     known = None if candidates.ids is None else set(texts_of(candidates.ids))
@@ -156,7 +156,7 @@ def _among(searched: Searched, candidates: Candidates) -> list[str]:
 
 def _match(
     graph: Graph,
-    searched: Searched,
+    searched: SearchedTable,
     clause: ir.TextMatch,
     value_of: ValueOf,
     candidates: Candidates,
@@ -182,7 +182,7 @@ def _records(graph: Graph, type_: NodeType | EdgeType) -> Mapping[str, Mapping[s
 
 def _rank(
     execution: Execution,
-    searched: Searched,
+    searched: SearchedTable,
     by: ir.Rank,
     candidates: Candidates,
     keep: int | None,

@@ -44,42 +44,42 @@ class ActiveSchema:
         return SchemaFiles(self.source, encode_pretty(self.catalog), self.schema_hash)
 
 
-def compile_contract(source: str, *, name: str, in_force: bool = False) -> ActiveSchema:
+def compile_active_schema(source: str, *, name: str, in_force: bool = False) -> ActiveSchema:
     """The contract a schema text would make, or makes. Raises SchemaInvalid."""
     catalog = compile_schema(Source(name, source), in_force=in_force)
     return ActiveSchema(source, catalog, schema_hash(catalog))
 
 
-def check_contract(found: FoundSchema) -> ActiveSchema:
+def check_schema_files(found: FoundSchema) -> ActiveSchema:
     """The contract a graph's files hold.
 
     Comments and layout of the source may have been edited by hand; what it says may not. Raises
     SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
-    contract = compile_contract(found.source, name=SCHEMA_SOURCE, in_force=True)
+    schema = compile_active_schema(found.source, name=SCHEMA_SOURCE, in_force=True)
     if found.ir is None or found.schema_hash is None:
-        return replace(contract, is_recorded=False)
+        return replace(schema, is_recorded=False)
     if schema_hash(decode_ir(found.ir)) != found.schema_hash:
         raise SchemaFilesInvalid(SCHEMA_IR, reason="it is not what its recorded hash was made of")
-    if contract.schema_hash != found.schema_hash:
+    if schema.schema_hash != found.schema_hash:
         raise SchemaFilesInvalid(
             SCHEMA_SOURCE,
             reason="it says something else than the schema in force; put the old text back, "
             "or change the schema with `omnigraph schema apply`",
         )
-    return contract
+    return schema
 
 
-def read_contract(objects: Objects, wanted: str | None) -> ActiveSchema:
+def read_active_schema(objects: Objects, wanted: str | None) -> ActiveSchema:
     """The contract in force; `wanted` is the hash the newest commit states, if it states one.
 
     Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
     for reads_left in reversed(range(READS_MAX)):
         try:
-            contract = _read_files(objects)
-            if wanted in (None, contract.schema_hash):
-                return contract
+            schema = _read_files(objects)
+            if wanted in (None, schema.schema_hash):
+                return schema
             trouble: CorruptionError = SchemaFilesInvalid(
                 SCHEMA_SOURCE, reason=f"the newest commit was made under schema {wanted}"
             )
@@ -87,7 +87,7 @@ def read_contract(objects: Objects, wanted: str | None) -> ActiveSchema:
             trouble = torn
         following = _find_following(objects, wanted)
         if following is not None:
-            return compile_contract(following.source, name=SCHEMA_SOURCE, in_force=True)
+            return compile_active_schema(following.source, name=SCHEMA_SOURCE, in_force=True)
         if not reads_left:
             raise trouble
     raise AssertionError("the last reading returns or raises")
@@ -97,7 +97,7 @@ def _read_files(objects: Objects) -> ActiveSchema:
     found = read_schema_files(objects)
     if found is None:
         raise SchemaFilesInvalid(SCHEMA_SOURCE, reason="it is missing")
-    return check_contract(found)
+    return check_schema_files(found)
 
 
 def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
@@ -121,9 +121,9 @@ class SchemaCache:
     Asking costs nothing while a branch stands still. Safe to share among threads.
     """
 
-    def __init__(self, objects: Objects, contract: ActiveSchema) -> None:
+    def __init__(self, objects: Objects, schema: ActiveSchema) -> None:
         self._objects = objects
-        self._contract = contract
+        self._schema = schema
         self._checked: dict[BranchName, CommitId] = {}
         self._past: dict[str, ActiveSchema] = {}
         self._lock = Lock()
@@ -133,29 +133,29 @@ class SchemaCache:
         head = manifest.head
         with self._lock:
             if head is not None and self._checked.get(manifest.branch) == head.id:
-                return self._contract
+                return self._schema
             wanted = manifest.log.schema_hash
-            if wanted != self._contract.schema_hash:
-                self._contract = read_contract(self._objects, wanted)
+            if wanted != self._schema.schema_hash:
+                self._schema = read_active_schema(self._objects, wanted)
             if head is not None:
                 self._checked[manifest.branch] = head.id
-            return self._contract
+            return self._schema
 
     def at(self, schema_hash: str | None) -> ActiveSchema:
         """The contract commits of some time were made under; today's, if that was not kept."""
         with self._lock:
-            if schema_hash is None or schema_hash == self._contract.schema_hash:
-                return self._contract
+            if schema_hash is None or schema_hash == self._schema.schema_hash:
+                return self._schema
             if schema_hash not in self._past:
                 source = find_past_schema(self._objects, schema_hash)
                 if source is None:
-                    return self._contract
-                self._past[schema_hash] = compile_contract(
+                    return self._schema
+                self._past[schema_hash] = compile_active_schema(
                     source, name=SCHEMA_SOURCE, in_force=True
                 )
             return self._past[schema_hash]
 
-    def adopt(self, contract: ActiveSchema) -> None:
+    def adopt(self, schema: ActiveSchema) -> None:
         """Take the contract this process just put in force."""
         with self._lock:
-            self._contract = contract
+            self._schema = schema

@@ -64,7 +64,7 @@ from omnigraph.engine.schema.apply import (
 )
 from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
 from omnigraph.engine.search.embedding import Embedding
-from omnigraph.engine.search.providers import searching_with
+from omnigraph.engine.search.providers import search_provider
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.batch import Existing, delete_ids, find_type, read_rows
@@ -157,7 +157,7 @@ class Graph:
             stores,
             settings,
             TableCache(settings.query_cache_bytes_max),
-            searching_with(embedding, kept_bytes_max=settings.query_cache_bytes_max // 4),
+            search_provider(embedding, kept_bytes_max=settings.query_cache_bytes_max // 4),
         )
 
     @property

@@ -15,10 +15,10 @@ from omnigraph.commit.manifest.create import (
     has_manifest,
 )
 from omnigraph.commit.manifest.schema_files import SchemaFiles, write_rest
-from omnigraph.engine.active_schema import ActiveSchema, compile_contract, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, compile_active_schema, read_active_schema
 from omnigraph.engine.gate import Gate, let_pass
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.schema.staged_leftovers import settle_staged
+from omnigraph.engine.schema.staged_leftovers import resolve_staged_schema
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
@@ -47,7 +47,7 @@ def create(
     Raises SchemaInvalid before anything is touched; GraphExists where there is a graph, whatever
     `remains` says; GraphIncomplete where a killed attempt left something and `remains` is REFUSE.
     """
-    contract = compile_contract(schema, name=name)
+    contract = compile_active_schema(schema, name=name)
     stores = _open_stores(uri, settings)
     tables = tables_of(contract.catalog)
     if remains is Remains.CLEAR:
@@ -118,8 +118,8 @@ def _read_contract(stores: Stores, base: Base, mode: Mode) -> ActiveSchema:
     wanted = base.manifest.log.schema_hash
     # Only a commit of another program does not say which schema it was made under.
     if mode is Mode.READ_WRITE and wanted is None:
-        settle_staged(stores)
-    return read_contract(stores.objects, wanted)
+        resolve_staged_schema(stores)
+    return read_active_schema(stores.objects, wanted)
 
 
 def _read_main(stores: Stores, bases: Bases) -> Base:

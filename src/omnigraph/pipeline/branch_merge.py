@@ -30,7 +30,7 @@ from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
-from omnigraph.engine.tables.row_refs import RowRefs, fetch, no_seats, portions, stream
+from omnigraph.engine.tables.row_refs import RowRefs, fetch, no_row_refs, portions, stream
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.spark.jobs import Work, run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session
@@ -183,7 +183,7 @@ class Portion:
 
 def portions_of(plan: TablePlan, rows_max: int) -> Iterator[Portion]:
     """Portions of a plan, without what somebody wrote by hand."""
-    none, nowhere = no_seats(), np.empty(0, np.uint64)
+    none, nowhere = no_row_refs(), np.empty(0, np.uint64)
     for some in _in_order(plan.inserts, rows_max):
         yield Portion(plan.inserts.take(some), none, none, none, none, {}, nowhere)
     for some in _in_order(plan.updates, rows_max):
@@ -197,9 +197,9 @@ def portions_of(plan: TablePlan, rows_max: int) -> Iterator[Portion]:
         yield Portion(none, none, none, none, none, {}, addresses)
 
 
-def _in_order(seats: RowRefs, rows_max: int) -> Iterator["np.ndarray[Any, np.dtype[np.int64]]"]:
-    """Places among the seats, so many at a time, in the order rows are kept."""
-    order = np.argsort(seats.addresses, kind="stable")
+def _in_order(refs: RowRefs, rows_max: int) -> Iterator["np.ndarray[Any, np.dtype[np.int64]]"]:
+    """Places among the rows, so many at a time, in the order rows are kept."""
+    order = np.argsort(refs.addresses, kind="stable")
     for at in range(0, len(order), rows_max):
         yield order[at : at + rows_max]
 
@@ -243,7 +243,7 @@ class WritePortion:
             portion.blended,
             portion.masks,
             edits=(),
-            deletes=no_seats(),
+            deletes=no_row_refs(),
         )
         pieces = PieceWriter(stores.tables, onto, LoadMode.MERGE)
         for rows, row_ids in _rows_of(tables, plan):

@@ -248,9 +248,9 @@ def repair_document(uri: str, result: RepairResult) -> JsonObject:
     ]
     return {
         "uri": uri,
-        "confirm": result.order.is_confirmed,
-        "force": result.order.is_forced,
-        "discard": result.order.is_discarded,
+        "confirm": result.request.is_confirmed,
+        "force": result.request.is_forced,
+        "discard": result.request.is_discarded,
         "manifest_version": result.manifest_version,
         "graph_manifest_version": result.manifest_version,
         "tables": [*tables],

@@ -213,14 +213,14 @@ class TableChanges:
         self,
         tables: Tables,
         handle: Handle | None,
-        seats: Mapping[int, RowRefs],
+        refs: Mapping[int, RowRefs],
         ops: "np.ndarray[Any, np.dtype[np.int8]]",
         places: "np.ndarray[Any, np.dtype[np.int64]]",
     ) -> Iterator[Row]:
         """The rows of one side, in the order of the changes; portion by portion."""
-        is_there = np.isin(ops, list(seats))
+        is_there = np.isin(ops, list(refs))
         addresses = np.zeros(len(ops), np.uint64)
-        for op, some in seats.items():
+        for op, some in refs.items():
             mask = ops == op
             addresses[mask] = some.addresses[places[mask]]
         addresses = addresses[is_there]
@@ -249,9 +249,9 @@ def _order(type_: Type, of: Difference, where: ChangeFilter) -> TableChanges:
     """(1) The wanted changes of a table, by id."""
     groups = [(_INSERT, of.inserted), (_UPDATE, of.replaced), (_DELETE, of.deleted)]
     wanted = [each for each in groups if not where.ops or _OPS[each[0]] in where.ops]
-    ids = pa.concat_arrays([pa.array([], pa.string()), *(seats.ids for _, seats in wanted)])
+    ids = pa.concat_arrays([pa.array([], pa.string()), *(refs.ids for _, refs in wanted)])
     none = np.empty(0, np.int64)
-    ops = np.concatenate([none, *(np.full(len(seats), op) for op, seats in wanted)])
-    places = np.concatenate([none, *(np.arange(len(seats)) for _, seats in wanted)])
+    ops = np.concatenate([none, *(np.full(len(refs), op) for op, refs in wanted)])
+    places = np.concatenate([none, *(np.arange(len(refs)) for _, refs in wanted)])
     order = pc.sort_indices(ids).to_numpy()
     return TableChanges(type_, of, ops[order].astype(np.int8), places[order].astype(np.int64))

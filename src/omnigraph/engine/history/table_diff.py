@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.history.row_digest import differ, digest_rows
-from omnigraph.engine.tables.row_refs import RowRefs, Type, fetch, is_sorted, no_seats, portions
+from omnigraph.engine.tables.row_refs import RowRefs, Type, fetch, is_sorted, no_row_refs, portions
 from omnigraph.ids import graph_branch
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -84,7 +84,7 @@ def find_difference(
     lost, gained = _find_unshared(tables, before, after)
     old, new = _with_ids(tables, before, lost, share), _with_ids(tables, after, gained, share)
     if not len(old):
-        return Difference(before, after, new, old, no_seats(), old)
+        return Difference(before, after, new, old, no_row_refs(), old)
     at = pc.index_in(new.ids, value_set=old.ids)
     is_known = pc.is_valid(at).to_numpy(zero_copy_only=False)
     places = at.drop_null().to_numpy()
@@ -259,7 +259,7 @@ def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share
     """Those of the rows whose ids are in the share."""
     addresses, row_ids, updated = marks.addresses, marks.row_ids, marks.updated
     if handle is None or not len(addresses):
-        return no_seats()
+        return no_row_refs()
     if not is_sorted(addresses):
         order = np.argsort(addresses)
         addresses, row_ids, updated = addresses[order], row_ids[order], updated[order]
@@ -294,6 +294,6 @@ def _compare(
     return differs
 
 
-def digest_seats(tables: Tables, type_: Type, handle: Handle, addresses: Addresses) -> list[bytes]:
+def digest_at(tables: Tables, type_: Type, handle: Handle, addresses: Addresses) -> list[bytes]:
     """What rows say. The caller bounds how many they are."""
     return digest_rows(fetch(tables, type_, handle, addresses))

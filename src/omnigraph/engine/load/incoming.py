@@ -119,7 +119,7 @@ def judge(
         asked = frozenset(committed.asked) | orphans.asked
         taken: dict[str, tuple[str, ...]] = {}
     else:
-        pending.settle()
+        pending.find_existing()
         violations = list(find_violations(pending.deltas(), pending))
         taken = _find_taken(pending)
         asked = frozenset(committed.asked)

@@ -73,28 +73,28 @@ class CleanupResult:
         return self.residue_bytes + sum(each.bytes_removed for each in self.tables)
 
 
-def cleanup(context: WriteContext, order: CleanupRequest) -> CleanupResult:
+def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
     """Remove what need not stay, or say what would go.
 
     Raises SchemaLocked, and whatever reading the manifests raises; then nothing went.
     """
-    if order.is_confirmed:
+    if request.is_confirmed:
         heal(context)
         check_unlocked(context)
-    retained = find_retained(context.stores, context.bases, order.policy)
-    cleaner = _Cleaner(context, order, retained)
+    retained = find_retained(context.stores, context.bases, request.policy)
+    cleaner = _Cleaner(context, request, retained)
     forks = tuple(cleaner.forks())
     tables = tuple(cleaner.tables())
     manifests = tuple(cleaner.manifests())
     return CleanupResult(
-        order.is_confirmed, order.policy, (*tables, *manifests), forks, cleaner.residue()
+        request.is_confirmed, request.policy, (*tables, *manifests), forks, cleaner.residue()
     )
 
 
 @dataclass
 class _Cleaner:
     context: WriteContext
-    order: CleanupRequest
+    request: CleanupRequest
     retained: Retained
     gone: set[TableRef] = field(default_factory=set)
     """Forks that went, or would."""
@@ -117,13 +117,13 @@ class _Cleaner:
         if has_legacy_commits(self.context.stores):
             for each in self.context.stores.tables.find_branches(LEGACY_COMMITS):
                 if each.name not in self.retained.branches:
-                    if self.order.is_confirmed:
+                    if self.request.is_confirmed:
                         self.context.stores.tables.clear_branch(LEGACY_COMMITS, each.name)
                     yield f"{LEGACY_COMMITS}@{each.name}"
 
     def _remove_fork(self, ref: TableRef) -> bool:
         assert ref.branch is not None, "main is no fork"
-        if not self.order.is_confirmed:
+        if not self.request.is_confirmed:
             return True
         key = self.retained.keys[ref.path]
         try:
@@ -156,7 +156,7 @@ class _Cleaner:
         try:
             old = self._find_old(ref)
             debris = [] if ref.branch is not None else self._find_debris(ref.path)
-            if not self.order.is_confirmed or not (old or debris):
+            if not self.request.is_confirmed or not (old or debris):
                 size = sum(each.size_bytes for each in debris)
                 return CleanedTable(key, branch, len(old), size)
             with self._holding(key, branch):
@@ -188,7 +188,7 @@ class _Cleaner:
         """(3) Files that no version names, unless a job under way may have written them."""
         if path in self.retained.staging or any(ref.path == path for ref in self.retained.busy):
             return []
-        before_ms = self.context.stores.objects.clock_ms() - self.order.debris_age_ms
+        before_ms = self.context.stores.objects.clock_ms() - self.request.debris_age_ms
         return [
             each
             for each in self.context.stores.tables.find_debris(path)
@@ -217,7 +217,7 @@ class _Cleaner:
             try:
                 old = self._find_old(ref)
                 size = 0
-                if self.order.is_confirmed:
+                if self.request.is_confirmed:
                     self._check_branches()
                     size = self._delete_versions(ref, old)
             except OmnigraphError as trouble:
@@ -242,7 +242,7 @@ class _Cleaner:
         """Bytes of what no table of a retained commit consists of."""
         objects = self.context.stores.objects
         doomed: dict[str, list[Listed]] = defaultdict(list)
-        before_ms = objects.clock_ms() - self.order.debris_age_ms
+        before_ms = objects.clock_ms() - self.request.debris_age_ms
         living = {each.operation_id for each in find_notes(objects) if each.is_alive}
         for listed in objects.list(STAGING):
             name = listed.key.removeprefix(f"{STAGING}/").partition("/")[0]
@@ -262,12 +262,12 @@ class _Cleaner:
             is_old = all(each.modified_ms < before_ms for each in files)
             if files and operation_id not in living and (is_old or prefix in LEGACY_RUNS):
                 total += sum(each.size_bytes for each in files)
-                if self.order.is_confirmed:
+                if self.request.is_confirmed:
                     is_file = [each.key for each in files] == [prefix]
                     (objects.delete if is_file else objects.delete_prefix)(prefix)
         for unfinished in objects.find_unfinished():
             if unfinished.modified_ms < before_ms:
                 total += unfinished.size_bytes
-                if self.order.is_confirmed:
+                if self.request.is_confirmed:
                     objects.remove_unfinished(unfinished)
         return total

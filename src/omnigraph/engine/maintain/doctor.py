@@ -46,7 +46,7 @@ from omnigraph.commit.recovery.sidecar_store import (
     places_of,
     read_sidecar,
 )
-from omnigraph.engine.active_schema import ActiveSchema, read_contract
+from omnigraph.engine.active_schema import ActiveSchema, read_active_schema
 from omnigraph.engine.maintain.blob_check import find_lost_blobs
 from omnigraph.engine.maintain.cleanup import DEBRIS_AGE_MS
 from omnigraph.engine.schema.staged_leftovers import STAGED
@@ -92,12 +92,12 @@ def examine(context: WriteContext, *, is_deep: bool = False) -> list[DoctorFindi
     stores = context.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
     findings += check_tables(stores, partial(_is_moving, context))
-    contract = _read_contract(stores, findings)
-    if contract is not None:
-        findings += check_schema(stores, contract)
+    schema = _read_schema(stores, findings)
+    if schema is not None:
+        findings += check_schema(stores, schema)
         if is_deep:
-            findings += check_rows(stores, contract.catalog)
-            findings += check_blobs(stores, contract.catalog)
+            findings += check_rows(stores, schema.catalog)
+            findings += check_blobs(stores, schema.catalog)
     return [*findings, *check_leftovers(context), *check_forks(stores)]
 
 
@@ -120,7 +120,7 @@ def check_formats(stores: Stores) -> Iterator[DoctorFinding]:
 
 def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFinding]:
     """Rules 1 to 4: what a graph says about itself. Strict: nothing was ever cleaned up."""
-    judged: dict[tuple[BranchName, int, str], str | None] = {}
+    checked: dict[tuple[BranchName, int, str], str | None] = {}
     findings: list[DoctorFinding] = []
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
@@ -129,9 +129,9 @@ def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFin
         findings += _find_false_heads(stores, manifest)
         for commit in manifest.log.commits:
             place = (commit.branch, commit.manifest_version, commit.id)
-            if place not in judged:
-                judged[place] = _judge_record(stores, commit, is_strict=is_strict)
-            if (problem := judged[place]) is not None:
+            if place not in checked:
+                checked[place] = _check_record(stores, commit, is_strict=is_strict)
+            if (problem := checked[place]) is not None:
                 findings.append(DoctorFinding(branch, commit.id, problem))
     return findings
 
@@ -199,7 +199,7 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[DoctorFind
         yield DoctorFinding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
 
 
-def _judge_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
+def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
     """What is wrong with the version a commit records, if anything."""
     where = f"version {commit.manifest_version} of '{commit.branch}'"
     try:
@@ -248,20 +248,20 @@ def _judge_drift(drift: Drift) -> DoctorFinding:
 # ── the schema and the rows ──────────────────────────────────────────────────────────────────────
 
 
-def _read_contract(stores: Stores, findings: list[DoctorFinding]) -> ActiveSchema | None:
+def _read_schema(stores: Stores, findings: list[DoctorFinding]) -> ActiveSchema | None:
     """Rule 8."""
     wanted = read_base(stores, MAIN).manifest.log.schema_hash
     try:
-        return read_contract(stores.objects, wanted)
+        return read_active_schema(stores.objects, wanted)
     except (CorruptionError, ProgramInvalid) as error:
         findings.append(DoctorFinding(MAIN, SCHEMA_SOURCE, str(error)))
         return None
 
 
-def check_schema(stores: Stores, contract: ActiveSchema) -> Iterator[DoctorFinding]:
+def check_schema(stores: Stores, schema: ActiveSchema) -> Iterator[DoctorFinding]:
     """Rule 9."""
     manifest = read_base(stores, MAIN).manifest
-    types = {each.table_key: each for each in _types(contract.catalog)}
+    types = {each.table_key: each for each in _types(schema.catalog)}
     for key in sorted(types.keys() - manifest.pins.keys()):
         yield DoctorFinding(MAIN, key, "is in the schema, and there is no table of it")
     for key in sorted(manifest.pins.keys() - types.keys()):

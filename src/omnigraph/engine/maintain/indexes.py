@@ -103,29 +103,29 @@ class IndicesResult:
         return tuple(each for each in self.indexes if each.state is state)
 
 
-def ensure_indices(context: WriteContext, catalog: Catalog, order: IndexRequest) -> IndicesResult:
+def ensure_indices(context: WriteContext, catalog: Catalog, request: IndexRequest) -> IndicesResult:
     """Build what is missing on a branch.
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt.phases` raises.
     """
     check_unlocked(context)
-    surveyor = open_surveyor(context, catalog, order)
-    base = context.bases.current(order.branch)
+    surveyor = open_surveyor(context, catalog, request)
+    base = context.bases.current(request.branch)
     pins = base.manifest.pins
     surveys = {key: surveyor.survey(pin, base) for key, pin in sorted(pins.items())}
     builder = _Builder(surveyor, surveys)
     with_work = [pins[key] for key, each in surveys.items() if each.has_work]
-    small = [pin for pin in with_work if pin.row_count <= order.rows_together_max]
-    for keys in _batches(small, order.rows_together_max):
+    small = [pin for pin in with_work if pin.row_count <= request.rows_together_max]
+    for keys in _batches(small, request.rows_together_max):
         builder.build(keys)
     for pin in with_work:
-        if pin.row_count > order.rows_together_max:
+        if pin.row_count > request.rows_together_max:
             surveyor.count_texts(pin, base)
             # What writers add meanwhile is left for the next time: this must come to an end.
             for only in (*surveys[pin.key].missing, TOTALS):
                 builder.build([pin.key], only=only)
     reports = tuple(report for key in sorted(surveys) for report in surveys[key].reports)
-    return IndicesResult(order.branch, reports, tuple(builder.commits), order.actor)
+    return IndicesResult(request.branch, reports, tuple(builder.commits), request.actor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +136,10 @@ class _Builder:
 
     def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
         """Give these tables what they miss, or only the index of that name."""
-        order = self.surveyor.order
+        request = self.surveyor.request
         with (
             self._ahead(keys, only),
-            acquire_write_locks(self.surveyor.context, order.branch, keys) as lock,
+            acquire_write_locks(self.surveyor.context, request.branch, keys) as lock,
         ):
             shown = lock.base.manifest.pins
             seen = {
@@ -150,23 +150,25 @@ class _Builder:
             planned = (each.write(only, each.uncounted) for each in seen.values())
             writes = tuple(each for each in planned if each.stages)
             if writes:
-                change = Change(WriterKind.ENSURE_INDICES, order.branch, writes, actor=order.actor)
+                change = Change(
+                    WriterKind.ENSURE_INDICES, request.branch, writes, actor=request.actor
+                )
                 self.commits.append(run(lock, change).commits[-1])
 
     @contextmanager
     def _ahead(self, keys: Sequence[TableKey], only: str | None) -> Iterator[None]:
         """(4) While this lasts, what was built for these tables is nobody's leftovers (D8)."""
-        context, order = self.surveyor.context, self.surveyor.order
-        base = context.bases.current(order.branch)
+        context, request = self.surveyor.context, self.surveyor.request
+        base = context.bases.current(request.branch)
         pins = [base.manifest.pins[key] for key in keys if key in base.manifest.pins]
-        large = [pin for pin in pins if pin.row_count > order.rows_held_max]
+        large = [pin for pin in pins if pin.row_count > request.rows_held_max]
         if only == TOTALS or not large:
             yield
             return
         versions = {pin.key: pin.version for pin in large}
         operation_id = OperationId(context.stores.effects.new_id())
         with staging(
-            context.stores.objects, operation_id, order.branch, versions, context.leases.timing
+            context.stores.objects, operation_id, request.branch, versions, context.leases.timing
         ):
             for pin in large:
                 self.surveyor.survey(pin, base).build(only)
@@ -227,15 +229,15 @@ def _place(report: IndexReport) -> tuple[str, str]:
     return report.column, report.kind
 
 
-def open_surveyor(context: WriteContext, catalog: Catalog, order: IndexRequest) -> "Surveyor":
-    return Surveyor(context, catalog, order, Ledger(context.stores.tables))
+def open_surveyor(context: WriteContext, catalog: Catalog, request: IndexRequest) -> "Surveyor":
+    return Surveyor(context, catalog, request, Ledger(context.stores.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyor:
     context: WriteContext
     catalog: Catalog
-    order: IndexRequest
+    request: IndexRequest
     ledger: Ledger
     built: dict[TableRef, Staged] = field(default_factory=dict)
     """(4) Indexes that wait to be attached."""
@@ -248,15 +250,15 @@ class Surveyor:
         handle = self.context.open_pin(pin, base)
         anatomy = self.tables.inspect(handle)
         specs = self._specs(pin, anatomy)
-        judged = [(spec, *self._judge(pin, handle, anatomy, spec)) for spec in specs]
-        missing = [spec for spec, state, _ in judged if state is IndexState.BUILT]
+        classified = [(spec, *self._classify(pin, handle, anatomy, spec)) for spec in specs]
+        missing = [spec for spec, state, _ in classified if state is IndexState.BUILT]
         totalled = self._totalled(pin, specs)
         uncounted = find_uncounted(totalled, handle, anatomy)
         return IndexSurvey(
             anatomy=anatomy,
             reports=tuple(
                 IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
-                for spec, state, reason in judged
+                for spec, state, reason in classified
             ),
             missing=tuple(each.name for each in missing),
             uncounted=uncounted,
@@ -277,10 +279,10 @@ class Surveyor:
         type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
         if type_ is None:
             return ()  # the schema changed since this graph was opened
-        asked = {column for of, column in self.order.substrings if of == name}
+        asked = {column for of, column in self.request.substrings if of == name}
         return wanted_indexes(type_, asked, anatomy)
 
-    def _judge(
+    def _classify(
         self, pin: Pin, handle: Handle, anatomy: TableStats, spec: IndexSpec
     ) -> tuple[IndexState, str | None]:
         index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
@@ -292,7 +294,7 @@ class Surveyor:
             return IndexState.PENDING, "there are no rows"
         if not missing:
             return IndexState.COVERED, None
-        if pin.owner != self.order.branch:
+        if pin.owner != self.request.branch:
             return IndexState.PENDING, f"the branch still shows the table of '{pin.owner}'"
         if spec.kind is storage.IndexKind.IVF_FLAT and spec.column in TAKEN_NAMES:
             return IndexState.PENDING, "the table format keeps that name for itself"
@@ -312,7 +314,7 @@ class Surveyor:
         return self.tables.read(handle, request).num_rows
 
     def _totalled(self, pin: Pin, specs: tuple[IndexSpec, ...]) -> tuple[str, ...]:
-        if pin.row_count <= self.order.totals_rows_min or pin.owner != self.order.branch:
+        if pin.row_count <= self.request.totals_rows_min or pin.owner != self.request.branch:
             return ()
         return tuple(each.column for each in specs if each.kind is storage.IndexKind.INVERTED)
 

@@ -111,8 +111,8 @@ class OptimizeResult:
 def optimize(
     context: WriteContext,
     catalog: Catalog,
-    order: OptimizeRequest,
-    hire: RewriterFactory = in_process,
+    request: OptimizeRequest,
+    rewriter_for: RewriterFactory = in_process,
 ) -> OptimizeResult:
     """Tidy up every table a branch owns; large ones are compacted by whom `hire` names.
 
@@ -121,23 +121,23 @@ def optimize(
     heal(context)
 
     def act() -> OptimizeResult:
-        result = _optimize(context, catalog, order, hire)
-        if order.idempotency is not None:
-            _remember(context, order, order.idempotency, result)
+        result = _optimize(context, catalog, request, rewriter_for)
+        if request.idempotency is not None:
+            _remember(context, request, request.idempotency, result)
         return result
 
-    return run_idempotent(lambda: _find_optimized(context, order), act)
+    return run_idempotent(lambda: _find_optimized(context, request), act)
 
 
 def _optimize(
-    context: WriteContext, catalog: Catalog, order: OptimizeRequest, hire: RewriterFactory
+    context: WriteContext, catalog: Catalog, request: OptimizeRequest, rewriter_for: RewriterFactory
 ) -> OptimizeResult:
-    before = context.bases.current(order.branch)
-    surveyor = open_surveyor(context, catalog, IndexRequest(order.branch, order.actor))
-    work = _Run(context, order, surveyor, Rewriting(context.stores.tables, hire))
+    before = context.bases.current(request.branch)
+    surveyor = open_surveyor(context, catalog, IndexRequest(request.branch, request.actor))
+    work = _Run(context, request, surveyor, Rewriting(context.stores.tables, rewriter_for))
     work.count_texts(before)
     commits = work.carry_out()
-    after = context.bases.current(order.branch)
+    after = context.bases.current(request.branch)
     tables = []
     for key, pin in after.manifest.pins.items():
         known = before.manifest.pins.get(key)
@@ -154,38 +154,40 @@ def _optimize(
                 pending=work.pending_of(key),
             )
         )
-    return OptimizeResult(order.branch, tuple(tables), commits)
+    return OptimizeResult(request.branch, tuple(tables), commits)
 
 
 def _remember(
     context: WriteContext,
-    order: OptimizeRequest,
+    request: OptimizeRequest,
     idempotency: IdempotencyKey,
     result: OptimizeResult,
 ) -> None:
     """What came of it is known only once it is visible, and done twice it finds nothing to do the
     second time. So the key and the outcome stand in a commit of their own, after it.
     """
-    with acquire_write_locks(context, order.branch, ()) as lock:
+    with acquire_write_locks(context, request.branch, ()) as lock:
         record = idempotency.record(_encode(result))
         run(
             lock,
-            Change(WriterKind.OPTIMIZE, order.branch, (), actor=order.actor, idempotency=record),
+            Change(
+                WriterKind.OPTIMIZE, request.branch, (), actor=request.actor, idempotency=record
+            ),
         )
 
 
-def _find_optimized(context: WriteContext, order: OptimizeRequest) -> OptimizeResult | None:
+def _find_optimized(context: WriteContext, request: OptimizeRequest) -> OptimizeResult | None:
     """What came of it when this was asked for before. Raises KeyReused."""
-    if order.idempotency is None:
+    if request.idempotency is None:
         return None
-    manifest = context.bases.current(order.branch).manifest
-    done = find_done(manifest, order.idempotency, order.actor)
+    manifest = context.bases.current(request.branch).manifest
+    done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
     listed = _list(done.result.get("commits"))
     commits = [manifest.log.find(CommitId(str(each))) for each in listed]
     return OptimizeResult(
-        order.branch,
+        request.branch,
         tuple(map(decode_table, _list(done.result.get("tables")))),
         tuple(each for each in commits if each is not None),
     )
@@ -204,7 +206,7 @@ def _encode(result: OptimizeResult) -> JsonObject:
 @dataclass
 class _Run:
     context: WriteContext
-    order: OptimizeRequest
+    request: OptimizeRequest
     surveyor: Surveyor
     rewriting: Rewriting
     drifted: dict[TableKey, Version] = field(default_factory=dict)
@@ -215,12 +217,12 @@ class _Run:
     def count_texts(self, base: Base) -> None:
         """Of large tables, before anybody has to wait for it."""
         for pin in base.manifest.pins.values():
-            if pin.row_count > self.surveyor.order.rows_together_max:
+            if pin.row_count > self.surveyor.request.rows_together_max:
                 self.surveyor.count_texts(pin, base)
 
     def carry_out(self) -> tuple[Commit, ...]:
         """One commit for all tables; none if none has anything to gain."""
-        branch = self.order.branch
+        branch = self.request.branch
         while True:
             pins = self.context.bases.current(branch).manifest.pins
             keys = {key for key, pin in pins.items() if pin.owner == branch} - self.drifted.keys()
@@ -235,7 +237,7 @@ class _Run:
                     writes = self._plan(lock, keys)
                     if not writes:
                         return ()
-                    change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.order.actor)
+                    change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.request.actor)
                     with stage("indexing and committing"):
                         return tuple(run(lock, change).commits)
             except DriftFound as drift:

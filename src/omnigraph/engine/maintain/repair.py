@@ -74,7 +74,7 @@ class RepairedTable:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    order: RepairRequest
+    request: RepairRequest
     tables: tuple[RepairedTable, ...]
     manifest_version: Version
     """Of main, afterwards."""
@@ -84,15 +84,15 @@ class RepairResult:
         return any(each.action is RepairAction.REFUSED for each in self.tables)
 
 
-def repair(context: WriteContext, order: RepairRequest) -> RepairResult:
+def repair(context: WriteContext, request: RepairRequest) -> RepairResult:
     """Look at every table of every branch, and settle what may be.
 
     Raises UsageError, SchemaLocked, RecoveryPending while a write is unfinished.
     """
-    order.check()
+    request.check()
     check_unlocked(context)
     undone: dict[Place, RepairedTable] = {}
-    if order.is_confirmed:
+    if request.is_confirmed:
         heal(context)
         undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(context)}
     tables = [
@@ -100,17 +100,19 @@ def repair(context: WriteContext, order: RepairRequest) -> RepairResult:
         if each.action is RepairAction.NO_OP
         else each
         for branch in find_branches(context.stores)
-        for each in _repair(context, branch, order)
+        for each in _repair(context, branch, request)
     ]
     version = context.bases.current(find_branches(context.stores)[0]).manifest.version
-    return RepairResult(order, tuple(tables), version)
+    return RepairResult(request, tuple(tables), version)
 
 
-def _repair(context: WriteContext, branch: BranchName, order: RepairRequest) -> list[RepairedTable]:
+def _repair(
+    context: WriteContext, branch: BranchName, request: RepairRequest
+) -> list[RepairedTable]:
     base = context.bases.reread(branch)
-    if not order.is_confirmed:
+    if not request.is_confirmed:
         seen = look_for_drift(context.stores, base.manifest)
-        return [_report(each, _decide(each, order)) for each in seen]
+        return [_report(each, _decide(each, request)) for each in seen]
     places = [Place(key, branch) for key in base.manifest.pins]
     operation_id = OperationId(context.stores.effects.new_id())
     while True:
@@ -122,7 +124,7 @@ def _repair(context: WriteContext, branch: BranchName, order: RepairRequest) -> 
                 if pending := find_sidecars(context.stores.objects):
                     raise RecoveryPending(pending[0])
                 found = list(look_for_drift(context.stores, context.bases.reread(branch).manifest))
-                decided = [(each, _decide(each, order)) for each in found]
+                decided = [(each, _decide(each, request)) for each in found]
                 for action, how, actor in _SETTLED:
                     drifts = [each for each, chosen in decided if chosen is action]
                     if drifts:
@@ -140,21 +142,21 @@ _SETTLED: Final = (
 )
 
 
-def _decide(drift: Drift, order: RepairRequest) -> RepairAction:
+def _decide(drift: Drift, request: RepairRequest) -> RepairAction:
     if drift.verdict is DriftClass.NO_DRIFT:
         return RepairAction.NO_OP
-    if not order.is_confirmed:
+    if not request.is_confirmed:
         return RepairAction.PREVIEW
     if drift.verdict is DriftClass.TORN:
         # It came to be torn since what was torn was removed: somebody meddles.
         return RepairAction.REFUSED
-    if order.is_discarded:
+    if request.is_discarded:
         return RepairAction.DISCARDED
     if drift.has_fenced:
         return RepairAction.REFUSED
     if drift.verdict is DriftClass.VERIFIED_MAINTENANCE:
         return RepairAction.HEALED
-    return RepairAction.FORCED if order.is_forced else RepairAction.REFUSED
+    return RepairAction.FORCED if request.is_forced else RepairAction.REFUSED
 
 
 def _report(drift: Drift, action: RepairAction) -> RepairedTable:

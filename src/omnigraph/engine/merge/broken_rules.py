@@ -38,7 +38,7 @@ class BrokenRules:
         pins = self.merged.manifest.pins
         return {**self.merged.asked, **{key: pins[key].version for key in self.decided}}
 
-    def settle(self) -> Iterator[Conflict]:
+    def resolve(self) -> Iterator[Conflict]:
         """Amend the plans by what was decided; the conflicts that are left."""
         breaches = self.merged.find_breaches()
         for _ in range(ROUNDS_MAX):

@@ -25,7 +25,7 @@ from omnigraph.engine.merge.table_plan import TablePlan
 from omnigraph.engine.merge.writes import choose, dropped_addresses
 from omnigraph.engine.tables.cells import Cell
 from omnigraph.engine.tables.columns import build_table, schema_of
-from omnigraph.engine.tables.row_refs import Type, fetch, find_seats
+from omnigraph.engine.tables.row_refs import Type, fetch, find_row_refs
 from omnigraph.engine.write.base_rows import Committed, uniques_of
 from omnigraph.engine.write.validate import (
     find_value_violations,
@@ -171,7 +171,7 @@ class MergedGraph:
             unsure = _without(unsure, new_ids(plan))
         if handle is None:
             return unsure
-        _, found = find_seats(self.tables, handle, "id", unsure)
+        _, found = find_row_refs(self.tables, handle, "id", unsure)
         known = found.ids if plan is None else _without(found.ids, plan.deletes.ids)
         return _without(unsure, known)
 
@@ -185,10 +185,10 @@ class MergedGraph:
                 handle = self._open(edge.table_key)
                 if handle is None:
                     continue
-                held, seats = find_seats(self.tables, handle, column, plan.deletes.ids)
+                held, refs = find_row_refs(self.tables, handle, column, plan.deletes.ids)
                 written = self.plans.get(edge.table_key)
                 gone = frozenset[str]() if written is None else replaced_ids(written)
-                for row_id, end in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
+                for row_id, end in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
                     if row_id not in gone:
                         yield _orphaned(edge, missing_end(edge, str(row_id), column, end))
 
@@ -208,8 +208,8 @@ class MergedGraph:
         if handle is not None and touched:
             replaced = replaced_ids(plan)
             wanted = pa.array(sorted(touched), pa.string())
-            held, seats = find_seats(self.tables, handle, "src", wanted)
-            for row_id, source in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
+            held, refs = find_row_refs(self.tables, handle, "src", wanted)
+            for row_id, source in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
                 if row_id not in replaced:
                     counts[str(source)] += 1
         wrong = {
@@ -226,8 +226,8 @@ class MergedGraph:
         """The edges that leave each of these nodes, on either branch."""
         found: dict[str, set[str]] = {}
         for side in (plan.sides.source, plan.sides.target):
-            held, seats = find_seats(self.tables, side, "src", pa.array(sources, pa.string()))
-            for row_id, source in zip(seats.ids.to_pylist(), held.to_pylist(), strict=True):
+            held, refs = find_row_refs(self.tables, side, "src", pa.array(sources, pa.string()))
+            for row_id, source in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
                 found.setdefault(str(source), set()).add(str(row_id))
         return found
 

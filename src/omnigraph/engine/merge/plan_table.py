@@ -16,12 +16,12 @@ from omnigraph.engine.history.table_diff import (
     EVERY_ID,
     Difference,
     Share,
-    digest_seats,
+    digest_at,
     find_difference,
     find_shared_version,
 )
 from omnigraph.engine.merge.conflicts import Conflict
-from omnigraph.engine.merge.resolve import settle, spell_sides
+from omnigraph.engine.merge.resolve import resolve_conflicts, spell_sides
 from omnigraph.engine.merge.rulings import RowRuling, Rulings, Side
 from omnigraph.engine.merge.table_plan import (
     ConflictCandidates,
@@ -33,9 +33,9 @@ from omnigraph.engine.merge.table_plan import (
 from omnigraph.engine.tables.row_refs import (
     RowRefs,
     Type,
-    find_seats,
-    join_seats,
-    no_seats,
+    concat_row_refs,
+    find_row_refs,
+    no_row_refs,
     portions,
 )
 from omnigraph.storage.tables import Handle, Tables
@@ -48,7 +48,7 @@ def plan_table(
 ) -> tuple[TablePlan, tuple[Conflict, ...]]:
     """Apply to the target what the source changed since the base."""
     draft = draft_share(tables, sides, rulings, EVERY_ID)
-    settle_ruled(tables, sides, rulings, draft)
+    apply_rulings(tables, sides, rulings, draft)
     return draft.plan(sides), tuple(draft.conflicts)
 
 
@@ -63,32 +63,34 @@ def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) ->
         contested = _apply_uncontested(tables, sides.target, differences[0], ruled, draft)
     else:
         contested = _every_id(differences)
-    _settle(tables, sides, rulings, {*map(str, contested.to_pylist())} - ruled.keys(), draft)
+    _resolve_conflicts(
+        tables, sides, rulings, {*map(str, contested.to_pylist())} - ruled.keys(), draft
+    )
     return draft
 
 
-def settle_ruled(tables: Tables, sides: Sides, rulings: Rulings, draft: PlanDraft) -> None:
+def apply_rulings(tables: Tables, sides: Sides, rulings: Rulings, draft: PlanDraft) -> None:
     """Decide about the rows that somebody ruled on."""
-    _settle(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
+    _resolve_conflicts(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
 
 
 def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> TablePlan:
     """The same plan, but for some rows, which are to be as one side has them."""
     rows = {row_id: RowRuling(side) for row_id, side in decided.items()}
     draft = PlanDraft()
-    settle_ruled(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
+    apply_rulings(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
     added = draft.plan(plan.sides)
     parts = (plan.inserts, plan.updates, plan.blends, plan.deletes)
     inserts, updates, blends, deletes = (~_among(each.ids, decided) for each in parts)
     return replace(
         plan,
-        inserts=join_seats([plan.inserts.take(inserts), added.inserts]),
-        updates=join_seats([plan.updates.take(updates), added.updates]),
-        updated=join_seats([plan.updated.take(updates), added.updated]),
+        inserts=concat_row_refs([plan.inserts.take(inserts), added.inserts]),
+        updates=concat_row_refs([plan.updates.take(updates), added.updates]),
+        updated=concat_row_refs([plan.updated.take(updates), added.updated]),
         blends=plan.blends.take(blends),
         blended=plan.blended.take(blends),
         masks={name: mask[blends] for name, mask in plan.masks.items()},
-        deletes=join_seats([plan.deletes.take(deletes), added.deletes]),
+        deletes=concat_row_refs([plan.deletes.take(deletes), added.deletes]),
     )
 
 
@@ -103,13 +105,13 @@ def show_sides(tables: Tables, sides: Sides, conflicts: Sequence[Conflict]) -> I
             yield replace(each, base=base, ours=ours, theirs=theirs)
 
 
-def _settle(
+def _resolve_conflicts(
     tables: Tables, sides: Sides, rulings: Rulings, ids: Collection[str], draft: PlanDraft
 ) -> None:
     listed = sorted(ids)
     for at in range(0, len(listed), CONTESTED_AT_A_TIME):
         some = listed[at : at + CONTESTED_AT_A_TIME]
-        settle(tables, sides, rulings, _locate(tables, sides, some), draft)
+        resolve_conflicts(tables, sides, rulings, _locate(tables, sides, some), draft)
 
 
 # ── decided by place ─────────────────────────────────────────────────────────────────────────────
@@ -126,10 +128,10 @@ def _apply_uncontested(
     base = difference.before
     inserted, replaced, deleted = difference.inserted, difference.replaced, difference.deleted
     if base is not None and (base.ref, base.version) == (target.ref, target.version):
-        found = join_seats([replaced, deleted])
+        found = concat_row_refs([replaced, deleted])
     else:
         changed = pa.concat_arrays([inserted.ids, replaced.ids, deleted.ids])
-        _, found = find_seats(tables, target, "id", changed)
+        _, found = find_row_refs(tables, target, "id", changed)
     shared = 0 if base is None else find_shared_version(tables, base, target)
 
     rest = []
@@ -155,13 +157,13 @@ def _apply_uncontested(
     return pa.concat_arrays(rest)
 
 
-def _left_out(seats: RowRefs, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
-    return seats.ids.filter(pa.array(~settled))
+def _left_out(refs: RowRefs, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
+    return refs.ids.filter(pa.array(~settled))
 
 
 def _every_id(differences: Sequence[Difference]) -> "pa.Array[Any]":
     parts = [
-        seats.ids for each in differences for seats in (each.inserted, each.replaced, each.deleted)
+        refs.ids for each in differences for refs in (each.inserted, each.replaced, each.deleted)
     ]
     return pc.unique(pa.concat_arrays(parts))
 
@@ -211,10 +213,10 @@ def _located(
     tables: Tables, type_: Type, handle: Handle | None, wanted: "pa.Array[Any]"
 ) -> Located:
     if handle is None:
-        return Located(None, {}, no_seats(), ())
-    _, seats = find_seats(tables, handle, "id", wanted)
+        return Located(None, {}, no_row_refs(), ())
+    _, refs = find_row_refs(tables, handle, "id", wanted)
     tokens: list[bytes] = []
-    for start, stop in portions(tables, type_, handle, seats.addresses):
-        tokens += digest_seats(tables, type_, handle, seats.addresses[start:stop])
-    at = {str(each): place for place, each in enumerate(seats.ids.to_pylist())}
-    return Located(handle, at, seats, tokens)
+    for start, stop in portions(tables, type_, handle, refs.addresses):
+        tokens += digest_at(tables, type_, handle, refs.addresses[start:stop])
+    at = {str(each): place for place, each in enumerate(refs.ids.to_pylist())}
+    return Located(handle, at, refs, tokens)

@@ -35,19 +35,19 @@ _SAYS: Final = {
 }
 
 
-def settle(
-    tables: Tables, sides: Sides, rulings: Rulings, contest: ConflictCandidates, draft: PlanDraft
+def resolve_conflicts(
+    tables: Tables, sides: Sides, rulings: Rulings, candidates: ConflictCandidates, draft: PlanDraft
 ) -> None:
     """Decide about every contested row, or report it."""
     ruled = rulings.rows.get(sides.type.table_key, {})
     strategy = rulings.strategy_for(sides.type.name)
     taken, divergent, unresolved = [], [], {}
-    for row_id in contest.ids:
+    for row_id in candidates.ids:
         ruling = ruled.get(row_id, RowRuling())
         if ruling.whole is not None:
-            _obey(sides.type, row_id, ruling.whole, contest, draft)
+            _obey(sides.type, row_id, ruling.whole, candidates, draft)
             continue
-        match contest.decide(row_id):
+        match candidates.decide(row_id):
             case RowStep.KEEP:
                 continue
             case RowStep():
@@ -59,23 +59,23 @@ def settle(
             case kind:
                 if strategy is None:
                     unresolved[row_id] = kind
-    draft.take(taken, contest)
-    _settle_properties(_Rows(tables, sides.type, contest), divergent, (ruled, strategy), draft)
-    draft.conflicts += _report(_Rows(tables, sides.type, contest), unresolved)
+    draft.take(taken, candidates)
+    _resolve_properties(_Rows(tables, sides.type, candidates), divergent, (ruled, strategy), draft)
+    draft.conflicts += _report(_Rows(tables, sides.type, candidates), unresolved)
 
 
 def _obey(
-    type_: Type, row_id: str, choice: Choice, contest: ConflictCandidates, draft: PlanDraft
+    type_: Type, row_id: str, choice: Choice, candidates: ConflictCandidates, draft: PlanDraft
 ) -> None:
     """Do with a whole row what somebody decided."""
     if choice is Side.THEIRS:
-        draft.take([row_id], contest)
+        draft.take([row_id], candidates)
     elif not isinstance(choice, Side):
         value = given_value(choice)
         if value is None:
-            draft.remove([row_id], contest)
+            draft.remove([row_id], candidates)
         else:
-            draft.edit(row_id, contest, _read_value(type_, row_id, value))
+            draft.edit(row_id, candidates, _read_value(type_, row_id, value))
 
 
 def _read_value(type_: Type, row_id: str, value: JsonValue) -> Row:
@@ -94,7 +94,7 @@ def _read_value(type_: Type, row_id: str, value: JsonValue) -> Row:
 class _Rows:
     tables: Tables
     type: Type
-    contest: ConflictCandidates
+    candidates: ConflictCandidates
 
     def read(self, located: Located, ids: Sequence[str]) -> dict[str, Row]:
         """Those of the rows that are there, by id."""
@@ -107,9 +107,9 @@ class _Rows:
     def parts(self, located: Located, ids: Sequence[str]) -> Iterable[pa.Table]:
         if located.handle is None:
             return
-        seats = located.seats_of(ids)
-        for start, stop in portions(self.tables, self.type, located.handle, seats.addresses):
-            yield fetch(self.tables, self.type, located.handle, seats.addresses[start:stop])
+        refs = located.refs_of(ids)
+        for start, stop in portions(self.tables, self.type, located.handle, refs.addresses):
+            yield fetch(self.tables, self.type, located.handle, refs.addresses[start:stop])
 
     def cells(self, located: Located, ids: Sequence[str]) -> dict[str, Mapping[str, Token]]:
         """For every row that is there, a token of each cell."""
@@ -125,7 +125,7 @@ class _Rows:
 # ── property by property ─────────────────────────────────────────────────────────────────────────
 
 
-def _settle_properties(
+def _resolve_properties(
     rows: _Rows,
     ids: Sequence[str],
     decided: tuple[Mapping[str, RowRuling], Side | None],
@@ -134,10 +134,10 @@ def _settle_properties(
     """Blend rows that both sides changed, and report the properties that both changed."""
     if not ids:
         return
-    contest, (ruled, strategy) = rows.contest, decided
-    bases = rows.cells(contest.bases[0], ids)
-    targets = rows.cells(contest.target, ids)
-    sources = rows.cells(contest.source, ids)
+    candidates, (ruled, strategy) = rows.candidates, decided
+    bases = rows.cells(candidates.bases[0], ids)
+    targets = rows.cells(candidates.target, ids)
+    sources = rows.cells(candidates.source, ids)
     clashing: dict[str, list[str]] = {}
     blended = {}
     for row_id in ids:
@@ -156,10 +156,10 @@ def _settle_properties(
         if row_id in clashing:
             continue
         if values:
-            draft.edit(row_id, contest, _blend_row(rows, row_id, from_source, values))
+            draft.edit(row_id, candidates, _blend_row(rows, row_id, from_source, values))
         else:
             blended[row_id] = from_source
-    draft.blend(blended, contest)
+    draft.blend(blended, candidates)
     draft.conflicts += _report_properties(rows, clashing)
 
 
@@ -181,8 +181,8 @@ def blend_cells(
 def _blend_row(
     rows: _Rows, row_id: str, from_source: Mapping[str, bool], values: Mapping[str, JsonValue]
 ) -> Row:
-    target = rows.read(rows.contest.target, [row_id])[row_id]
-    source = rows.read(rows.contest.source, [row_id])[row_id]
+    target = rows.read(rows.candidates.target, [row_id])[row_id]
+    source = rows.read(rows.candidates.source, [row_id])[row_id]
     row: dict[str, Cell] = {
         name: source[name] if from_source.get(name) else cell for name, cell in target.items()
     }
@@ -225,15 +225,15 @@ Shown = tuple[JsonValue, JsonValue, JsonValue]
 """What the base, the target and the source have."""
 
 
-def spell_sides(tables: Tables, type_: Type, contest: ConflictCandidates) -> dict[str, Shown]:
+def spell_sides(tables: Tables, type_: Type, candidates: ConflictCandidates) -> dict[str, Shown]:
     """Every row of a contest as each side has it; null where it is not there."""
-    return _spell_rows(_Rows(tables, type_, contest), contest.ids)
+    return _spell_rows(_Rows(tables, type_, candidates), candidates.ids)
 
 
 def _spell_rows(rows: _Rows, ids: Sequence[str]) -> dict[str, Shown]:
-    contest = rows.contest
+    candidates = rows.candidates
     base, ours, theirs = (
-        rows.read(each, ids) for each in (contest.bases[0], contest.target, contest.source)
+        rows.read(each, ids) for each in (candidates.bases[0], candidates.target, candidates.source)
     )
     return {
         each: (
@@ -253,11 +253,13 @@ def _report_properties(rows: _Rows, clashing: Mapping[str, Sequence[str]]) -> li
     ids = list(clashing)
     if not ids:
         return []
-    contest = rows.contest
-    sides = [rows.read(each, ids) for each in (contest.bases[0], contest.target, contest.source)]
+    candidates = rows.candidates
+    sides = [
+        rows.read(each, ids) for each in (candidates.bases[0], candidates.target, candidates.source)
+    ]
     reported = []
     for row_id, names in clashing.items():
-        is_new = row_id not in contest.bases[0].at
+        is_new = row_id not in candidates.bases[0].at
         kind = ConflictKind.DIVERGENT_INSERT if is_new else ConflictKind.DIVERGENT_UPDATE
         for name in names:
             of = column_type(rows.type, name)

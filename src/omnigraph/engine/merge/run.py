@@ -34,7 +34,7 @@ from omnigraph.engine.merge.broken_rules import BrokenRules
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
-from omnigraph.engine.merge.plan_table import plan_table, settle_ruled
+from omnigraph.engine.merge.plan_table import apply_rulings, plan_table
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import BulkMerge, MergeJob, MergeWorkers
@@ -131,8 +131,8 @@ class MergePlan:
 
 def merge(
     context: WriteContext,
-    contract: ActiveSchema,
-    order: MergeRequest,
+    schema: ActiveSchema,
+    request: MergeRequest,
     settings: Settings = DEFAULTS,
     bulk: BulkMerge | None = None,
 ) -> MergeResult:
@@ -142,29 +142,33 @@ def merge(
     nothing, not even aside. Raises JobFailed, MergeConflicts, MergeBaseUnavailable,
     HeadMoved, BranchNotFound, SchemaLocked, and whatever `commit.attempt.phases` raises.
     """
-    if not order.dry_run:
+    if not request.dry_run:
         heal(context)
         check_unlocked(context)
-    done = find_done(context.bases.current(order.into).manifest, order.idempotency, order.actor)
+    done = find_done(
+        context.bases.current(request.into).manifest, request.idempotency, request.actor
+    )
     if done is not None:
-        return _recall(order, done)
-    with _gather(context, contract, order, settings, bulk) as crew:
-        return _merge(_Planner(context, contract, order, context.bases.current(order.source), crew))
+        return _recall(request, done)
+    with _gather(context, schema, request, settings, bulk) as workers:
+        return _merge(
+            _Planner(context, schema, request, context.bases.current(request.source), workers)
+        )
 
 
 def _gather(
     context: WriteContext,
-    contract: ActiveSchema,
-    order: MergeRequest,
+    schema: ActiveSchema,
+    request: MergeRequest,
     settings: Settings,
     bulk: BulkMerge | None,
 ) -> MergeWorkers:
     operation_id = OperationId(context.stores.effects.new_id())
-    pins = context.bases.current(order.into).manifest.pins
+    pins = context.bases.current(request.into).manifest.pins
     job = MergeJob(
         operation_id,
-        contract.catalog,
-        order.rulings,
+        schema.catalog,
+        request.rulings,
         context.stores.root,
         settings.storage_options,
         settings.durability,
@@ -172,35 +176,35 @@ def _gather(
     note = staging(
         context.stores.objects,
         operation_id,
-        order.into,
+        request.into,
         {key: pin.version for key, pin in pins.items()},
         settings.timing,
     )
-    return MergeWorkers(context.stores.tables, None if order.dry_run else bulk, job, note)
+    return MergeWorkers(context.stores.tables, None if request.dry_run else bulk, job, note)
 
 
 def _merge(planner: "_Planner") -> MergeResult:
-    context, order = planner.context, planner.order
-    plan = planner.plan(context.bases.current(order.into))
+    context, request = planner.context, planner.request
+    plan = planner.plan(context.bases.current(request.into))
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
-        if plan.outcome is Outcome.ALREADY_UP_TO_DATE or order.dry_run:
-            return _result(order, plan, _remember(context, order, plan))
+        if plan.outcome is Outcome.ALREADY_UP_TO_DATE or request.dry_run:
+            return _result(request, plan, _remember(context, request, plan))
         if plan.conflicts:
-            raise MergeConflicts(order.source, order.into, plan.conflicts)
-        with acquire_write_locks(context, order.into, keys) as lock:
-            done = find_done(lock.base.manifest, order.idempotency, order.actor)
+            raise MergeConflicts(request.source, request.into, plan.conflicts)
+        with acquire_write_locks(context, request.into, keys) as lock:
+            done = find_done(lock.base.manifest, request.idempotency, request.actor)
             if done is not None:
-                return _recall(order, done)
+                return _recall(request, done)
             if _head_of(lock.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(lock.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
                 parts = [(each.row_count, each.sides) for each in plan.plans.values()]
                 with stage("committing"), release_memory(*parts):
                     commit = run(lock, planner.change(plan)).commits[-1]
-                return _result(order, plan, commit)
+                return _result(request, plan, commit)
             keys |= plan.reads.keys()
-    raise Contention(order.into, attempts=ROUNDS_MAX)
+    raise Contention(request.into, attempts=ROUNDS_MAX)
 
 
 def release_memory(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
@@ -209,26 +213,26 @@ def release_memory(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
     return releasing_memory() if is_heavy else nullcontext()
 
 
-def _remember(context: WriteContext, order: MergeRequest, plan: MergePlan) -> Commit | None:
+def _remember(context: WriteContext, request: MergeRequest, plan: MergePlan) -> Commit | None:
     """(3) A commit that moves nothing, and holds the answer."""
-    if order.idempotency is None or order.dry_run:
+    if request.idempotency is None or request.dry_run:
         return None
-    with acquire_write_locks(context, order.into, ()) as lock:
+    with acquire_write_locks(context, request.into, ()) as lock:
         change = Change(
             WriterKind.BRANCH_MERGE,
-            order.into,
+            request.into,
             (),
-            actor=order.actor,
-            idempotency=_record(order, plan),
+            actor=request.actor,
+            idempotency=_record(request, plan),
         )
         return run(lock, change).commits[-1]
 
 
-def _record(order: MergeRequest, plan: MergePlan) -> Idempotency | None:
+def _record(request: MergeRequest, plan: MergePlan) -> Idempotency | None:
     """What a commit is to say about the merge that made it."""
-    if order.idempotency is None:
+    if request.idempotency is None:
         return None
-    return order.idempotency.record(
+    return request.idempotency.record(
         {
             "outcome": plan.outcome.value,
             "source_commit": plan.ancestry.source.id,
@@ -242,15 +246,15 @@ def _record(order: MergeRequest, plan: MergePlan) -> Idempotency | None:
     )
 
 
-def _recall(order: MergeRequest, done: Done) -> MergeResult:
+def _recall(request: MergeRequest, done: Done) -> MergeResult:
     """The answer that was given when this was asked for before."""
     said = done.result
     bases, counts = said.get("base_commits"), said.get("counts")
     return MergeResult(
-        source=order.source,
-        target=order.into,
+        source=request.source,
+        target=request.into,
         outcome=Outcome(str(said.get("outcome"))),
-        actor=order.actor,
+        actor=request.actor,
         commit=done.commit,
         source_commit=CommitId(str(said.get("source_commit"))),
         target_commit=CommitId(str(said.get("target_commit"))),
@@ -270,18 +274,18 @@ def _head_of(manifest: Manifest) -> CommitId | None:
     return None if manifest.head is None else manifest.head.id
 
 
-def _result(order: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
+def _result(request: MergeRequest, plan: MergePlan, commit: Commit | None) -> MergeResult:
     return MergeResult(
-        source=order.source,
-        target=order.into,
+        source=request.source,
+        target=request.into,
         outcome=plan.outcome,
-        actor=order.actor,
+        actor=request.actor,
         commit=commit,
         source_commit=plan.ancestry.source.id,
         target_commit=plan.ancestry.target.id,
         base_commits=tuple(each.id for each in plan.ancestry.bases),
         counts=plan.counts,
-        conflicts=plan.conflicts if order.dry_run else (),
+        conflicts=plan.conflicts if request.dry_run else (),
         tables=tuple(plan.plans),
     )
 
@@ -289,15 +293,15 @@ def _result(order: MergeRequest, plan: MergePlan, commit: Commit | None) -> Merg
 @dataclass(frozen=True, slots=True)
 class _Planner:
     context: WriteContext
-    contract: ActiveSchema
-    order: MergeRequest
+    schema: ActiveSchema
+    request: MergeRequest
     source: Base
-    crew: MergeWorkers
+    workers: MergeWorkers
 
     def plan(self, target: Base) -> MergePlan:
         """Decide about every table, against the target as it was read."""
         ancestry = find_ancestry(
-            self.context.stores, self.source.manifest, target.manifest, base=self.order.base
+            self.context.stores, self.source.manifest, target.manifest, base=self.request.base
         )
         self._check_heads(ancestry)
         outcome = ancestry.outcome
@@ -315,16 +319,16 @@ class _Planner:
                 plans[pin.key] = plan
         merged = MergedGraph(
             self.context.stores.tables,
-            self.contract.catalog,
+            self.schema.catalog,
             target.manifest,
             lambda pin: self.context.open_pin(pin, target),
             plans,
         )
         broken = BrokenRules(
-            merged, plans, self.order.rulings, partial(self._sides_of, ancestry, target)
+            merged, plans, self.request.rulings, partial(self._sides_of, ancestry, target)
         )
         with stage("checking"):
-            conflicts += broken.settle()
+            conflicts += broken.resolve()
         pointers: dict[TableKey, Update] = {
             key: SetVersion(self.source.manifest.latest[key])
             for key, plan in plans.items()
@@ -337,8 +341,8 @@ class _Planner:
         )
 
     def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
-        tables, rulings = self.context.stores.tables, self.order.rulings
-        workers = self.crew.find_for_planning(sides)
+        tables, rulings = self.context.stores.tables, self.request.rulings
+        workers = self.workers.find_for_planning(sides)
         if workers is None:
             rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
             with release_memory((rows, sides)):
@@ -346,12 +350,12 @@ class _Planner:
         draft = PlanDraft()
         for each in workers.draft(sides):
             draft.add(each)
-        settle_ruled(tables, sides, rulings, draft)
+        apply_rulings(tables, sides, rulings, draft)
         return draft.plan(sides), tuple(draft.conflicts)
 
     def _stages(self, plan: TablePlan) -> tuple[Stage, ...]:
         tables = self.context.stores.tables
-        workers = self.crew.find_for_writing(plan)
+        workers = self.workers.find_for_writing(plan)
         return stages_of(tables, plan) if workers is None else stages_by(workers, tables, plan)
 
     def change(self, plan: MergePlan) -> Change:
@@ -371,26 +375,26 @@ class _Planner:
 
         return Change(
             kind=WriterKind.BRANCH_MERGE,
-            branch=self.order.into,
+            branch=self.request.into,
             writes=writes,
-            actor=self.order.actor,
+            actor=self.request.actor,
             updates=tuple(plan.pointers[key] for key in sorted(plan.pointers)),
             reads={key: version for key, version in plan.reads.items() if key not in written},
             recheck=recheck,
             merged_parent=plan.ancestry.source.id,
             carried=plan.ancestry.carried,
-            idempotency=_record(self.order, plan),
-            schema_hash=self.contract.schema_hash,
+            idempotency=_record(self.request, plan),
+            schema_hash=self.schema.schema_hash,
         )
 
     def _check_heads(self, ancestry: Ancestry) -> None:
         """Resolutions are for two heads, and for no others. Raises HeadMoved."""
-        resolved = self.order.resolved
+        resolved = self.request.resolved
         if resolved is None:
             return
         pairs = (
-            (self.order.source, resolved.source_commit, ancestry.source.id),
-            (self.order.into, resolved.target_commit, ancestry.target.id),
+            (self.request.source, resolved.source_commit, ancestry.source.id),
+            (self.request.into, resolved.target_commit, ancestry.target.id),
         )
         for branch, expected, actual in pairs:
             if expected != actual:
@@ -399,7 +403,7 @@ class _Planner:
     def _sides(self, ancestry: Ancestry, target: Base) -> Iterator[tuple[Sides, Pin]]:
         """Every table that the source moved, in the order of their keys."""
         sources, targets = self.source.manifest.pins, target.manifest.pins
-        ruled = self.order.rulings.rows
+        ruled = self.request.rulings.rows
         for key in sorted(sources.keys() & targets.keys()):
             bases = [each.get(key) for each in ancestry.base_pins]
             pin = targets[key]
@@ -411,7 +415,7 @@ class _Planner:
     def _sides_of(self, ancestry: Ancestry, target: Base, key: TableKey) -> Sides:
         bases = [each.get(key) for each in ancestry.base_pins]
         return Sides(
-            type_of(self.contract.catalog, key),
+            type_of(self.schema.catalog, key),
             tuple(self._open_all(bases)),
             self.context.open_pin(self.source.manifest.pins[key], self.source),
             self.context.open_pin(target.manifest.pins[key], target),
@@ -426,5 +430,5 @@ class _Planner:
         source = self.source.manifest.pins[pin.key]
         bases = [each.get(pin.key) for each in ancestry.base_pins]
         is_adopted = decide_table(bases, pin, source) is TableStep.ADOPT
-        is_plain = pin.key not in self.order.rulings.rows and not plan.edits
-        return is_adopted and is_plain and may_point(pin, source, self.order.into)
+        is_plain = pin.key not in self.request.rulings.rows and not plan.edits
+        return is_adopted and is_plain and may_point(pin, source, self.request.into)

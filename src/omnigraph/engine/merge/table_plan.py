@@ -13,7 +13,7 @@ import numpy as np
 from omnigraph.engine.merge.classify import ConflictKind, RowStep, Token, decide_row
 from omnigraph.engine.merge.conflicts import Conflict
 from omnigraph.engine.tables.cells import Row
-from omnigraph.engine.tables.row_refs import RowRefs, Type, join_seats
+from omnigraph.engine.tables.row_refs import RowRefs, Type, concat_row_refs
 from omnigraph.storage.tables import Handle
 
 
@@ -32,7 +32,7 @@ class Edit:
     """A row that somebody wrote down, or that was put together from both sides."""
 
     row: Row
-    seat: tuple[int, int] | None
+    replaced: tuple[int, int] | None
     """Row id and address of the row it replaces in the target; None if it is new."""
 
 
@@ -69,11 +69,11 @@ class TablePlan:
 
     @property
     def inserted_count(self) -> int:
-        return len(self.inserts) + sum(each.seat is None for each in self.edits)
+        return len(self.inserts) + sum(each.replaced is None for each in self.edits)
 
     @property
     def updated_count(self) -> int:
-        replaced = sum(each.seat is not None for each in self.edits)
+        replaced = sum(each.replaced is not None for each in self.edits)
         return len(self.updates) + len(self.blends) + replaced
 
 
@@ -83,16 +83,16 @@ class Located:
 
     handle: Handle | None
     at: Mapping[str, int]
-    seats: RowRefs
+    refs: RowRefs
     tokens: Sequence[bytes]
 
     def token(self, row_id: str) -> Token:
         place = self.at.get(row_id)
         return None if place is None else self.tokens[place]
 
-    def seats_of(self, ids: Sequence[str]) -> RowRefs:
+    def refs_of(self, ids: Sequence[str]) -> RowRefs:
         """Of those among the ids that are there."""
-        return self.seats.take(
+        return self.refs.take(
             np.asarray([self.at[each] for each in ids if each in self.at], np.int64)
         )
 
@@ -137,47 +137,49 @@ class PlanDraft:
         self.masks += other.masks
         self.edits += other.edits
 
-    def take(self, ids: Sequence[str], contest: ConflictCandidates) -> None:
+    def take(self, ids: Sequence[str], candidates: ConflictCandidates) -> None:
         """Let the source have its way with some rows."""
-        source, target = contest.source, contest.target
-        self.remove([each for each in ids if each not in source.at], contest)
+        source, target = candidates.source, candidates.target
+        self.remove([each for each in ids if each not in source.at], candidates)
         there = [each for each in ids if each in source.at]
         new = [each for each in there if each not in target.at]
         changed = [
             each for each in there if each in target.at and source.token(each) != target.token(each)
         ]
-        self.inserts.append(source.seats_of(new))
-        self.updates.append(source.seats_of(changed))
-        self.updated.append(target.seats_of(changed))
+        self.inserts.append(source.refs_of(new))
+        self.updates.append(source.refs_of(changed))
+        self.updated.append(target.refs_of(changed))
 
-    def remove(self, ids: Sequence[str], contest: ConflictCandidates) -> None:
-        self.deletes.append(contest.target.seats_of(ids))
+    def remove(self, ids: Sequence[str], candidates: ConflictCandidates) -> None:
+        self.deletes.append(candidates.target.refs_of(ids))
 
-    def blend(self, masks: Mapping[str, Mapping[str, bool]], contest: ConflictCandidates) -> None:
+    def blend(
+        self, masks: Mapping[str, Mapping[str, bool]], candidates: ConflictCandidates
+    ) -> None:
         """Let the source have its way with some columns of some rows, by id."""
         wanted = [each for each, mask in masks.items() if any(mask.values())]
-        self.blends.append(contest.source.seats_of(wanted))
-        self.blended.append(contest.target.seats_of(wanted))
+        self.blends.append(candidates.source.refs_of(wanted))
+        self.blended.append(candidates.target.refs_of(wanted))
         self.masks += [masks[each] for each in wanted]
 
-    def edit(self, row_id: str, contest: ConflictCandidates, row: Row) -> None:
+    def edit(self, row_id: str, candidates: ConflictCandidates, row: Row) -> None:
         """Let a row be as somebody wrote it."""
-        seat = None
-        if row_id in contest.target.at:
-            place = contest.target.seats_of([row_id])
-            seat = (int(place.row_ids[0]), int(place.addresses[0]))
-        self.edits.append(Edit(row, seat))
+        replaced = None
+        if row_id in candidates.target.at:
+            place = candidates.target.refs_of([row_id])
+            replaced = (int(place.row_ids[0]), int(place.addresses[0]))
+        self.edits.append(Edit(row, replaced))
 
     def plan(self, sides: Sides) -> TablePlan:
         names = tuple(self.masks[0]) if self.masks else ()
         return TablePlan(
             sides,
-            join_seats(self.inserts),
-            join_seats(self.updates),
-            join_seats(self.updated),
-            join_seats(self.blends),
-            join_seats(self.blended),
+            concat_row_refs(self.inserts),
+            concat_row_refs(self.updates),
+            concat_row_refs(self.updated),
+            concat_row_refs(self.blends),
+            concat_row_refs(self.blended),
             {name: np.asarray([each[name] for each in self.masks], np.bool_) for name in names},
             tuple(self.edits),
-            join_seats(self.deletes),
+            concat_row_refs(self.deletes),
         )

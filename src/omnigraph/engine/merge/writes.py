@@ -46,7 +46,7 @@ def stages_by(workers: Workers, tables: Tables, plan: TablePlan) -> tuple[Stage,
 
 def dropped_addresses(plan: TablePlan) -> Addresses:
     """Where the rows of the target are that go, or are written anew; they ascend."""
-    edited = [each.seat[1] for each in plan.edits if each.seat is not None]
+    edited = [each.replaced[1] for each in plan.edits if each.replaced is not None]
     places = (plan.updated.addresses, plan.blended.addresses, plan.deletes.addresses)
     return np.sort(np.concatenate([*places, np.asarray(edited, np.uint64)]))
 
@@ -128,8 +128,8 @@ def _stage_edits(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) ->
 
 def _edited(plan: TablePlan) -> RowChanges:
     type_ = plan.sides.type
-    new = [each.row for each in plan.edits if each.seat is None]
-    changed = [each for each in plan.edits if each.seat is not None]
+    new = [each.row for each in plan.edits if each.replaced is None]
+    changed = [each for each in plan.edits if each.replaced is not None]
     return RowChanges(
         inserts=build_table(type_, new) if new else None,
         updates=_replacement(plan, changed) if changed else None,
@@ -137,11 +137,11 @@ def _edited(plan: TablePlan) -> RowChanges:
 
 
 def _replacement(plan: TablePlan, edits: list[Edit]) -> Replacement:
-    seats = [each.seat for each in edits if each.seat is not None]
+    refs = [each.replaced for each in edits if each.replaced is not None]
     return Replacement(
         build_table(plan.sides.type, [each.row for each in edits]),
-        row_ids=[row_id for row_id, _ in seats],
-        row_addresses=[address for _, address in seats],
+        row_ids=[row_id for row_id, _ in refs],
+        row_addresses=[address for _, address in refs],
     )
 
 

@@ -5,7 +5,7 @@ looked up when something asks for them. So joins and walks move integers, and te
 what is left at the end.
 
 In reading order: `rows` are the rows of one table that ordinals count, all of them in memory
-(`Resident`) or those met so far (`Gathered`). `frame` binds variables to them. `values` and
+(`ResidentRows`) or those met so far (`Gathered`). `frame` binds variables to them. `values` and
 `conditions` compute with whole columns. `shelf` keeps what is dear to make, by physical table
 state. `view` is one snapshot, as tables to read. `scan`, `expand` (with `csr` and `walk`), `join`,
 `rank`, `sort`, `project` and `aggregate` are the operators, `run` puts them together, and `result`

@@ -21,7 +21,7 @@ from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.grouping import Groups, counts, extremes, group, sums
-from omnigraph.engine.query.rows import ID, NOBODY, Resident, Rows
+from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
 from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
 from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
 
@@ -125,13 +125,13 @@ class _Reduction:
         if not isinstance(operand, ir.PropertyOf) or not operand.type.is_string:
             return self._column(operand, frame, by_ordinal=True)
         bound = frame.bound[operand.variable]
-        if isinstance(bound.rows, Resident) and operand not in self.plain:
+        if isinstance(bound.rows, ResidentRows) and operand not in self.plain:
             is_many = frame.count * MANY >= len(bound.rows)
             if operand in self.coded or is_many or bound.rows.is_coded(operand.name):
                 encoded = bound.rows.coded(operand.name)
                 self.coded[operand] = encoded.dictionary
                 return gather(encoded.indices, bound.at)
-        if bound.rows is NOBODY and operand in self.coded:
+        if bound.rows is UNBOUND and operand in self.coded:
             return nulls(frame.count, pa.int32())
         self.plain.add(operand)
         return self._column(operand, frame, by_ordinal=True)
@@ -162,7 +162,7 @@ class _Reduction:
                 return array_of(np.zeros(frame.count, np.int8))
             case ir.IdOf(variable) if by_ordinal:
                 bound = frame.bound[variable]
-                if bound.rows is not NOBODY:
+                if bound.rows is not UNBOUND:
                     self.rows[variable] = bound.rows
                 is_bound = not len(bound.at) or bound.at.min() >= 0
                 return array_of(bound.at, None if is_bound else bound.at < 0)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.cancellation import waiting_for
-from omnigraph.engine.query.rows import ID, Ordinals, Resident
+from omnigraph.engine.query.rows import ID, Ordinals, ResidentRows
 from omnigraph.engine.query.view import TableView
 from omnigraph.engine.tables.arrays import Array, one_chunk
 
@@ -150,7 +150,7 @@ class Codes:
     def nbytes(self) -> int:
         return self.sources.nbytes + self.targets.nbytes
 
-    def between(self, sources: Resident, targets: Resident) -> Edges:
+    def between(self, sources: ResidentRows, targets: ResidentRows) -> Edges:
         return Edges(
             _ordinals(self.sources, self.source_ids, sources),
             _ordinals(self.targets, self.target_ids, targets),
@@ -159,12 +159,12 @@ class Codes:
         )
 
 
-def _ordinals(codes: Ordinals, ids: Array, nodes: Resident) -> Ordinals:
+def _ordinals(codes: Ordinals, ids: Array, nodes: ResidentRows) -> Ordinals:
     """Numbers are ordinals already if they number the very ids of these nodes."""
     return codes if ids is nodes.column(ID) else nodes.find(ids)[codes]
 
 
-def read_codes(edges: TableView, sources: Resident, targets: Resident) -> Codes:
+def read_codes(edges: TableView, sources: ResidentRows, targets: ResidentRows) -> Codes:
     """Number the ends by the nodes as they are now; ids of no node are numbered after them.
 
     Both ends are looked up at once, each in its own thread: neither holds up the other.
@@ -180,7 +180,7 @@ def read_codes(edges: TableView, sources: Resident, targets: Resident) -> Codes:
 class _Ends:
     """One end of every edge, on its way to being numbers."""
 
-    def __init__(self, nodes: Resident, count: int) -> None:
+    def __init__(self, nodes: ResidentRows, count: int) -> None:
         nodes.load((ID,))
         self.nodes = nodes
         self.codes = np.empty(count, np.int32)

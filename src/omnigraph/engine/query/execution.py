@@ -10,11 +10,11 @@ from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
 from omnigraph.engine.query.conditions import PredicateEvaluator
 from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.rows import NOBODY, GatheredRows
+from omnigraph.engine.query.rows import UNBOUND, FetchedRows
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
-from omnigraph.engine.search.providers import Searching
-from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, Searched
+from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, SearchedTable
 from omnigraph.engine.tables.arrays import Array, Mask
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import SEARCH
@@ -24,18 +24,18 @@ Frames = Iterator[Frame]
 
 class Execution:
     def __init__(
-        self, view: View, parameters: Mapping[str, Value], memory: Memory, searching: Searching
+        self, view: View, parameters: Mapping[str, Value], memory: Memory, search: SearchProvider
     ) -> None:
         self.view = view
         self.parameters = parameters
         self.memory = memory
-        self.searching = searching
-        self.judge = PredicateEvaluator(parameters, self._match_text)
+        self.search = search
+        self.predicates = PredicateEvaluator(parameters, self._match_text)
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
         """Of a ranked variable, how many of the best can be seen in the end."""
         self._tables: dict[str, TableView] = {}
-        self._gathered: dict[tuple[int, str], GatheredRows] = {}
+        self._fetched_rows: dict[tuple[int, str], FetchedRows] = {}
         self._matched: dict[ir.TextMatch, Array] = {}
 
     # variables
@@ -48,14 +48,14 @@ class Execution:
     def table_of(self, variable: str) -> TableView:
         return self._tables[variable]
 
-    def gathered(
+    def fetched_rows(
         self, operator: plan.Operator, table: TableView, columns: Sequence[str]
-    ) -> GatheredRows:
+    ) -> FetchedRows:
         """The rows that an operator fetches; the same ones each time it is run."""
         key = (id(operator), table.pin.key)
-        if key not in self._gathered:
-            self._gathered[key] = GatheredRows(table.read_by_ids, columns)
-        return self._gathered[key]
+        if key not in self._fetched_rows:
+            self._fetched_rows[key] = FetchedRows(table.read_by_ids, columns)
+        return self._fetched_rows[key]
 
     # values
 
@@ -73,27 +73,25 @@ class Execution:
 
     def keep(self, conditions: tuple[ir.Condition, ...], frame: Frame) -> Frame:
         """The rows for which all conditions are true."""
-        mask = self.judge.all_hold(conditions, frame)
+        mask = self.predicates.all_hold(conditions, frame)
         return frame if mask is None else frame.keep(mask)
 
-    def searched(self, variable: str) -> Searched:
+    def searched(self, variable: str) -> SearchedTable:
         table = self.table_of(variable)
-        return Searched(table.tables, table.handle, table.type, self.memory)
+        return SearchedTable(table.tables, table.handle, table.type, self.memory)
 
     def match(self, condition: ir.TextMatch, candidates: Candidates) -> Array:
         """The ids of the candidates for which a text clause is true."""
         searched = self.searched(condition.target.variable)
         with self.memory.meanwhile():
-            found = self.searching.match(searched, condition, self.value_of, candidates)
+            found = self.search.match(searched, condition, self.value_of, candidates)
         self.memory.hold(SEARCH, found.nbytes)
         return found
 
     def rank(self, variable: str, by: ir.Rank, candidates: Candidates, keep: int | None) -> Ranking:
         """The best candidates, which are remembered as those of the variable."""
         with self.memory.meanwhile():
-            found = self.searching.rank(
-                self.searched(variable), by, self.value_of, candidates, keep
-            )
+            found = self.search.rank(self.searched(variable), by, self.value_of, candidates, keep)
         self.memory.hold(SEARCH, found.nbytes)
         self.rankings[variable] = found
         return found
@@ -102,7 +100,7 @@ class Execution:
         variable = condition.target.variable
         assert isinstance(columns, Frame | RowRange)
         bound = columns.bound[variable]
-        if bound.rows is NOBODY:  # a block that never came to bind it
+        if bound.rows is UNBOUND:  # a block that never came to bind it
             return np.zeros(columns.count, np.bool_)
         if condition not in self._matched:
             self._matched[condition] = self.match(condition, EVERY_ROW)

@@ -118,9 +118,7 @@ class _Walker:
     def is_resident(self, asked: int) -> bool:
         """Decided once, by the first morsel: a variable has one kind of rows."""
         if self._is_resident is None:
-            self._is_resident = self.execution.view.prefers_adjacency(
-                self.edges, self._key, asked=asked
-            )
+            self._is_resident = self.execution.view.charge_walk(self.edges, self._key, asked=asked)
         return self._is_resident
 
     @property
@@ -131,8 +129,8 @@ class _Walker:
         """Made of codes that outlive a change of nodes; the codes are made of the table."""
         if self._made is not None:
             return self._made
-        shelf, source, target = (
-            self.execution.view.shelf,
+        cache, source, target = (
+            self.execution.view.cache,
             self.source.resident,
             self.target.resident,
         )
@@ -141,9 +139,9 @@ class _Walker:
             return read_codes(self.edges, source, target)
 
         def edges() -> Edges:
-            return shelf.take(("codes", self.edges.state), codes).between(source, target)
+            return cache.get_or_build(("codes", self.edges.state), codes).between(source, target)
 
-        self._made = shelf.take(("edges", self._key), edges)
+        self._made = cache.get_or_build(("edges", self._key), edges)
         return self._made
 
     def _adjacency(self) -> Adjacency:
@@ -252,12 +250,12 @@ class _Walker:
         """Whoever needs few of many rows does not read all of a column."""
         columns = self._target_columns
         if self._is_target_resident is None:
-            prefers = self.execution.view.prefers_resident
+            prefers = self.execution.view.charge_lookup
             self._is_target_resident = not columns or prefers(self.far, columns, asked=len(at))
         resident = self.far.resident
         if self._is_target_resident:
             return Bound(resident, at)
-        rows = self.execution.gathered(self.operator, self.far, columns)
+        rows = self.execution.fetched_rows(self.operator, self.far, columns)
         ids = resident.take(ID, at)
         rows.fetch(texts_of(ids))
         return Bound(rows, rows.find(ids))
@@ -274,10 +272,12 @@ class _Walker:
 
     def _walk_indexed(self, bound: Bound) -> Arrived:
         operator, execution = self.operator, self.execution
-        targets = execution.gathered(operator, self.far, self._target_columns)
+        targets = execution.fetched_rows(operator, self.far, self._target_columns)
         edges = None
         if operator.mode is WalkMode.EDGES:
-            edges = execution.gathered(operator, self.edges, ("src", "dst", *self._edge_columns))
+            edges = execution.fetched_rows(
+                operator, self.edges, ("src", "dst", *self._edge_columns)
+            )
         ids = bound.rows.take(ID, bound.at)
         before = targets.nbytes
         hood: Neighbourhood = explore(operator, self.edges, texts_of(ids), targets, edges)

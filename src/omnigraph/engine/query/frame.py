@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.engine.query.rows import NOBODY, Ordinals, Rows
+from omnigraph.engine.query.rows import UNBOUND, Ordinals, Rows
 from omnigraph.engine.tables.arrays import Array, Mask
 
 ROWS_MAX: Final = 1 << 18
@@ -24,7 +24,7 @@ class Bound:
     def pick(self, places: "npt.NDArray[np.integer[Any]] | Mask") -> "Bound":
         return Bound(self.rows, self.at[places])
 
-    def pick_or_nobody(self, places: "npt.NDArray[np.integer[Any]]") -> "Bound":
+    def pick_or_unbound(self, places: "npt.NDArray[np.integer[Any]]") -> "Bound":
         """Nobody where the place is -1."""
         if not len(self.at):
             return Bound(self.rows, np.full(len(places), -1, np.int32))
@@ -87,6 +87,6 @@ def concat(frames: Sequence[Frame]) -> Frame:
 
 def _concat_bound(parts: Sequence[Bound]) -> Bound:
     """An optional block may never have bound a variable in one morsel, and have in another."""
-    rows = next((each.rows for each in parts if each.rows is not NOBODY), NOBODY)
-    assert all(each.rows in (rows, NOBODY) for each in parts), "a variable has one kind of rows"
+    rows = next((each.rows for each in parts if each.rows is not UNBOUND), UNBOUND)
+    assert all(each.rows in (rows, UNBOUND) for each in parts), "a variable has one kind of rows"
     return Bound(rows, np.concatenate([each.at for each in parts]))

@@ -16,7 +16,7 @@ from omnigraph.compiler import plan
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat, pieces_of
-from omnigraph.engine.query.rows import NOBODY, Ordinals
+from omnigraph.engine.query.rows import UNBOUND, Ordinals
 
 Places = npt.NDArray[np.int64]
 RunInner = Callable[[Frame], Frames]
@@ -83,7 +83,7 @@ def _with_matches(
     operator: plan.LeftJoin, frame: Frame, given: _Given, inner: list[Frame]
 ) -> Iterator[Frame]:
     if not inner:
-        nobody = Bound(NOBODY, np.full(frame.count, -1, np.int32))
+        nobody = Bound(UNBOUND, np.full(frame.count, -1, np.int32))
         yield frame.bind(dict.fromkeys(operator.binds, nobody))
         return
     matches = concat(inner)
@@ -97,7 +97,7 @@ def _with_matches(
         of_row = given.of_row[start : start + ROWS_MAX]
         rows, places = _pair(of_row, counts, firsts)
         found = np.where(places < 0, -1, order[places])
-        binds = {name: matches.bound[name].pick_or_nobody(found) for name in operator.binds}
+        binds = {name: matches.bound[name].pick_or_unbound(found) for name in operator.binds}
         yield part.pick(rows).bind(binds)
 
 
@@ -119,7 +119,7 @@ def _give(frame: Frame, on: tuple[str, ...]) -> _Given:
 
 
 def _numbered(frame: Frame) -> Frame:
-    numbers = Bound(NOBODY, np.arange(frame.count, dtype=np.int32))
+    numbers = Bound(UNBOUND, np.arange(frame.count, dtype=np.int32))
     return frame.bind({NUMBER: numbers})
 
 

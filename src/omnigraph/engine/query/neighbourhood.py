@@ -12,7 +12,7 @@ import pyarrow as pa
 from omnigraph.compiler import plan
 from omnigraph.compiler.ir import Direction
 from omnigraph.engine.query.csr import Adjacency, build_edges, build_neighbours, orient
-from omnigraph.engine.query.rows import ID, GatheredRows, Ordinals
+from omnigraph.engine.query.rows import ID, FetchedRows, Ordinals
 from omnigraph.engine.query.view import TableView
 
 
@@ -53,8 +53,8 @@ def explore(
     operator: plan.Expand,
     edges: TableView,
     ids: Sequence[str],
-    targets: GatheredRows,
-    kept_edges: GatheredRows | None,
+    targets: FetchedRows,
+    kept_edges: FetchedRows | None,
 ) -> Neighbourhood:
     """Look up what a walk from these nodes can meet; nodes that exist end up in `targets`."""
     columns = (ID, "src", "dst") if kept_edges is None else kept_edges.columns
@@ -96,8 +96,8 @@ def _encode(
     operator: plan.Expand,
     ids: Sequence[str],
     parts: Sequence[pa.Table],
-    targets: GatheredRows,
-    kept_edges: GatheredRows | None,
+    targets: FetchedRows,
+    kept_edges: FetchedRows | None,
 ) -> Neighbourhood:
     found = _distinct(pa.concat_tables(parts))
     is_chained = operator.mode is plan.WalkMode.SEARCH

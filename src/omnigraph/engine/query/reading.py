@@ -26,7 +26,7 @@ from omnigraph.engine.query.result import QueryResult, ReadTarget
 from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.view import View
-from omnigraph.engine.search.providers import INDEXES, Searching
+from omnigraph.engine.search.providers import WITHOUT_EMBEDDER, SearchProvider
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import ON_READ
@@ -76,8 +76,8 @@ class Reader:
 
     stores: Stores
     settings: Settings
-    shelf: TableCache
-    searching: Searching = INDEXES
+    cache: TableCache
+    search: SearchProvider = WITHOUT_EMBEDDER
 
     def analyse(self, question: BoundQuery, catalog: Catalog, seen: ReadView) -> "Analysis":
         """Run a read, and tell what its operators did."""
@@ -92,14 +92,14 @@ class Reader:
         """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
         view = self._view(catalog, seen)
         memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
-        execution = Execution(view, question.values, memory, self.searching)
+        execution = Execution(view, question.values, memory, self.search)
         watching = ON_READ.set(None if profile is None else profile.read)
         try:
             with memory.reading():
                 table = Runner(execution, profile).table(question.plan.root)
         finally:
             ON_READ.reset(watching)
-            self.shelf.trim()
+            self.cache.trim()
         commit = seen.snapshot.commit
         return QueryResult(
             question.plan.name,
@@ -128,7 +128,7 @@ class Reader:
             seen.snapshot,
             catalog,
             self.stores,
-            self.shelf,
+            self.cache,
             self.settings.query_access,
             seen.incarnation_of,
         )

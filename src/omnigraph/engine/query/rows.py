@@ -1,7 +1,7 @@
 """The rows of one table, by ordinal.
 
-`Resident` rows are columns of the whole table: ordinals are places in the order of a scan. They
-never change, and all reads of one version of the table share them. `GatheredRows` are those that
+`ResidentRows` rows are columns of the whole table: ordinals are places in the order of a scan. They
+never change, and all reads of one version of the table share them. `FetchedRows` are those that
 one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that
 two ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a
 variable left unbound, all of whose values are null.
@@ -52,7 +52,7 @@ class Rows(Protocol):
         ...
 
 
-class Nobody:
+class UnboundRows:
     """The rows of a variable that was never bound."""
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Nobody:
         return np.full(len(ids), -1, np.int32)
 
 
-NOBODY: Final = Nobody()
+UNBOUND: Final = UnboundRows()
 
 ReadColumns = Callable[[Sequence[str]], pa.Table]
 """Whole columns of a table, in the order of a scan."""
@@ -74,7 +74,7 @@ ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
 """The ids, with these columns, of the rows that have one of the ids."""
 
 
-class Resident:
+class ResidentRows:
     """Columns of a whole table, read when they are first asked for. Safe to share."""
 
     def __init__(self, row_count: int, read: ReadColumns) -> None:
@@ -179,7 +179,7 @@ class _Texts(Sequence[bytes]):
         return self._texts[at].as_buffer().to_pybytes()
 
 
-class GatheredRows:
+class FetchedRows:
     """Rows fetched one after another, each id once."""
 
     def __init__(self, read_by_ids: ReadByIds, columns: Sequence[str]) -> None:

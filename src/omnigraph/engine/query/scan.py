@@ -29,7 +29,7 @@ def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
     is_resident = (
         view.prefers_resident_scan(table, columns)
         if operator.index is None
-        else view.prefers_resident(table, columns, asked=ROWS_EXPECTED)
+        else view.charge_lookup(table, columns, asked=ROWS_EXPECTED)
     )
     if is_resident:
         yield from _scan_resident(operator, execution, table)
@@ -54,12 +54,12 @@ def at_ids(
 ) -> Frames:
     """The rows of a leaf that have one of these ids, in the order of the ids."""
     columns = _columns(operator)
-    if execution.view.prefers_resident(table, columns, asked=len(ids)):
+    if execution.view.charge_lookup(table, columns, asked=len(ids)):
         table.resident.load((ID, *columns))
         at = table.resident.find(ids)
         frame = _frame(operator.variable, Bound(table.resident, at[at >= 0]))
     else:
-        rows = execution.gathered(operator, table, columns)
+        rows = execution.fetched_rows(operator, table, columns)
         rows.fetch(texts_of(ids))
         execution.memory.hold("look up", rows.nbytes)
         at = rows.find(ids)
@@ -83,7 +83,7 @@ def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableVi
     for start in range(0, table.row_count, ROWS_MAX):
         check_cancelled()
         span = RowRange(operator.variable, table, start, min(start + ROWS_MAX, table.row_count))
-        mask = execution.judge.all_hold(operator.filters, span)
+        mask = execution.predicates.all_hold(operator.filters, span)
         if mask is None:
             at = np.arange(span.start, span.stop, dtype=np.int32)
         else:
@@ -93,7 +93,7 @@ def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableVi
 
 
 def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
-    rows = execution.gathered(operator, table, _columns(operator))
+    rows = execution.fetched_rows(operator, table, _columns(operator))
     pushed = push(operator.filters, execution.parameters)
     # A block may be run again, and then meets rows that it has.
     keep = rows.add if len(rows) else rows.append

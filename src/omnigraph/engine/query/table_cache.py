@@ -63,7 +63,7 @@ class TableCache:
                 self._items.move_to_end(key)
             return found
 
-    def take(self, key: Hashable, make: Callable[[], Item]) -> Item:
+    def get_or_build(self, key: Hashable, make: Callable[[], Item]) -> Item:
         """What is kept under a key; made now if nothing is. Who else wants it waits."""
         found = self.find(key)
         if found is not None:
@@ -119,7 +119,7 @@ class TableCache:
                 self._handles.popitem(last=False)
         return opened
 
-    def spend(self, key: Hashable, cost: int) -> int:
+    def charge(self, key: Hashable, cost: int) -> int:
         """Put a cost on the account of something; what it has cost in all."""
         with self._lock:
             total = self._accounts.pop(key, 0) + cost

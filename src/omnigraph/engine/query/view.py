@@ -14,7 +14,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
-from omnigraph.engine.query.rows import ID, Resident
+from omnigraph.engine.query.rows import ID, ResidentRows
 from omnigraph.engine.query.table_cache import TableCache, TableState
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables import filters, metered
@@ -53,14 +53,14 @@ class TableView:
         pin: Pin,
         state: TableState,
         stores: Stores,
-        shelf: TableCache,
+        cache: TableCache,
     ) -> None:
         self.type = type_
         self.pin = pin
         self.state = state
         self._stores = stores
-        self._shelf = shelf
-        self._resident: Resident | None = None
+        self._cache = cache
+        self._resident: ResidentRows | None = None
 
     @property
     def tables(self) -> Tables:
@@ -72,23 +72,23 @@ class TableView:
 
     @property
     def handle(self) -> Handle:
-        self._shelf.grown = True  # whoever needs a handle reads, and what is read may be kept
-        return self._shelf.handle(self.state, lambda: open_pin(self._stores, self.pin))
+        self._cache.grown = True  # whoever needs a handle reads, and what is read may be kept
+        return self._cache.handle(self.state, lambda: open_pin(self._stores, self.pin))
 
     # the whole of it
 
     @property
-    def resident(self) -> Resident:
+    def resident(self) -> ResidentRows:
         """The same ones for as long as this view is used, whatever leaves the shelf meanwhile."""
         if self._resident is None:
-            self._resident = self._shelf.take(
-                self.state, lambda: Resident(self.row_count, self.read)
+            self._resident = self._cache.get_or_build(
+                self.state, lambda: ResidentRows(self.row_count, self.read)
             )
         return self._resident
 
     def is_resident(self, columns: Collection[str]) -> bool:
-        found = self._shelf.find(self.state)
-        return isinstance(found, Resident) and found.has(columns)
+        found = self._cache.find(self.state)
+        return isinstance(found, ResidentRows) and found.has(columns)
 
     def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
         """Columns of all rows, or of those that a filter lets through."""
@@ -149,7 +149,7 @@ class View:
     snapshot: ManifestSnapshot
     catalog: Catalog
     stores: Stores
-    shelf: TableCache
+    cache: TableCache
     access: AccessMode
     incarnation_of: Callable[[BranchName], str]
     _tables: dict[str, TableView] = field(default_factory=dict)
@@ -174,12 +174,12 @@ class View:
             branch = lance_branch(pin.owner)
             incarnation = "" if branch is None else self.incarnation_of(pin.owner)
             state = TableState(pin.path, branch, incarnation, pin.version)
-            self._tables[key] = TableView(type_, pin, state, self.stores, self.shelf)
+            self._tables[key] = TableView(type_, pin, state, self.stores, self.cache)
         return self._tables[key]
 
     # which way
 
-    def prefers_resident(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
+    def charge_lookup(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
         """Read whole columns, to find so many rows by id?"""
         match self.access:
             case AccessMode.RESIDENT:
@@ -194,7 +194,7 @@ class View:
         if not self._fits(cost):
             return False
         renting = LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked
-        return self.shelf.spend(table.state, renting) >= cost
+        return self.cache.charge(table.state, renting) >= cost
 
     def prefers_resident_scan(self, table: TableView, columns: Collection[str]) -> bool:
         """Read whole columns, where a scan would have to look at every row anyway?"""
@@ -206,7 +206,7 @@ class View:
             case AccessMode.AUTO:
                 return self._fits(table.row_count * (1 + len(columns)))
 
-    def prefers_adjacency(self, edges: TableView, key: object, *, asked: int) -> bool:
+    def charge_walk(self, edges: TableView, key: object, *, asked: int) -> bool:
         """Read all edges, to walk from so many nodes?"""
         match self.access:
             case AccessMode.RESIDENT:
@@ -217,14 +217,14 @@ class View:
                 pass
         known = (("edges", key), ("codes", edges.state))
         if edges.row_count <= SMALL_ROWS or any(
-            self.shelf.find(each) is not None for each in known
+            self.cache.find(each) is not None for each in known
         ):
             return True
         cost = edges.row_count * ENCODING_COST
         if not self._fits(edges.row_count):
             return False
         renting = 2 * (LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked)
-        return self.shelf.spend(("edges", key), renting) >= cost
+        return self.cache.charge(("edges", key), renting) >= cost
 
     def _fits(self, values: int) -> bool:
-        return values * VALUE_BYTES <= self.shelf.bytes_max
+        return values * VALUE_BYTES <= self.cache.bytes_max

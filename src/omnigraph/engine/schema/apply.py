@@ -49,7 +49,7 @@ from omnigraph.commit.manifest.records import Commit, Idempotency, JsonObject
 from omnigraph.commit.manifest.schema_files import SchemaShift, keep_schema
 from omnigraph.commit.manifest.updates import DropTable, RegisterTable, SetVersion, Update
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.engine.active_schema import ActiveSchema, SchemaCache, compile_contract
+from omnigraph.engine.active_schema import ActiveSchema, SchemaCache, compile_active_schema
 from omnigraph.engine.schema.backfill import find_fill
 from omnigraph.engine.schema.rewriting import RewriterFactory, Rewriting, in_process
 from omnigraph.engine.stages import stage
@@ -155,18 +155,18 @@ class SchemaResult:
         return self.commit is not None and bool(self.plan.migration.steps)
 
 
-def plan_schema(manifest: Manifest, accepted: ActiveSchema, order: SchemaRequest) -> SchemaPlan:
+def plan_schema(manifest: Manifest, accepted: ActiveSchema, request: SchemaRequest) -> SchemaPlan:
     """Raises SchemaInvalid, BackfillInvalid. A plan may hold steps that cannot be taken."""
-    desired = compile_contract(order.text, name=order.name)
-    migration, shapes = _plan(accepted, desired, order)
+    desired = compile_active_schema(request.text, name=request.name)
+    migration, shapes = _plan(accepted, desired, request)
     return SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
 
 
 def apply_schema(
     context: WriteContext,
-    contracts: SchemaCache,
-    order: SchemaRequest,
-    hire: RewriterFactory = in_process,
+    schemas: SchemaCache,
+    request: SchemaRequest,
+    rewriter_for: RewriterFactory = in_process,
 ) -> SchemaResult:
     """Change the schema, as one commit or not at all; large tables are written anew by whom `hire`
     names.
@@ -177,37 +177,40 @@ def apply_schema(
     heal(context)
 
     def find() -> SchemaResult | None:
-        if order.idempotency is None:
+        if request.idempotency is None:
             return None
-        return _applied_before(context.bases.current(MAIN).manifest, order)
+        return _applied_before(context.bases.current(MAIN).manifest, request)
 
-    return run_idempotent(find, lambda: _apply(context, contracts, order, hire))
+    return run_idempotent(find, lambda: _apply(context, schemas, request, rewriter_for))
 
 
-def _applied_before(manifest: Manifest, order: SchemaRequest) -> SchemaResult | None:
+def _applied_before(manifest: Manifest, request: SchemaRequest) -> SchemaResult | None:
     """What came of it when this was asked for before. Raises KeyReused."""
-    done = find_done(manifest, order.idempotency, order.actor)
+    done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
     return SchemaResult(decode_schema_plan(done.result), done.commit.manifest_version, done.commit)
 
 
 def _apply(
-    context: WriteContext, contracts: SchemaCache, order: SchemaRequest, hire: RewriterFactory
+    context: WriteContext,
+    schemas: SchemaCache,
+    request: SchemaRequest,
+    rewriter_for: RewriterFactory,
 ) -> SchemaResult:
     check_unlocked(context)
     manifest = context.bases.current(MAIN).manifest
-    accepted = contracts.for_manifest(manifest)
-    desired = compile_contract(order.text, name=order.name)
-    migration, shapes = _plan(accepted, desired, order)
+    accepted = schemas.for_manifest(manifest)
+    desired = compile_active_schema(request.text, name=request.name)
+    migration, shapes = _plan(accepted, desired, request)
     migration.check_supported()
     plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
     if not migration.steps:
-        return _change_nothing(context, accepted, plan, order)
+        return _change_nothing(context, accepted, plan, request)
     keys = {*manifest.pins, *(each.key for each in shapes), *(each.was for each in shapes)}
     with acquire_write_locks(context, MAIN, keys, is_schema_change=True) as lock:
         manifest = lock.base.manifest
-        done = _applied_before(manifest, order)
+        done = _applied_before(manifest, request)
         if done is not None:
             return done
         manifest.check_schema(accepted.schema_hash)
@@ -217,37 +220,37 @@ def _apply(
             plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
             for each in (accepted, desired):
                 keep_schema(context.stores.objects, each.source, each.schema_hash)
-            draft = _Draft(lock, shapes, hire)
-            change = draft.change(accepted, desired, order.actor, _note(plan, order))
+            draft = _Draft(lock, shapes, rewriter_for)
+            change = draft.change(accepted, desired, request.actor, _note(plan, request))
             with stage("changing the tables"):
                 published = run(lock, change)
-        contracts.adopt(desired)
-        if order.allow_data_loss:
+        schemas.adopt(desired)
+        if request.allow_data_loss:
             _purge(context, manifest, published.base.manifest, shapes)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
 
 
 def _change_nothing(
-    context: WriteContext, accepted: ActiveSchema, plan: SchemaPlan, order: SchemaRequest
+    context: WriteContext, accepted: ActiveSchema, plan: SchemaPlan, request: SchemaRequest
 ) -> SchemaResult:
     """No commit; but for a key, which has to be somewhere, one that moves no table."""
-    if order.idempotency is None:
+    if request.idempotency is None:
         return SchemaResult(plan, context.bases.current(MAIN).manifest.version, None)
     with acquire_write_locks(context, MAIN, ()) as lock:
         change = Change(
             WriterKind.SCHEMA_APPLY,
             MAIN,
             (),
-            actor=order.actor,
-            idempotency=_note(plan, order),
+            actor=request.actor,
+            idempotency=_note(plan, request),
             schema_hash=accepted.schema_hash,
         )
         published = run(lock, change)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
 
 
-def _note(plan: SchemaPlan, order: SchemaRequest) -> Idempotency | None:
-    return None if order.idempotency is None else order.idempotency.record(plan.to_json())
+def _note(plan: SchemaPlan, request: SchemaRequest) -> Idempotency | None:
+    return None if request.idempotency is None else request.idempotency.record(plan.to_json())
 
 
 # ── what happens to each table ───────────────────────────────────────────────────────────────────
@@ -279,21 +282,21 @@ class _Shape:
 
 
 def _plan(
-    accepted: ActiveSchema, desired: ActiveSchema, order: SchemaRequest
+    accepted: ActiveSchema, desired: ActiveSchema, request: SchemaRequest
 ) -> tuple[MigrationPlan, tuple[_Shape, ...]]:
     migration = plan_migration(
         accepted.catalog,
         desired.catalog,
-        drop_mode=order.drop_mode,
-        filled=order.backfill.keys(),
+        drop_mode=request.drop_mode,
+        filled=request.backfill.keys(),
     )
     shapes = _gather(migration.steps, desired.catalog)
     known = {f"{shape.name}.{each.name}" for shape in shapes for each in shape.added}
-    for entity in sorted(order.backfill):
+    for entity in sorted(request.backfill):
         if entity not in known:
             raise BackfillInvalid(entity, reason="no property of that name is added")
     for shape in shapes:
-        shape.reshape = _find_reshape(shape, order.backfill)
+        shape.reshape = _find_reshape(shape, request.backfill)
     return migration, shapes
 
 
@@ -371,9 +374,11 @@ def _effect_on(shape: _Shape, row_count: int) -> Effect:
 class _Draft:
     """The change while it is put together, under the leases of all tables."""
 
-    def __init__(self, lock: WriteLock, shapes: tuple[_Shape, ...], hire: RewriterFactory) -> None:
+    def __init__(
+        self, lock: WriteLock, shapes: tuple[_Shape, ...], rewriter_for: RewriterFactory
+    ) -> None:
         self.tables = lock.context.stores.tables
-        self.rewriting = Rewriting(self.tables, hire)
+        self.rewriting = Rewriting(self.tables, rewriter_for)
         self.manifest = lock.base.manifest
         self.shapes = shapes
         self.writes: list[TableWrite] = []

@@ -76,10 +76,10 @@ class Rewriting:
     """Stages what is written anew, each table by whom it is for."""
 
     tables: Tables
-    hire: RewriterFactory = in_process
+    rewriter_for: RewriterFactory = in_process
 
     def compact(self, handle: Handle) -> StagedCompaction | None:
-        rewriter = self.hire(handle.row_count)
+        rewriter = self.rewriter_for(handle.row_count)
         tasks = () if rewriter is None else self.tables.plan_compaction(handle)
         if rewriter is not None and tasks:
             with _absence_excused():
@@ -90,7 +90,7 @@ class Rewriting:
 
     def reshape(self, handle: Handle, reshape: Reshape, mark: Mark) -> Staged:
         """Raises BackfillInvalid."""
-        rewriter = self.hire(handle.row_count) if reshape.fills else None
+        rewriter = self.rewriter_for(handle.row_count) if reshape.fills else None
         if rewriter is not None:
             # The first is filled here: what does not fit is mostly found before anybody is
             # bothered.
@@ -103,7 +103,7 @@ class Rewriting:
 
     def copy(self, handle: Handle, mark: Mark) -> Staged:
         """The same rows in new files, which hold nothing else."""
-        rewriter = self.hire(handle.row_count)
+        rewriter = self.rewriter_for(handle.row_count)
         if rewriter is not None:
             with _absence_excused():
                 copied = rewriter.copy(_at(handle), _fragments_of(self.tables, handle))
@@ -119,7 +119,7 @@ class Rewriting:
         large = {
             key: pin.version
             for key, pin in manifest.pins.items()
-            if self.hire(pin.row_count) is not None
+            if self.rewriter_for(pin.row_count) is not None
         }
         if not large:
             yield

@@ -22,7 +22,7 @@ from omnigraph.commit.manifest.schema_files import promote
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import lease
 from omnigraph.commit.recovery.sidecar_store import SCHEMA_PLACE
-from omnigraph.engine.active_schema import ActiveSchema, compile_contract
+from omnigraph.engine.active_schema import ActiveSchema, compile_active_schema
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.errors import LeaseHeld, ObjectNotFound, ProgramInvalid
 from omnigraph.ids import MAIN, SCHEMA_LOCK, TableKey
@@ -56,7 +56,7 @@ def has_staged(objects: Objects) -> bool:
     return any(objects.exists(each) for each in STAGED)
 
 
-def judge(
+def classify_leftovers(
     *, live: ActiveSchema | None, staged: ActiveSchema | None, shown: Columns
 ) -> LeftoverVerdict:
     """What became of a change, from both texts and from what the manifest shows.
@@ -80,7 +80,7 @@ def columns_of(catalog: Catalog) -> Columns:
     return {each.table_key: frozenset(schema_of(each).names) for each in types}
 
 
-def settle_staged(stores: Stores) -> LeftoverVerdict | None:
+def resolve_staged_schema(stores: Stores) -> LeftoverVerdict | None:
     """Finish or forget what waits; None if nothing does, or if it is not ours to say (1)."""
     if not has_staged(stores.objects):
         return None
@@ -89,24 +89,24 @@ def settle_staged(stores: Stores) -> LeftoverVerdict | None:
         with lease(context, SCHEMA_PLACE, wait_ms_max=0):
             if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
                 return None
-            return _settle(stores, context.bases.current(MAIN).manifest)
+            return _resolve(stores, context.bases.current(MAIN).manifest)
     except LeaseHeld:
         return None
 
 
-def _settle(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
+def _resolve(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
     objects = stores.objects
     live, staged = _compile(objects, SCHEMA_SOURCE), _compile(objects, STAGED[0])
     shown = {
         key: frozenset(open_pin(stores, pin).schema.names) for key, pin in manifest.pins.items()
     }
-    verdict = judge(live=live, staged=staged, shown=shown)
+    verdict = classify_leftovers(live=live, staged=staged, shown=shown)
     if verdict is LeftoverVerdict.UNCLEAR:
         return verdict
     if verdict is LeftoverVerdict.PUBLISHED:
-        contract = staged or live
-        assert contract is not None, "one of them fits"
-        promote(objects, contract.files())
+        schema = staged or live
+        assert schema is not None, "one of them fits"
+        promote(objects, schema.files())
     for each in STAGED:
         objects.delete(each)
     return verdict
@@ -115,6 +115,6 @@ def _settle(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
 def _compile(objects: Objects, key: str) -> ActiveSchema | None:
     """None for a text that is not there, or says nothing."""
     try:
-        return compile_contract(objects.read(key).data.decode(), name=key, in_force=True)
+        return compile_active_schema(objects.read(key).data.decode(), name=key, in_force=True)
     except (ObjectNotFound, ProgramInvalid, UnicodeDecodeError):
         return None

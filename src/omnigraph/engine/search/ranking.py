@@ -49,7 +49,7 @@ def refuse(text: str, dimension: int, model: str | None) -> Sequence[float]:  # 
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedTable:
     """One table of the snapshot, and the memory that searching it may take."""
 
     tables: Tables
@@ -74,7 +74,7 @@ EVERY_ROW: Final = Candidates()
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SearchOptions:
     """What a search may use, and how much of it."""
 
     embed: Embedder = refuse
@@ -86,7 +86,7 @@ class Means:
         return TextColumn(table, column, self.scan_rows_max, self.kept)
 
 
-USUAL: Final = Means()
+DEFAULT_OPTIONS: Final = SearchOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ NOTHING: Final = Ranking(pa.array([], pa.string()), pa.array([], pa.float64()))
 
 
 def match(
-    searched: Searched,
+    searched: SearchedTable,
     predicate: ir.TextMatch,
     value_of: ValueOf,
     candidates: Candidates = EVERY_ROW,
     *,
-    means: Means = USUAL,
+    options: SearchOptions = DEFAULT_OPTIONS,
 ) -> "pa.Array[Any]":
     """The ids of the candidates for which a text clause is true, in no order.
 
@@ -123,7 +123,7 @@ def match(
     if not isinstance(query, str):
         return NOTHING.ids
     table = searched.metered
-    texts = means.texts(table, predicate.target.name)
+    texts = options.texts(table, predicate.target.name)
     terms = terms_of(query)
     if not terms:
         return NOTHING.ids
@@ -144,19 +144,19 @@ def match(
 
 
 def rank(
-    searched: Searched,
+    searched: SearchedTable,
     by: ir.Rank,
     value_of: ValueOf,
     candidates: Candidates = EVERY_ROW,
     keep: int | None = None,
     *,
-    means: Means = USUAL,
+    options: SearchOptions = DEFAULT_OPTIONS,
 ) -> Ranking:
     """The candidates that `by` keeps, at most `keep` of them.
 
     Raises QueryMemoryExceeded; an EmbeddingError when a text has to become a vector and cannot.
     """
-    ranker = _Ranker(searched.metered, searched.type, value_of, candidates, means)
+    ranker = _Ranker(searched.metered, searched.type, value_of, candidates, options)
     return ranker.rank(by, keep).first(keep)
 
 
@@ -168,7 +168,7 @@ class _Ranker:
     type: NodeType | EdgeType
     value_of: ValueOf
     candidates: Candidates
-    means: Means
+    options: SearchOptions
 
     def rank(self, by: ir.Rank, keep: int | None) -> Ranking:
         match by:
@@ -192,7 +192,7 @@ class _Ranker:
         query = self.value_of(by.query)
         if not isinstance(query, str) or not (terms := terms_of(query)):
             return NOTHING
-        texts = self.means.texts(self.table, by.target.name)
+        texts = self.options.texts(self.table, by.target.name)
         ids, scores = texts.collection(query).score(terms)
         if keep is not None and not _have_common(ids, others):
             best = self._try_best(ids, scores, keep)
@@ -204,7 +204,7 @@ class _Ranker:
     def _try_best(self, ids: "pa.Array[Any]", scores: "pa.Array[Any]", keep: int) -> Ranking | None:
         """The best candidates, if there are enough of them among the best matches."""
         found = scores.to_numpy()
-        tried = self.means.tried_max
+        tried = self.options.tried_max
         is_part = len(found) > tried
         if is_part:
             last = np.partition(found, len(found) - tried)[len(found) - tried]
@@ -219,7 +219,7 @@ class _Ranker:
     # vectors
 
     def _rank_vectors(self, by: ir.Nearest, keep: int | None) -> Ranking:
-        vector = _vector(self.type, by, self.value_of(by.query), self.means.embed)
+        vector = _vector(self.type, by, self.value_of(by.query), self.options.embed)
         if vector is None:
             return NOTHING
         vectors = Vectors(self.table, by.target.name)

@@ -83,15 +83,15 @@ class RowRefs:
         return self.take(pc.sort_indices(self.ids).to_numpy())
 
 
-def no_seats() -> RowRefs:
+def no_row_refs() -> RowRefs:
     none = np.empty(0, np.uint64)
     return RowRefs(pa.array([], pa.string()), none, none, none)
 
 
-def join_seats(parts: Sequence[RowRefs]) -> RowRefs:
+def concat_row_refs(parts: Sequence[RowRefs]) -> RowRefs:
     parts = [each for each in parts if len(each)]
     if not parts:
-        return no_seats()
+        return no_row_refs()
     if len(parts) == 1:
         return parts[0]
     return RowRefs(
@@ -105,22 +105,22 @@ def join_seats(parts: Sequence[RowRefs]) -> RowRefs:
 # ── finding ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_seats(
+def find_row_refs(
     tables: Tables, handle: Handle, column: str, values: "pa.Array[Any]"
 ) -> tuple["pa.Array[Any]", RowRefs]:
     """The rows whose column holds one of these texts: what it holds, and where they are."""
     if not len(values) or not handle.row_count:
-        return pa.array([], pa.string()), no_seats()
+        return pa.array([], pa.string()), no_row_refs()
     held, parts = [], []
     for request in _requests(column, values):
         with tables.scan(handle, request) as batches:
             for batch in batches:
                 known = batch.filter(pc.is_in(batch[column], value_set=values))
                 held.append(known[column])
-                parts.append(_seats(known))
+                parts.append(_row_refs(known))
     if not parts:
-        return pa.array([], pa.string()), no_seats()
-    return pa.concat_arrays(held), join_seats(parts)
+        return pa.array([], pa.string()), no_row_refs()
+    return pa.concat_arrays(held), concat_row_refs(parts)
 
 
 def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
@@ -145,7 +145,7 @@ def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
         )
 
 
-def _seats(batch: pa.RecordBatch) -> RowRefs:
+def _row_refs(batch: pa.RecordBatch) -> RowRefs:
     return RowRefs(
         batch["id"],
         batch[ROW_ID].to_numpy().astype(np.uint64, copy=False),

@@ -61,9 +61,9 @@ class RowRef:
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """A committed row: its seat, and the columns that were asked for."""
+    """A committed row: its place, and the columns that were asked for."""
 
-    seat: RowRef
+    ref: RowRef
     row: Row
 
     @property
@@ -138,7 +138,7 @@ class Committed:
         return {each.id for each in self.find_by_id(node, ids, ())}
 
     def find_rivals(
-        self, type_: Type, rows: Collection[Row], unseated: Collection[str]
+        self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
     ) -> list[FoundRows]:
         """Rows that have one of these ids, or share a unique column's value with one of the rows.
 
@@ -149,7 +149,7 @@ class Committed:
         columns = dict.fromkeys(name for group in uniques for name in group)
         if isinstance(type_, EdgeType):
             columns["src"] = None
-        pending = set(unseated)
+        pending = set(unlocated)
 
         def filter_for(some: Sequence[Row]) -> str:
             ids = [text_of(row, "id") for row in some if row["id"] in pending]
@@ -229,7 +229,7 @@ class Committed:
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)
-        return [FoundRows(each.seat, rows[each.id]) for each in found]
+        return [FoundRows(each.ref, rows[each.id]) for each in found]
 
 
 def all_columns(type_: Type) -> tuple[str, ...]:
@@ -251,8 +251,8 @@ def _read_rows(
         else read_cells(held[name], column_type(type_, name))
         for name in names
     ]
-    seats = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
-    for (row_id, row_address), *row in zip(seats, *cells, strict=True):
+    refs = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
+    for (row_id, row_address), *row in zip(refs, *cells, strict=True):
         yield FoundRows(RowRef(row_id, row_address), dict(zip(names, row, strict=True)))
 
 

@@ -171,7 +171,7 @@ class WriteOutcome:
 
 
 def carry_out(
-    context: WriteContext, contract: ActiveSchema, task: WriteTask, order: WriteRequest
+    context: WriteContext, schema: ActiveSchema, task: WriteTask, request: WriteRequest
 ) -> WriteOutcome:
     """Run a task on a branch, and commit what it decides.
 
@@ -180,19 +180,19 @@ def carry_out(
     """
     heal(context)
     return run_idempotent(
-        lambda: _find_written(context, order), lambda: _write(context, contract, task, order)
+        lambda: _find_written(context, request), lambda: _write(context, schema, task, request)
     )
 
 
-def _find_written(context: WriteContext, order: WriteRequest) -> WriteOutcome | None:
+def _find_written(context: WriteContext, request: WriteRequest) -> WriteOutcome | None:
     """What was written when this was asked for before. Raises KeyReused."""
-    if order.idempotency is None:
+    if request.idempotency is None:
         return None
-    return _written_before(context.bases.current(order.branch).manifest, order)
+    return _written_before(context.bases.current(request.branch).manifest, request)
 
 
-def _written_before(manifest: Manifest, order: WriteRequest) -> WriteOutcome | None:
-    done = find_done(manifest, order.idempotency, order.actor)
+def _written_before(manifest: Manifest, request: WriteRequest) -> WriteOutcome | None:
+    done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
     affected = Affected(done.number("affected_nodes"), done.number("affected_edges"))
@@ -200,27 +200,27 @@ def _written_before(manifest: Manifest, order: WriteRequest) -> WriteOutcome | N
 
 
 def _write(
-    context: WriteContext, contract: ActiveSchema, task: WriteTask, order: WriteRequest
+    context: WriteContext, schema: ActiveSchema, task: WriteTask, request: WriteRequest
 ) -> WriteOutcome:
-    seen = _pins(context, order.branch, task.strict)
-    with acquire_write_locks(context, order.branch, task.tables) as lock:
-        done = _written_before(lock.base.manifest, order)
+    seen = _pins(context, request.branch, task.strict)
+    with acquire_write_locks(context, request.branch, task.tables) as lock:
+        done = _written_before(lock.base.manifest, request)
         if done is not None:
             return done
-        lock.base.manifest.check_schema(contract.schema_hash)
-        lock.base.manifest.check_head(order.if_commit)
+        lock.base.manifest.check_schema(schema.schema_hash)
+        lock.base.manifest.check_head(request.if_commit)
         check_unmoved(lock, seen)
         committed = Committed(
             context.stores.tables,
             lock.base.manifest,
             lambda pin: context.open_pin(pin, lock.base),
         )
-        pending = Pending(contract.catalog, committed, context.stores.effects.new_id)
+        pending = Pending(schema.catalog, committed, context.stores.effects.new_id)
         affected = task.run(pending)
         _validate(pending)
-        if not pending.deltas() and order.idempotency is None:
+        if not pending.deltas() and request.idempotency is None:
             return WriteOutcome(affected)
-        change = _change(lock, contract, pending, order, affected)
+        change = _change(lock, schema, pending, request, affected)
         published = run(lock, change)
         moved = tuple(each.key for each in change.writes)
         return WriteOutcome(affected, published.commits[-1], moved)
@@ -259,16 +259,16 @@ def only_maintenance_since(lock: WriteLock, before: Pin | None, now: Pin | None)
 def _validate(pending: Pending) -> None:
     """(3) Raises ConstraintViolation, KeyConflict."""
     check_none(pending.violations)
-    pending.settle()
+    pending.find_existing()
     check_none(find_violations(pending.deltas(), pending))
     pending.check_fresh()
 
 
 def _change(
     lock: WriteLock,
-    contract: ActiveSchema,
+    schema: ActiveSchema,
     pending: Pending,
-    order: WriteRequest,
+    request: WriteRequest,
     affected: Affected,
 ) -> Change:
     tables = lock.context.stores.tables
@@ -278,14 +278,14 @@ def _change(
     result: JsonObject = {"affected_nodes": affected.nodes, "affected_edges": affected.edges}
     return Change(
         kind=WriterKind.MUTATION,
-        branch=order.branch,
+        branch=request.branch,
         writes=writes,
-        actor=order.actor,
+        actor=request.actor,
         reads={key: version for key, version in reads.items() if key not in written},
-        recheck=_recheck(lock.context, contract.catalog, pending.deltas()),
-        on_top_of=order.if_commit,
-        idempotency=None if order.idempotency is None else order.idempotency.record(result),
-        schema_hash=contract.schema_hash,
+        recheck=_recheck(lock.context, schema.catalog, pending.deltas()),
+        on_top_of=request.if_commit,
+        idempotency=None if request.idempotency is None else request.idempotency.record(result),
+        schema_hash=schema.schema_hash,
     )
 
 

@@ -2,9 +2,9 @@
 
 1. A row is pending at most once. Whoever writes it again replaces it, so no later statement can
    match, or bring back, a version that was superseded.
-2. A row that exists is replaced where it is, in its seat. Seats are found as late as possible, by
+2. A row that exists is replaced where it is, in its ref. Seats are found as late as possible, by
    one pass over each table together with the search for unique values (`settle`); rows that a
-   statement had to read anyway bring their seat along.
+   statement had to read anyway bring their ref along.
 3. A write either writes rows or deletes them, never both (rule D2 of the language, and the batch
    helpers do one thing each), so pending rows and deletions of one table never meet.
 """
@@ -46,7 +46,7 @@ class PendingTable:
     type: Type
     rows: dict[str, Row] = field(default_factory=dict)
     """(1) By id, whole, as they will be."""
-    seats: dict[str, RowRef | None] = field(default_factory=dict)
+    refs: dict[str, RowRef | None] = field(default_factory=dict)
     """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
     fresh: set[str] = field(default_factory=set)
     """Pending rows that must not exist already."""
@@ -61,18 +61,18 @@ class PendingTable:
         identity = text_of(row, "id")
         self.rows[identity] = row
         if is_new:
-            self.seats[identity] = None
+            self.refs[identity] = None
 
     def rewrite(self, found: FoundRows, row: Row) -> None:
         self.write(row)
-        self.seats[found.id] = found.seat
+        self.refs[found.id] = found.ref
 
     def delete(self, found: Iterable[FoundRows]) -> list[FoundRows]:
         """Those that were not deleted before."""
         assert not self.rows, "a write that writes does not delete"  # (3)
         doomed = [each for each in found if each.id not in self.gone]
         for each in doomed:
-            self.gone[each.id] = each.seat
+            self.gone[each.id] = each.ref
             if isinstance(self.type, EdgeType):
                 self.left.add(text_of(each.row, "src"))
         return doomed
@@ -85,14 +85,14 @@ class PendingTable:
     def delta(self) -> Delta:
         return Delta(self.type, self.rows, self.gone.keys(), self.left)
 
-    def settle(self, committed: Committed) -> None:
+    def find_existing(self, committed: Committed) -> None:
         """(2) Find out which pending rows exist."""
-        unseated = self.rows.keys() - self.seats.keys()
-        self.rivals = committed.find_rivals(self.type, self.rows.values(), unseated)
+        unlocated = self.rows.keys() - self.refs.keys()
+        self.rivals = committed.find_rivals(self.type, self.rows.values(), unlocated)
         found = {each.id: each for each in self.rivals}
-        for identity in unseated:
+        for identity in unlocated:
             there = found.get(identity)
-            self.seats[identity] = None if there is None else there.seat
+            self.refs[identity] = None if there is None else there.ref
             if there is not None and isinstance(self.type, EdgeType):
                 self._note_move(there)
 
@@ -102,19 +102,19 @@ class PendingTable:
             self.left.add(source)
 
     def changes(self) -> RowChanges:
-        seated = [(self.seats[key], row) for key, row in self.rows.items()]
-        inserts = [row for seat, row in seated if seat is None]
-        updates = [(seat, row) for seat, row in seated if seat is not None]
+        located = [(self.refs[key], row) for key, row in self.rows.items()]
+        inserts = [row for ref, row in located if ref is None]
+        updates = [(ref, row) for ref, row in located if ref is not None]
         return RowChanges(
             inserts=build_table(self.type, inserts) if inserts else None,
             updates=Replacement(
                 build_table(self.type, [row for _, row in updates]),
-                row_ids=[seat.row_id for seat, _ in updates],
-                row_addresses=[seat.row_address for seat, _ in updates],
+                row_ids=[ref.row_id for ref, _ in updates],
+                row_addresses=[ref.row_address for ref, _ in updates],
             )
             if updates
             else None,
-            deletes=[seat.row_address for seat in self.gone.values()],
+            deletes=[ref.row_address for ref in self.gone.values()],
         )
 
 
@@ -132,16 +132,16 @@ class Pending:
     def table(self, type_: Type) -> PendingTable:
         return self._tables.setdefault(type_.table_key, PendingTable(type_))
 
-    def settle(self) -> None:
+    def find_existing(self) -> None:
         """(2) Find out which pending rows exist."""
         for table in self.tables():
             if table.rows:
-                table.settle(self.committed)
+                table.find_existing(self.committed)
 
     def check_fresh(self) -> None:
         """Raises KeyConflict if rows that must be new are there."""
         for table in self.tables():
-            taken = sorted(each for each in table.fresh if table.seats[each] is not None)
+            taken = sorted(each for each in table.fresh if table.refs[each] is not None)
             if taken:
                 kind, name = split_table_key(table.type.table_key)
                 raise KeyConflict(name, ids=taken, kind=kind)

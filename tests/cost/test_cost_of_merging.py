@@ -109,7 +109,7 @@ MAKE = """
 import sys
 import numpy as np, pyarrow as pa
 import omnigraph
-from omnigraph.commit.attempt.phases import hold, run
+from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.storage.durability import Durability
@@ -125,23 +125,23 @@ def batches(schema, count):
         columns = {"id": names, "name": names, "vec": vectors}
         yield pa.RecordBatch.from_arrays([columns[each] for each in schema.names], schema=schema)
 
-def put(bench, branch, count):
+def put(context, branch, count):
     def stage(handle, mark):
         rows = pa.RecordBatchReader.from_batches(handle.schema, batches(handle.schema, count))
-        return bench.stores.tables.stage_overwrite(handle, handle.schema, mark, rows)
+        return context.stores.tables.stage_overwrite(handle, handle.schema, mark, rows)
 
-    with hold(bench, branch, [key]) as held:
-        write = TableWrite(key, held.base.manifest.pins[key].version, (stage,))
-        run(held, Change(WriterKind.LOAD, branch, (write,)))
+    with acquire_write_locks(context, branch, [key]) as lock:
+        write = TableWrite(key, lock.base.manifest.pins[key].version, (stage,))
+        run(lock, Change(WriterKind.LOAD, branch, (write,)))
 
 folder, what, *counts = sys.argv[1:]
 for count in counts:
     graph = omnigraph.init(f"{folder}/{count}", SCHEMA, durability=Durability.RELAXED)
-    bench = graph._graph._bench
+    context = graph._graph._bench
     if what == "changed":
-        put(bench, BranchName("main"), int(count))
+        put(context, BranchName("main"), int(count))
     graph.branches.create("topic")
-    put(bench, BranchName("topic"), int(count))
+    put(context, BranchName("topic"), int(count))
 """
 
 MEASURE = """

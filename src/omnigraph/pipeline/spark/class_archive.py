@@ -93,7 +93,7 @@ _PROGRAM: Final = """
 import sys
 from pathlib import Path
 import omnigraph
-from omnigraph.engine.load.run import LoadMode, LoadOrder
+from omnigraph.engine.load.run import LoadMode, LoadRequest
 from omnigraph.pipeline.load import SparkBulk
 from omnigraph.pipeline.spark.session import find_session, stop_session
 from omnigraph.pipeline.settings import SparkSettings
@@ -104,7 +104,7 @@ lines = ['{"type":"T","data":{"k":"a"}}', '{"edge":"E","from":"a","to":"a"}', ""
 settings = SparkSettings()
 graph = omnigraph.init(folder / "g", "node T { k: String @key }  edge E: T -> T")
 for bulk in (SparkBulk(settings, small_bytes=0), SparkBulk(settings)):
-    graph._graph.load(LoadOrder([str(folder / "rows")], LoadMode.MERGE), bulk)
+    graph._graph.load(LoadRequest([str(folder / "rows")], LoadMode.MERGE), bulk)
 stop_session(find_session(settings))
 """
 

@@ -26,8 +26,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from measure import Figure, report, timed
-from query_documents import ASKED, KINDS, Documents, Searches, fill_rivals, make_documents
-from query_documents import SCHEMA as DOCUMENTS
+from query_documents import (
+    ASKED,
+    KINDS,
+    SCHEMA as DOCUMENTS,
+    Documents,
+    Searches,
+    fill_rivals,
+    make_documents,
+)
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt.phases import acquire_write_locks, run

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from httpx import Client, Response
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import omnigraph
 from omnigraph.engine.query.blob import CHUNK_BYTES

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import Phase, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, event, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.engine.graph import Graph

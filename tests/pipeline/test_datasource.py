@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
-from pyspark.sql.datasource import GreaterThanOrEqual as AtLeast
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    Filter,
+    GreaterThanOrEqual as AtLeast,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 import omnigraph

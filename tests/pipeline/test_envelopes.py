@@ -1,7 +1,6 @@
 """Lines sorted by how they begin: none is lost, none is moved, none is in the wrong group."""
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from omnigraph.pipeline.sources.envelopes import Lines
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest.model import Pin

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.engine.load.bulk import type_of

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.engine.load.bulk import LoadMode, Verdict

@@ -17,8 +17,7 @@ from omnigraph.cli.app import run
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.inputs import Format, Input
 from omnigraph.errors import FileUnreadable, LoadRejected, TypeUnknown, UsageError
-from support.loading import LARGE, SMALL, Loader, knows, new_loader, person
-from support.loading import SCHEMA as PEOPLE
+from support.loading import LARGE, SCHEMA as PEOPLE, SMALL, Loader, knows, new_loader, person
 from support.mutations import Tables
 
 APPEND, MERGE = LoadMode.APPEND, LoadMode.MERGE

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.precision import to_single

@@ -1,7 +1,6 @@
 """Laws of the migration planner."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.catalog.diff import diff
 from omnigraph.catalog.migration import plan_migration

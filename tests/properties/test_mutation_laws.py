@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, event, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, event, given, note, settings, strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from omnigraph.catalog.model import Catalog

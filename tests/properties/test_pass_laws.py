@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, reject, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, note, reject, settings, strategies as st
 from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog

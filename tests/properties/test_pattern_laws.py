@@ -8,8 +8,7 @@ import re
 from functools import partial
 
 import pyarrow as pa
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from omnigraph.catalog.model import Check, NodeType, Property
 from omnigraph.catalog.regex import compile_pattern

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.compiler.ir import Mutation, Read

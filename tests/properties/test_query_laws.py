@@ -8,8 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, note, settings, strategies as st
 
 from omnigraph.catalog.model import Catalog, EdgeType, IndexConstraint, Key, NodeType, Property
 from omnigraph.compiler.explain import explain

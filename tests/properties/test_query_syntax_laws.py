@@ -1,7 +1,6 @@
 """Laws of the query language's syntax: print then parse is nothing, and no text is a crash."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast

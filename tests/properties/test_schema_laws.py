@@ -5,8 +5,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra.lark import from_lark
 
 from omnigraph.catalog.build import build, compile_schema

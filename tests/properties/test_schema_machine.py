@@ -10,8 +10,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from omnigraph.commit.retention import RetentionPolicy

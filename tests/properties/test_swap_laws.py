@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.commit.manifest.base import Base, Bases, read_base
 from omnigraph.commit.manifest.publish import Publication, publish

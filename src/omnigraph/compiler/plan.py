@@ -19,8 +19,6 @@ from omnigraph.catalog.types import ValueType
 from omnigraph.compiler.access import KeyPart
 from omnigraph.compiler.ir import (
     Aggregate as AggregateExpression,
-)
-from omnigraph.compiler.ir import (
     Assignment,
     Condition,
     Direction,

@@ -15,8 +15,7 @@ Terminals that both grammars must spell alike: `STRING`, `INT`, `FLOAT` and the 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum, auto

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from omnigraph.engine.load.bulk import ORDINAL, LoadMode
 from omnigraph.jsontext import read_json

@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.catalog.types import NUMBERS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import (

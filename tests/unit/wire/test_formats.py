@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from omnigraph.errors import BranchNameInvalid
 from omnigraph.ids import BRANCH_NAME_MAX, SCHEMA_LOCK, parse_branch

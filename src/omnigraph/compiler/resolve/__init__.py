@@ -6,8 +6,10 @@ mutation goes through `mutation`. They share `conditions`, `search`, `operands` 
 which ask `typecheck` what goes together, and they leave every fault in the `context`.
 """
 
-from omnigraph.compiler.resolve.query import CheckedQuery as CheckedQuery
-from omnigraph.compiler.resolve.query import check_file as check_file
-from omnigraph.compiler.resolve.query import check_split as check_split
-from omnigraph.compiler.resolve.query import find_mixed as find_mixed
-from omnigraph.compiler.resolve.query import resolve_query as resolve_query
+from omnigraph.compiler.resolve.query import (
+    CheckedQuery as CheckedQuery,
+    check_file as check_file,
+    check_split as check_split,
+    find_mixed as find_mixed,
+    resolve_query as resolve_query,
+)

@@ -11,8 +11,7 @@ from functools import reduce
 from itertools import starmap
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin

@@ -24,8 +24,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin

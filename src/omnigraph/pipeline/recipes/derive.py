@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from omnigraph.pipeline.sources.delimited import read_texts

@@ -20,8 +20,8 @@ from omnigraph.embed.settings import (
     PROVIDER,
     EmbedSettings,
     Provider,
+    read_settings as read_embedding,
 )
-from omnigraph.embed.settings import read_settings as read_embedding
 from omnigraph.engine.settings import DEFAULTS
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.yamltext import read_yaml

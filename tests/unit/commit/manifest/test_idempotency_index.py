@@ -1,7 +1,6 @@
 """A key finds the commit it was given to, in the log that is asked and in no other."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.commit.manifest.model import CommitLog, read_manifest
 from omnigraph.commit.manifest.records import Commit, Extension, Idempotency

@@ -1,8 +1,7 @@
 """Ancestry, and the point where two histories last agreed."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.commit.manifest.lineage import Lineage
 from omnigraph.commit.manifest.records import Commit

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.engine.query import sort
 from omnigraph.engine.query.sort import _may_be_among, order_of

@@ -1,8 +1,7 @@
 """Ranges and conditions of requests, against slices of bytes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.errors import BlobChanged, BlobRangeInvalid
 from omnigraph.server.responses.byte_ranges import ByteRange, find_span, is_known

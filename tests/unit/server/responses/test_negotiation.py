@@ -1,8 +1,7 @@
 """Which form is answered, by what was accepted."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.wire.media import ARROW, JSON, NDJSON

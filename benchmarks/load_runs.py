@@ -19,14 +19,14 @@ from measure import timed
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode, Verdict
+from omnigraph.engine.load.bulk import CheckResult, Ingested, LoadJob, LoadMode
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import LoadRejected
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.load import MEMORY_BYTES, SparkBulk
+from omnigraph.pipeline.load import MEMORY_BYTES, SparkLoader
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.durability import Durability
 from support.processes import launch, race, values_of
@@ -68,7 +68,7 @@ class Took:
 class Timed:
     """Bulk work, with a clock."""
 
-    bulk: SparkBulk
+    bulk: SparkLoader
     ingest_s: float = 0.0
     check_s: float = 0.0
 
@@ -79,7 +79,7 @@ class Timed:
             self.ingest_s = time.perf_counter() - began
             check = ingested.check
 
-            def timed_check(pins: Mapping[TableKey, Pin]) -> Verdict:
+            def timed_check(pins: Mapping[TableKey, Pin]) -> CheckResult:
                 started = time.perf_counter()
                 verdict = check(pins)
                 self.check_s += time.perf_counter() - started
@@ -145,7 +145,7 @@ def _own_mb(pid: int) -> float:
 def run_load(order: Order) -> Took:
     """Warm up, load, and say what it took."""
     settings = SparkSettings(master=order.master)
-    bulk = SparkBulk(settings, memory_bytes=order.memory_bytes)
+    bulk = SparkLoader(settings, memory_bytes=order.memory_bytes)
     shutil.rmtree(order.folder, ignore_errors=True)
     order.folder.mkdir(parents=True)
     _warm_up(order, bulk)
@@ -176,7 +176,7 @@ def _new(folder: Path, schema: str) -> Graph:
     )
 
 
-def _warm_up(order: Order, bulk: SparkBulk) -> None:
+def _warm_up(order: Order, bulk: SparkLoader) -> None:
     """So that what is measured is not how long Spark takes to compile its plans."""
     if any(each.is_table for each in order.sources):
         people, knows = load_input.write_parquet(order.folder / "warm", Size(2000))
@@ -205,7 +205,7 @@ def apart_twice(uri: str, source: str) -> float:
 
 
 def load_twice(uri: str, source: str) -> float:
-    graph, bulk = open_graph(uri), SparkBulk(SparkSettings())
+    graph, bulk = open_graph(uri), SparkLoader(SparkSettings())
     order = LoadRequest((Input(source),), LoadMode.MERGE)
     graph.load(order, bulk)
     return timed(lambda: graph.load(order, bulk))

@@ -14,7 +14,7 @@ from omnigraph.engine.load.inputs import Input
 from omnigraph.ids import MAIN
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.stage.planning import InputSurvey, cut
+from omnigraph.pipeline.stage.input_plan import InputSurvey, cut
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
 from support.writing import SCHEMA, new_graph, stores_at

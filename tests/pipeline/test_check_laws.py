@@ -11,10 +11,10 @@ from hypothesis import Phase, example, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.engine.load.bulk import LoadMode, Verdict
-from omnigraph.engine.load.incoming import Incoming, judge
+from omnigraph.engine.load.bulk import CheckResult, LoadMode
+from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.load import SparkLoader
 from support.loading import LARGE, SMALL, Loader, new_loader
 from support.writing import stores_at
 
@@ -91,7 +91,7 @@ def desert(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loa
     return new_loader(tmp_path_factory.mktemp("desert"), SMALL, SCHEMA)
 
 
-def summary(verdict: Verdict) -> object:
+def summary(verdict: CheckResult) -> object:
     """What is told, in any order. Which of two equal zeros is shown does not matter."""
     faults = Counter(
         (
@@ -107,7 +107,7 @@ def summary(verdict: Verdict) -> object:
     return faults, dict(verdict.taken)
 
 
-def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
+def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckResult:
     stores = stores_at(Path(loader.graph.uri))
     manifest = Bases(stores).current(MAIN).manifest
     job = loader.job(mode, path, manifest, 1000)
@@ -115,7 +115,7 @@ def ask(loader: Loader, bulk: SparkBulk, mode: LoadMode, path: str) -> Verdict:
         assert not ingested.faults.count
         if ingested.is_small:
             incoming = Incoming(loader.graph.catalog, mode, ingested)
-            return judge(stores, manifest, incoming, errors_max=1000)
+            return evaluate(stores, manifest, incoming, errors_max=1000)
         return ingested.check(manifest.pins)
 
 
@@ -160,5 +160,5 @@ def test_joins_find_what_the_evaluator_finds(
 ) -> None:
     loader = desert if is_empty else colony
     path = loader.write(*records)
-    large = replace(LARGE, asked_ratio=0) if asks else LARGE
+    large = replace(LARGE, lookup_ratio=0) if asks else LARGE
     assert summary(ask(loader, large, mode, path)) == summary(ask(loader, SMALL, mode, path))

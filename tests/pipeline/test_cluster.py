@@ -16,7 +16,7 @@ import pytest
 import omnigraph
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.pipeline.spark import worker_check
+from omnigraph.pipeline.spark import worker_environment
 from support.processes import Returned, launch, wait_until
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def bare(tmp_path: Path) -> Path:
 
 def load(folder: Path, settings: SparkSettings, patience_ms: int) -> str:
     """What a load said."""
-    worker_check.EXECUTOR_MS_MAX = patience_ms
+    worker_environment.EXECUTOR_MS_MAX = patience_ms
     try:
         graph = omnigraph.open(folder / "g")
         return f"{graph.load(str(folder / 'rows.jsonl'), mode='append', spark=settings).counts}"

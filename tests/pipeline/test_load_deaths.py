@@ -16,7 +16,7 @@ from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.load import SparkLoader
 from omnigraph.pipeline.spark.jobs import Work, run_tasks
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.testing.invariants import check_graph
@@ -51,7 +51,7 @@ def test_a_worker_that_is_killed_while_it_merges_is_replaced(
     huge.put(LoadMode.APPEND, *PEOPLE)
     marker = huge.folder / "died"
     mortal = partial(PartDiesOnce, marker=str(marker))
-    monkeypatch.setattr("omnigraph.pipeline.upsert.WritePart", mortal)
+    monkeypatch.setattr("omnigraph.pipeline.stage.write_pending.WritePart", mortal)
     huge.put(LoadMode.MERGE, *MERGED)
     assert marker.exists()
     check_merged(huge)
@@ -68,12 +68,12 @@ def test_a_full_disk_on_a_worker_is_told_and_nothing_is_loaded(
 
     before = huge.graph.snapshot()
     with monkeypatch.context() as patch:
-        patch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_cramped)
+        patch.setattr("omnigraph.pipeline.stage.read_input.run_tasks", run_cramped)
         with pytest.raises(JobFailed, match="reading the input failed"):
             huge.put(LoadMode.APPEND, *MERGED[2:])
-        patch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_tasks)
+        patch.setattr("omnigraph.pipeline.stage.read_input.run_tasks", run_tasks)
         tight = partial(CrampedPart, size_bytes=NOTHING_FITS)
-        patch.setattr("omnigraph.pipeline.upsert.WritePart", tight)
+        patch.setattr("omnigraph.pipeline.stage.write_pending.WritePart", tight)
         with pytest.raises(JobFailed, match="writing the rows failed"):
             huge.put(LoadMode.MERGE, *MERGED)
     assert huge.graph.snapshot() == before
@@ -85,7 +85,7 @@ def test_a_full_disk_on_a_worker_is_told_and_nothing_is_loaded(
 class Waiting:
     """Bulk work that is done, and says so; and then nothing happens any more."""
 
-    bulk: SparkBulk
+    bulk: SparkLoader
     marker: Path
 
     @contextmanager

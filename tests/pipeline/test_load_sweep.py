@@ -65,7 +65,7 @@ def second(loader: Loader) -> Iterator[ReadBefore]:
         operation_id=OperationId("read-before"),
         catalog=CONTRACT.catalog,
         targets={
-            key: LoadTarget(TableRef("nowhere"), 1, Placement.ASIDE) for key in (PERSON, COMPANY)
+            key: LoadTarget(TableRef("nowhere"), 1, Placement.PENDING) for key in (PERSON, COMPANY)
         },
         root=parse_root(str(loader.folder)),
         storage_options={},

@@ -27,7 +27,7 @@ from omnigraph.errors import (
     OpenedReadOnly,
 )
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.load import SparkLoader
 from omnigraph.pipeline.spark.jobs import Work, run_tasks
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.storage.layout import STAGING
@@ -338,7 +338,7 @@ def test_a_load_leaves_no_note_and_no_files_aside(either: Loader) -> None:
 class Meddled:
     """Bulk work in the middle of which somebody else writes."""
 
-    bulk: SparkBulk
+    bulk: SparkLoader
     meddle: Callable[[], object]
 
     @contextmanager
@@ -415,7 +415,7 @@ def test_a_task_that_was_killed_is_tried_again_and_leaves_only_files_nobody_name
         mortal = DiesOnce(work, str(marker)) if isinstance(work, Ingest) else work
         return run_tasks(spark, mortal, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_mortal)
+    monkeypatch.setattr("omnigraph.pipeline.stage.read_input.run_tasks", run_mortal)
     large.put(APPEND, *[person(f"p{number}") for number in range(10)])
     assert marker.exists()
     assert len(large.tables()["Person"]) == 10
@@ -434,7 +434,7 @@ def test_a_job_that_dies_for_good_is_one_line_and_changes_nothing(
         del work
         return run_tasks(spark, fill_the_disk, count, **rest)
 
-    monkeypatch.setattr("omnigraph.pipeline.stage.reading.run_tasks", run_broken)
+    monkeypatch.setattr("omnigraph.pipeline.stage.read_input.run_tasks", run_broken)
     before = large.graph.snapshot()
     with pytest.raises(JobFailed, match="reading the input failed: ValueError: the disk is full"):
         large.put(APPEND, person("ada"))

@@ -157,7 +157,7 @@ def test_a_table_that_moved_while_workers_merged_is_merged_again(
 ) -> None:
     huge.put(LoadMode.APPEND, ant("a", size=1), ant("b", size=1))
     versions = []
-    write = SparkIngested.write_aside
+    write = SparkIngested.write_pending
 
     def meddling(self: SparkIngested, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
         pieces = write(self, key, pin, ref)
@@ -166,7 +166,7 @@ def test_a_table_that_moved_while_workers_merged_is_merged_again(
             huge.graph.write_rows("Ant", [{"name": "b", "size": 5}], existing=Existing.REPLACE)
         return pieces
 
-    monkeypatch.setattr(SparkIngested, "write_aside", meddling)
+    monkeypatch.setattr(SparkIngested, "write_pending", meddling)
     huge.put(LoadMode.MERGE, ant("a", size=2), ant("c", size=2))
     assert len(versions) == 2
     sizes = {name: row["size"] for name, row in huge.tables()["Ant"].items()}

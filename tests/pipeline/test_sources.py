@@ -23,7 +23,7 @@ from omnigraph.pipeline.sources.splits import (
     ordinal_of,
     read_blocks,
 )
-from omnigraph.pipeline.stage.planning import InputSurvey, RecordFile
+from omnigraph.pipeline.stage.input_plan import InputSurvey, RecordFile
 from omnigraph.storage.inputs import InputFile, find_inputs
 
 LINES = st.lists(st.binary(max_size=12).map(lambda each: each.replace(b"\n", b"")), max_size=12)

@@ -24,7 +24,7 @@ from omnigraph.pipeline.sources.delimited import (
     settle_quotes,
     split_cells,
 )
-from omnigraph.pipeline.sources.mappings import ColumnMapping, can_hold, fit_feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping, can_hold, fit_columns
 from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.splits import Cells, LineNumbers, Split, cut_bytes, ordinal_of
 from omnigraph.pipeline.sources.tabular import _read_one_by_one, read_table, read_together
@@ -76,9 +76,9 @@ def _numbers(column: Any) -> Any:
     return column
 
 
-def check_agreement(feed: ColumnMapping, table: pa.Table) -> None:
-    alone = _read_one_by_one(feed, table)
-    whole = read_table(feed, table)
+def check_agreement(mapping: ColumnMapping, table: pa.Table) -> None:
+    alone = _read_one_by_one(mapping, table)
+    whole = read_table(mapping, table)
     assert rows_of(whole) == rows_of(alone)
     assert repr(whole.faults) == repr(alone.faults)  # a NaN is not equal to itself
     assert whole.given_ids == alone.given_ids
@@ -143,9 +143,9 @@ def tables(draw: st.DrawFn) -> tuple[ColumnMapping, pa.Table]:
 def test_reading_together_is_reading_one_by_one(
     made: tuple[ColumnMapping, pa.Table], skipped: int
 ) -> None:
-    feed, table = made
+    mapping, table = made
     # Sliced, because what stands before a slice is still there and must not be read.
-    check_agreement(feed, table.slice(min(skipped, table.num_rows - 1)))
+    check_agreement(mapping, table.slice(min(skipped, table.num_rows - 1)))
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_values_that_plainly_fit_are_read_together(
 
 def test_integers_stand_for_their_digits_at_the_ends_of_edges() -> None:
     table = pa.table({"src": [7], "dst": pa.array([8], pa.uint8()), "id": [9]})
-    feed = ColumnMapping(LINKS, {"from": "src", "to": "dst", "id": "id"})
-    check_agreement(feed, table)
-    ((_, rows, _),) = read_table(feed, table).tables
+    mapping = ColumnMapping(LINKS, {"from": "src", "to": "dst", "id": "id"})
+    check_agreement(mapping, table)
+    ((_, rows, _),) = read_table(mapping, table).tables
     assert rows.select(["id", "src", "dst"]).to_pylist() == [{"id": "9", "src": "7", "dst": "8"}]
 
 
@@ -373,8 +373,8 @@ def test_bytes_that_are_no_text_and_lines_that_are_too_short_are_faults() -> Non
 def test_a_column_that_is_mapped_elsewhere_does_not_feed_its_namesake() -> None:
     fields: dict[str, pa.DataType] = {"text": pa.string(), "day": pa.string()}
     source = Input("x", type="Free", mapping={"text": "day"})
-    fitting = fit_feed(FREE, source, pa.schema(fields), shown="x", are_texts=False)
-    assert fitting.feed.columns == {"text": "day"}
+    fitting = fit_columns(FREE, source, pa.schema(fields), shown="x", are_texts=False)
+    assert fitting.mapping.columns == {"text": "day"}
     assert fitting.unused == ("text",)
     assert not fitting.faults
 
@@ -382,10 +382,10 @@ def test_a_column_that_is_mapped_elsewhere_does_not_feed_its_namesake() -> None:
 def test_either_name_of_an_end_will_do_but_only_one() -> None:
     fields: dict[str, pa.DataType] = dict.fromkeys(("src", "to", "a"), pa.string())
     schema = pa.schema(fields)
-    fitting = fit_feed(
+    fitting = fit_columns(
         LINKS, Input("x", mapping={"weight": "a"}), schema, shown="x", are_texts=True
     )
-    assert fitting.feed.columns == {"weight": "a", "from": "src", "to": "to"}
+    assert fitting.mapping.columns == {"weight": "a", "from": "src", "to": "to"}
     both = Input("x", mapping={"src": "a", "from": "src"})
-    (fault,) = fit_feed(LINKS, both, schema, shown="x", are_texts=True).faults
-    assert "two columns are to feed 'from'" in fault.message
+    (fault,) = fit_columns(LINKS, both, schema, shown="x", are_texts=True).faults
+    assert "two columns are to mapping 'from'" in fault.message

@@ -14,7 +14,7 @@ from omnigraph.catalog.model import Check, NodeType, Property
 from omnigraph.catalog.regex import compile_pattern
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.engine.write.validate import find_value_violations
-from omnigraph.pipeline.sources.values import Doubt, check_rules
+from omnigraph.pipeline.sources.values import RowByRowNeeded, check_rules
 
 LETTERS = "abcé𝄞-.[ \n"
 
@@ -66,7 +66,7 @@ def test_both_ways_find_what_python_finds(pattern: str, values: list[str | None]
     )
     try:
         check_rules(type_, {"p": pa.array(values, pa.string())})
-    except Doubt:
+    except RowByRowNeeded:
         assert not all(wanted)
     else:
         assert all(wanted)

@@ -15,16 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.engine.load.bulk import ORDINAL, Ingested, LoadJob, LoadMode, Verdict
+from omnigraph.engine.load.bulk import ORDINAL, CheckResult, Ingested, LoadJob, LoadMode
 from omnigraph.engine.load.inputs import as_input
 from omnigraph.engine.load.run import last_of_each
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.stage.answers import Answers
 from omnigraph.pipeline.stage.fragments import Storage, read_pieces
 from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.stage.input_plan import InputSurvey, cut
 from omnigraph.pipeline.stage.keys import ADDRESS_KEY, ORDINAL_KEY, ROW_ID_KEY
-from omnigraph.pipeline.stage.planning import InputSurvey, cut
-from omnigraph.pipeline.upsert import LINES_PER_PART_BITS, PART, Destination, WriteNew, WritePart
+from omnigraph.pipeline.stage.task_results import TaskResults
+from omnigraph.pipeline.stage.write_pending import (
+    LINES_PER_PART_BITS,
+    PART,
+    Destination,
+    WriteNew,
+    WritePart,
+)
 from omnigraph.storage.tables import Pieces, TableRef
 
 
@@ -59,16 +65,16 @@ class Alone:
         yield AloneIngested(job, work, answers, memory_bytes=self.memory_bytes)
 
 
-class AloneIngested(Answers):
-    def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
+class AloneIngested(TaskResults):
+    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult:
         del pins
-        return Verdict(asked=frozenset(self.counts))
+        return CheckResult(asked=frozenset(self.counts))
 
-    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+    def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
         job = self._job
         storage = Storage(job.root, job.storage_options, job.durability)
         destination = Destination(storage, ref, pin.version)
-        files = tuple(self.find_aside(key))
+        files = tuple(self.find_pending(key))
         if job.mode is not LoadMode.MERGE:
             work = WriteNew(files, destination, job.mode)
             return tuple(read_pieces(work(number)) for number in range(len(files)))
@@ -78,7 +84,7 @@ class AloneIngested(Answers):
 
     def _cut(self, key: TableKey, destination: Destination) -> Iterator[pa.Table]:
         """What the join of `pipeline.upsert` would have given to each worker."""
-        rows = self.read_aside(key)
+        rows = self.read_pending(key)
         stores, handle = destination.open()
         ids = [str(each) for each in last_of_each(rows)["id"].to_pylist()]
         last = rows.group_by("id").aggregate([(ORDINAL, "max")])

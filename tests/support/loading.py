@@ -15,7 +15,7 @@ from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, OperationId
-from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.load import SparkLoader
 from omnigraph.pipeline.spark.session import SparkSettings
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
@@ -32,8 +32,8 @@ SETTINGS: Final = SparkSettings(
         "spark.sql.shuffle.partitions": "1",
     },
 )
-SMALL: Final = SparkBulk(SETTINGS)
-LARGE: Final = SparkBulk(SETTINGS, split_bytes=150, small_bytes=0, bucket_bytes=300)
+SMALL: Final = SparkLoader(SETTINGS)
+LARGE: Final = SparkLoader(SETTINGS, split_bytes=150, small_bytes=0, bucket_bytes=300)
 """Every input is cut to pieces, and everything that spans rows is asked as joins."""
 HUGE: Final = replace(LARGE, memory_bytes=0)
 """Rows that were put aside are too many for the driver, too."""
@@ -52,7 +52,7 @@ class Loader:
 
     graph: Graph
     folder: Path
-    bulk: SparkBulk
+    bulk: SparkLoader
 
     def write(self, *lines: object, name: str = "input.jsonl") -> str:
         """A file of these records; texts are written as they are."""
@@ -87,7 +87,7 @@ class Loader:
             operation_id=OperationId(f"asked-{REAL.new_id()}"),
             catalog=self.graph.catalog,
             targets={
-                key: LoadTarget(TableRef(pin.path), pin.version, Placement.ASIDE)
+                key: LoadTarget(TableRef(pin.path), pin.version, Placement.PENDING)
                 for key, pin in manifest.pins.items()
             },
             root=stores_at(Path(self.graph.uri)).root,
@@ -100,7 +100,7 @@ class Loader:
         return read_tables(self.graph, stores_at(Path(self.graph.uri)), branch)
 
 
-def new_loader(folder: Path, bulk: SparkBulk, schema: str = SCHEMA) -> Loader:
+def new_loader(folder: Path, bulk: SparkLoader, schema: str = SCHEMA) -> Loader:
     settings = Settings(durability=Durability.RELAXED)
     return Loader(create(str(folder / "g"), schema, settings=settings), folder, bulk)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.upsert import WritePart
+from omnigraph.pipeline.stage.write_pending import WritePart
 
 
 @dataclass(frozen=True)

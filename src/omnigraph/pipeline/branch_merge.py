@@ -36,7 +36,7 @@ from omnigraph.pipeline.spark.jobs import Work, run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session
 from omnigraph.pipeline.stage.fragments import UNNAMED, Storage, pieces_document, read_pieces
 from omnigraph.pipeline.stage.scratch import check_shared, open_scratch, storage_of
-from omnigraph.pipeline.upsert import Destination, PieceWriter
+from omnigraph.pipeline.stage.write_pending import Destination, PieceWriter
 from omnigraph.storage.tables import Addresses, Handle, Pieces, RowChanges, TableRef, Tables
 
 

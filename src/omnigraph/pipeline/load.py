@@ -12,10 +12,10 @@ from pyspark.sql.utils import is_remote
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.load.bulk import (
+    CheckResult,
     Ingested,
     LoadJob,
     LoadMode,
-    Verdict,
     type_of,
 )
 from omnigraph.engine.load.inputs import as_input
@@ -25,18 +25,18 @@ from omnigraph.errors import SparkUnusable
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
 from omnigraph.pipeline.checks.key_sets import KeySets, LoadKeys
-from omnigraph.pipeline.checks.run import find_verdict
+from omnigraph.pipeline.checks.run import check_rules
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
 from omnigraph.pipeline.spark.jobs import telling
 from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
-from omnigraph.pipeline.stage.answers import Answers
 from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
 from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.stage.input_plan import InputPlan, InputSurvey, Item, check_tables, cut
 from omnigraph.pipeline.stage.keys import KeyFiles
-from omnigraph.pipeline.stage.planning import InputPlan, InputSurvey, Item, check_tables, cut
-from omnigraph.pipeline.stage.reading import QuotesOnSpark, read_input, session_of
+from omnigraph.pipeline.stage.read_input import QuotesOnSpark, read_input, session_of
 from omnigraph.pipeline.stage.scratch import leave_marker, open_scratch, storage_of
-from omnigraph.pipeline.upsert import Destination, write_merged, write_new
+from omnigraph.pipeline.stage.task_results import TaskResults
+from omnigraph.pipeline.stage.write_pending import Destination, write_merged, write_new
 from omnigraph.storage.tables import Pieces, TableRef
 
 SMALL_BYTES: Final = 2**20
@@ -56,7 +56,7 @@ ROW_BYTES: Final = 100
 FRAME_BUCKETS: Final = 16
 """How much is behind a data frame nobody knows."""
 
-ASKED_RATIO: Final = 16.0
+LOOKUP_RATIO: Final = 16.0
 """A committed table so many times as large as the input is asked by its indexes, and not read:
 looking a value up costs about so many times what reading one costs."""
 
@@ -67,7 +67,7 @@ MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
-class SparkBulk:
+class SparkLoader:
     """`engine.load.bulk.Bulk` on Spark."""
 
     settings: SparkSettings
@@ -76,7 +76,7 @@ class SparkBulk:
     small_bytes: int = SMALL_BYTES
     memory_bytes: int = MEMORY_BYTES
     bucket_bytes: int = BUCKET_BYTES
-    asked_ratio: float = ASKED_RATIO
+    lookup_ratio: float = LOOKUP_RATIO
 
     @contextmanager
     def ingest(self, job: LoadJob) -> Iterator[Ingested]:
@@ -114,7 +114,7 @@ class SparkBulk:
     def _count_buckets(self, plan: InputPlan, job: LoadJob) -> int:
         """So many that a task can hold one of them, be it full of what is there already."""
         by_size = plan.size_bytes // self.bucket_bytes
-        asked_from = self.asked_ratio * plan.size_bytes / ROW_BYTES
+        asked_from = self.lookup_ratio * plan.size_bytes / ROW_BYTES
         read = (
             target.row_count
             for key, target in job.targets.items()
@@ -145,20 +145,20 @@ def looks_small(items: Sequence[Item], small_bytes: int) -> bool:
 
 def open_bulk(
     settings: SparkSettings | None = None, environment: Mapping[str, str] = os.environ
-) -> SparkBulk:
+) -> SparkLoader:
     """As the settings say, and where there are none, the environment. Raises SparkUnusable."""
     memory_mb = environment.get(MEMORY) or str(MEMORY_BYTES // 2**20)
     if not memory_mb.isdecimal():
         raise SparkUnusable(f"{MEMORY} is a number of megabytes, not '{memory_mb}'")
-    return SparkBulk(settings or read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
+    return SparkLoader(settings or read_settings(environment), memory_bytes=int(memory_mb) * 2**20)
 
 
-class SparkIngested(Answers):
+class SparkIngested(TaskResults):
     """`engine.load.bulk.Ingested` on Spark."""
 
     def __init__(
         self,
-        bulk: SparkBulk,
+        bulk: SparkLoader,
         job: LoadJob,
         work: Ingest,
         answers: Sequence[Mapping[str, Any]],
@@ -169,7 +169,7 @@ class SparkIngested(Answers):
         self._storage = work.storage
         self._spark = spark
         self._bucket_count = work.bucket_count
-        self._asked_ratio = bulk.asked_ratio
+        self._asked_ratio = bulk.lookup_ratio
         self._found_right: Mapping[TableKey, Pin] | None = None
         """The tables as they were when nothing was wrong."""
         self._committed = CommittedKeys(
@@ -181,8 +181,8 @@ class SparkIngested(Answers):
             bucket_count=work.bucket_count,
         )
 
-    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
-        files = self.find_aside(key)
+    def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+        files = self.find_pending(key)
         destination = Destination(self._storage, ref, pin.version)
         if self._job.mode is not LoadMode.MERGE:
             return write_new(
@@ -198,11 +198,11 @@ class SparkIngested(Answers):
             slots=self._concurrency or MERGE_TASKS,
         )
 
-    def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
+    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult:
         found_right, moved = self._found_right, None
         if found_right is not None:
             moved = {key for key, pin in pins.items() if pin != found_right.get(key)}
-        verdict = find_verdict(self._spark, self._question, self._committed, pins, moved)
+        verdict = check_rules(self._spark, self._question, self._committed, pins, moved)
         self._found_right = None if verdict.faults.count or verdict.taken else pins
         return verdict
 
@@ -211,9 +211,9 @@ class SparkIngested(Answers):
         return LoadKeys(
             catalog=self._job.catalog,
             mode=self._job.mode,
-            key_files={key: KeyFiles.gather(self.said_of(key)) for key in self.counts},
+            key_files={key: KeyFiles.gather(self.results_of(key)) for key in self.counts},
             bucket_count=self._bucket_count,
-            asked_ratio=self._asked_ratio,
+            lookup_ratio=self._asked_ratio,
             counts=self.counts,
             given_ids=self.given_ids,
             errors_max=self._job.errors_max,

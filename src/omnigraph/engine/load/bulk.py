@@ -58,7 +58,7 @@ class Placement(Enum):
     """(1) Where rows go."""
 
     IN_PLACE = "in_place"
-    ASIDE = "aside"
+    PENDING = "aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def gather_faults(found: Iterable[Fault], errors_max: int, rejects: Rejects | No
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """(2) What is wrong with the rows together, and with what is there."""
 
     faults: Faults = field(default_factory=Faults)
@@ -208,11 +208,11 @@ class Ingested(Protocol):
         """How many records of a table named their row, by its key or its id."""
         ...
 
-    def read_aside(self, key: TableKey) -> pa.Table:
+    def read_pending(self, key: TableKey) -> pa.Table:
         """The rows put aside, in the order of the input, with their `ORDINAL`."""
         ...
 
-    def open_aside(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
+    def open_pending(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
         """The same rows as a stream, with these columns in this order."""
         ...
 
@@ -220,7 +220,7 @@ class Ingested(Protocol):
         """May the rows put aside be taken into the memory of this process?"""
         ...
 
-    def write_aside(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+    def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
         """Have the rows put aside written where nothing refers to them, as the mode says.
 
         They go to `ref`, which shows what `pin` shows, and are of use on that version alone.
@@ -230,7 +230,7 @@ class Ingested(Protocol):
 
     def place_of(self, ordinal: int) -> RecordPlace: ...
 
-    def check(self, pins: Mapping[TableKey, Pin]) -> Verdict:
+    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult:
         """(2) What is wrong with the rows together, given the tables that are pinned."""
         ...
 

@@ -18,12 +18,12 @@ from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.engine.load.bulk import (
     ORDINAL,
+    CheckResult,
     Fault,
     Ingested,
     LoadMode,
     RecordPlace,
     Rejects,
-    Verdict,
     fault_of,
     gather_faults,
     type_of,
@@ -55,7 +55,7 @@ class Incoming:
 
     def _read(self, key: TableKey) -> list[tuple[int, Row]]:
         type_ = type_of(self.catalog, key)
-        table = self.ingested.read_aside(key)
+        table = self.ingested.read_pending(key)
         names = schema_of(type_).names
         cells = [_cells(table[name], column_type(type_, name)) for name in names]
         ordinals = [int(each) for each in table[ORDINAL].to_pylist() if each is not None]
@@ -97,19 +97,19 @@ def is_keyed(type_: Type) -> bool:
     return isinstance(type_, NodeType) and bool(type_.key)
 
 
-def judge(
+def evaluate(
     stores: Stores,
     manifest: Manifest,
     incoming: Incoming,
     *,
     errors_max: int,
     rejects: Rejects | None = None,
-) -> Verdict:
+) -> CheckResult:
     """What is wrong with the rows together, and with what the manifest shows."""
     repeated = [*find_repeated(incoming)]
     committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
     if repeated:
-        return Verdict(gather_faults(repeated, errors_max, rejects))
+        return CheckResult(gather_faults(repeated, errors_max, rejects))
     pending = _pending(incoming, committed)
     if incoming.mode is LoadMode.OVERWRITE:
         deltas = pending.deltas()
@@ -124,7 +124,7 @@ def judge(
         taken = _find_taken(pending)
         asked = frozenset(committed.asked)
     faults = (place(each, incoming) for each in violations)
-    return Verdict(gather_faults(faults, errors_max, rejects), taken, asked)
+    return CheckResult(gather_faults(faults, errors_max, rejects), taken, asked)
 
 
 def _pending(incoming: Incoming, committed: Committed) -> Pending:

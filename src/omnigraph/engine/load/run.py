@@ -1,6 +1,6 @@
 """A load, from the question to the commit.
 
-    ask the gate → heal → note the staging → ingest → judge → hold the tables → Change
+    ask the gate → heal → note the staging → ingest → evaluate → hold the tables → Change
 
 1. Everything is read and staged without holding anything. Nobody waits for a load until it commits.
 2. What spans rows is judged against the tables as they are. If one of those moved by the time the
@@ -31,15 +31,15 @@ from omnigraph.engine.load.bulk import (
     ERRORS_MAX,
     ORDINAL,
     BulkLoader,
+    CheckResult,
     Ingested,
     LoadJob,
     LoadMode,
     LoadTarget,
     Placement,
     Rejects,
-    Verdict,
 )
-from omnigraph.engine.load.incoming import Incoming, judge
+from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.stages import stage
@@ -153,7 +153,7 @@ def _target(pin: Pin, order: LoadRequest) -> LoadTarget:
     """Rows are in place where the branch has a place for them, and nothing to compare them with."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
     is_decided = pin.owner == order.branch and order.mode is not LoadMode.MERGE
-    placement = Placement.IN_PLACE if is_decided else Placement.ASIDE
+    placement = Placement.IN_PLACE if is_decided else Placement.PENDING
     return LoadTarget(ref, pin.version, placement, pin.row_count)
 
 
@@ -228,12 +228,12 @@ class _Load:
             raise KeyConflict(type_name, ids=ids, kind="node" if is_node else "edge")
         return verdict.asked
 
-    def _judge(self, manifest: Manifest) -> Verdict:
+    def _judge(self, manifest: Manifest) -> CheckResult:
         if not self.ingested.is_small:
             return self.ingested.check(manifest.pins)
         incoming = Incoming(self.contract.catalog, self.order.mode, self.ingested)
         order = self.order
-        return judge(
+        return evaluate(
             self.context.stores,
             manifest,
             incoming,
@@ -284,20 +284,20 @@ class _Load:
             if receipts:
                 return tables.stage_receipts(handle, receipts, mark)
             if ingested.fits(key):
-                rows = ingested.open_aside(key, handle.schema.names)
+                rows = ingested.open_pending(key, handle.schema.names)
                 return tables.stage_append(handle, rows, mark)
             return tables.stage_pieces(handle, self._write(pin, handle), mark)
 
         def merge(handle: Handle, mark: Mark) -> Staged:
             if ingested.fits(key):
-                rows = last_of_each(ingested.read_aside(key))
+                rows = last_of_each(ingested.read_pending(key))
                 return tables.stage_upsert(handle, rows, mark, key="id")
             return tables.stage_pieces(handle, self._write(pin, handle), mark)
 
         def overwrite(handle: Handle, mark: Mark) -> Staged:
             schema, written = handle.schema, receipts
             if not written and ingested.fits(key):
-                rows = ingested.open_aside(key, schema.names)
+                rows = ingested.open_pending(key, schema.names)
                 return tables.stage_overwrite(handle, schema, mark, rows)
             if not written:
                 pieces = self._write(pin, handle)
@@ -323,7 +323,7 @@ class _Load:
             is_aside = not self.ingested.receipts.get(key)
             if is_aside and pin.owner == self.order.branch and not self.ingested.fits(key):
                 ref = TableRef(pin.path, lance_branch(pin.owner))
-                self.written[key] = WrittenFiles(pin, self.ingested.write_aside(key, pin, ref))
+                self.written[key] = WrittenFiles(pin, self.ingested.write_pending(key, pin, ref))
 
     def _write(self, pin: Pin, handle: Handle) -> tuple[Pieces, ...]:
         """The rows put aside, on the version that is held: as they were written early, unless the
@@ -334,7 +334,7 @@ class _Load:
             return early.pieces
         if early is not None:
             self._discard(self.written.pop(pin.key))
-        return self.ingested.write_aside(pin.key, pin, handle.ref)
+        return self.ingested.write_pending(pin.key, pin, handle.ref)
 
     def discard(self) -> None:
         """Delete the files that nothing will ever refer to, as far as they are known here."""

@@ -28,8 +28,8 @@ from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.engine.tables.row_refs import Type, fetch, find_row_refs
 from omnigraph.engine.write.base_rows import Committed, uniques_of
 from omnigraph.engine.write.validate import (
+    check_count,
     find_value_violations,
-    judge_count,
     missing_end,
     shared_value,
 )
@@ -215,7 +215,7 @@ class MergedGraph:
         wrong = {
             source: violation
             for source in sorted(touched)
-            for violation in judge_count(edge, source, counts[source])
+            for violation in check_count(edge, source, counts[source])
         }
         edges = self._find_edges(plan, [*wrong])
         for source, violation in wrong.items():

@@ -278,10 +278,10 @@ def find_miscounts(
         if identity not in replaced
     )
     for source in sorted(touched):
-        yield from judge_count(edge, source, counts[source])
+        yield from check_count(edge, source, counts[source])
 
 
-def judge_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
+def check_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
     """What is wrong, if anything, with so many edges leaving one source."""
     low, high = edge.cardinality.low, edge.cardinality.high
     bound = f"(min {low})" if count < low else None

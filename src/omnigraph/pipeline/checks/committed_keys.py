@@ -18,15 +18,15 @@ from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.load.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
-from omnigraph.pipeline.checks.prefilter import StoredKeys
+from omnigraph.pipeline.checks.prefilter import CommittedLookup
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.stage.buckets import BucketFile
-from omnigraph.pipeline.stage.fragments import KeyRows, Storage
+from omnigraph.pipeline.stage.buckets import BucketWriter
+from omnigraph.pipeline.stage.fragments import KeyParquetWriter, Storage
 from omnigraph.pipeline.stage.keys import (
     BUCKETS,
     ROWS_OF_KEYS,
     KeyFiles,
-    filed_columns,
+    bucket_columns,
     keys_of,
     places_of,
 )
@@ -64,13 +64,13 @@ class ReadKeys:
     def __call__(self, number: int) -> dict[str, Any]:
         stem = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}"
         if self.bucket_count is None:
-            rows = KeyRows(stem.with_suffix(".parquet"))
+            rows = KeyParquetWriter(stem.with_suffix(".parquet"))
             for keys in self._read(self.pieces[number], with_places=self.replaces):
                 rows.write(keys)
             return {ROWS_OF_KEYS: rows.close()}
         type_ = type_of(self.catalog, self.pieces[number].key)
-        columns = filed_columns(type_, with_partners=self.replaces)
-        buckets = BucketFile(stem.with_suffix(".arrow"), columns, self.bucket_count)
+        columns = bucket_columns(type_, with_partners=self.replaces)
+        buckets = BucketWriter(stem.with_suffix(".arrow"), columns, self.bucket_count)
         for keys in self._read(self.pieces[number], with_places=False):
             buckets.write(keys)
         return {BUCKETS: buckets.close()}
@@ -156,9 +156,11 @@ class CommittedKeys:
             for column in columns
         )
 
-    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> StoredKeys:
+    def stored(self, pin: Pin, column: str, *, is_unique: bool, partner: str) -> CommittedLookup:
         type_ = type_of(self.catalog, pin.key)
-        return StoredKeys(self.storage, _ref(pin), pin.version, type_, column, is_unique, partner)
+        return CommittedLookup(
+            self.storage, _ref(pin), pin.version, type_, column, is_unique, partner
+        )
 
     def _inspect(self, pin: Pin) -> TableStats:
         tables = self.storage.open().tables

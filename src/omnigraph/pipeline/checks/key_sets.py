@@ -20,14 +20,14 @@ from omnigraph.engine.load.incoming import is_keyed
 from omnigraph.engine.write.base_rows import Type, uniques_of
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
-from omnigraph.pipeline.checks.prefilter import StoredKeys
-from omnigraph.pipeline.stage.buckets import Filed, Pairs, Texts
+from omnigraph.pipeline.checks.prefilter import CommittedLookup
+from omnigraph.pipeline.stage.buckets import BucketColumn, BucketPairs, BucketTexts
 from omnigraph.pipeline.stage.keys import (
     ADDRESS_KEY,
     ORDINAL_KEY,
     ROW_ID_KEY,
     KeyFiles,
-    filed_columns,
+    bucket_columns,
     text_columns,
     unique_name,
 )
@@ -45,7 +45,7 @@ class LoadKeys:
     key_files: Mapping[TableKey, KeyFiles]
     """The keys of the input, for each table that has rows in it."""
     bucket_count: int
-    asked_ratio: float
+    lookup_ratio: float
     """A table so many times as large as the input is asked, and not read."""
     counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
@@ -160,19 +160,19 @@ class KeySets:
 
     # the same as texts
 
-    def incoming_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
-        return self._incoming_column(type_, Filed(name, name))
+    def incoming_texts(self, type_: Type, name: str) -> tuple[BucketTexts, ...]:
+        return self._incoming_column(type_, BucketColumn(name, name))
 
-    def _incoming_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
+    def _incoming_column(self, type_: Type, column: BucketColumn) -> tuple[BucketTexts, ...]:
         key = type_.table_key
         files = self.question.key_files.get(key, KeyFiles()).buckets
         return self._as_texts(files, type_, column, self.question.counts.get(key, 0))
 
-    def committed_texts(self, type_: Type, name: str) -> tuple[Texts, ...]:
+    def committed_texts(self, type_: Type, name: str) -> tuple[BucketTexts, ...]:
         """Of all rows that are there, and stay unless they are replaced."""
-        return self._committed_column(type_, Filed(name, name))
+        return self._committed_column(type_, BucketColumn(name, name))
 
-    def _committed_column(self, type_: Type, column: Filed) -> tuple[Texts, ...]:
+    def _committed_column(self, type_: Type, column: BucketColumn) -> tuple[BucketTexts, ...]:
         count = self._count_committed(type_)
         if not count:
             return ()
@@ -180,38 +180,38 @@ class KeySets:
         return self._as_texts(self.source.find_buckets([pin])[pin.key], type_, column, count)
 
     def _as_texts(
-        self, files: tuple[str, ...], type_: Type, column: Filed, row_count: int
-    ) -> tuple[Texts, ...]:
+        self, files: tuple[str, ...], type_: Type, column: BucketColumn, row_count: int
+    ) -> tuple[BucketTexts, ...]:
         if not files:
             return ()
         is_merge = self.question.mode is LoadMode.MERGE
-        columns = filed_columns(type_, with_partners=is_merge)
-        return (Texts(files, columns, column, row_count),)
+        columns = bucket_columns(type_, with_partners=is_merge)
+        return (BucketTexts(files, columns, column, row_count),)
 
-    def read_or_ask(
+    def texts_or_lookup(
         self, type_: Type, name: str
-    ) -> tuple[tuple[Texts, ...], tuple[StoredKeys, ...]]:
+    ) -> tuple[tuple[BucketTexts, ...], tuple[CommittedLookup, ...]]:
         """The same; or, where there is much of it, whom to ask about the little that matters."""
-        if not self.is_asked(type_):
+        if not self.uses_lookup(type_):
             return self.committed_texts(type_, name), ()
         return (), (self._stored(type_, name, "id"),)
 
-    def incoming_pairs(self, type_: Type, name: str, partner: str) -> tuple[Pairs, ...]:
+    def incoming_pairs(self, type_: Type, name: str, partner: str) -> tuple[BucketPairs, ...]:
         texts = self.incoming_texts(type_, name)
-        partners = self._incoming_column(type_, Filed(partner, name))
-        return tuple(starmap(Pairs, zip(texts, partners, strict=True)))
+        partners = self._incoming_column(type_, BucketColumn(partner, name))
+        return tuple(starmap(BucketPairs, zip(texts, partners, strict=True)))
 
-    def read_or_ask_pairs(
+    def pairs_or_lookup(
         self, type_: Type, name: str, partner: str
-    ) -> tuple[tuple[Pairs, ...], tuple[StoredKeys, ...]]:
+    ) -> tuple[tuple[BucketPairs, ...], tuple[CommittedLookup, ...]]:
         """Committed texts, each with its partner; or whom to ask about them."""
-        if self.is_asked(type_):
+        if self.uses_lookup(type_):
             return (), (self._stored(type_, name, partner),)
         texts = self.committed_texts(type_, name)
-        partners = self._committed_column(type_, Filed(partner, name))
-        return tuple(starmap(Pairs, zip(texts, partners, strict=True))), ()
+        partners = self._committed_column(type_, BucketColumn(partner, name))
+        return tuple(starmap(BucketPairs, zip(texts, partners, strict=True))), ()
 
-    def _stored(self, type_: Type, name: str, partner: str) -> StoredKeys:
+    def _stored(self, type_: Type, name: str, partner: str) -> CommittedLookup:
         pin = self.pins[type_.table_key]
         groups = {unique_name(number): group for number, group in enumerate(uniques_of(type_))}
         if name not in groups:
@@ -219,11 +219,11 @@ class KeySets:
         (column,) = groups[name]
         return self.source.stored(pin, column, is_unique=True, partner=partner)
 
-    def is_asked(self, type_: Type) -> bool:
+    def uses_lookup(self, type_: Type) -> bool:
         """Is it cheaper to look up what comes in than to read what is there?"""
         count = self._count_committed(type_)
         incoming = sum(self.question.counts.values())
-        if not count or count < self.question.asked_ratio * incoming:
+        if not count or count < self.question.lookup_ratio * incoming:
             return False
         columns = {"id", "src"} if isinstance(type_, EdgeType) else {"id"}
         if type_.table_key in self.question.key_files:

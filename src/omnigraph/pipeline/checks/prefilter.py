@@ -21,7 +21,7 @@ from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.tables.filters import one_of
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.stage.buckets import PAIR, Pairs, Texts
+from omnigraph.pipeline.stage.buckets import PAIR, BucketPairs, BucketTexts
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.keys import cells_of, texts_of
 from omnigraph.storage.tables import LOOKED_UP_MAX, ScanRequest, TableRef
@@ -34,7 +34,7 @@ ROWS_PER_BUCKET_MAX: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class StoredKeys:
+class CommittedLookup:
     """Texts of a committed table, which is asked and not read."""
 
     storage: Storage = field(hash=False)
@@ -77,25 +77,25 @@ class StoredKeys:
 class Distinct:
     """No text is there twice."""
 
-    texts: tuple[Texts, ...]
+    texts: tuple[BucketTexts, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disjoint:
     """No text of the one is in the other."""
 
-    ours: tuple[Texts, ...]
-    theirs: tuple[Texts, ...]
-    stored: tuple[StoredKeys, ...] = ()
+    ours: tuple[BucketTexts, ...]
+    theirs: tuple[BucketTexts, ...]
+    stored: tuple[CommittedLookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Subset:
     """Every text of the one is in the other."""
 
-    wanted: tuple[Texts, ...]
-    known: tuple[Texts, ...]
-    stored: tuple[StoredKeys, ...] = ()
+    wanted: tuple[BucketTexts, ...]
+    known: tuple[BucketTexts, ...]
+    stored: tuple[CommittedLookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,47 +104,47 @@ class Counted:
     that are among the texts too.
     """
 
-    texts: tuple[Texts, ...]
+    texts: tuple[BucketTexts, ...]
     low: int
     high: int | None
-    stored: tuple[StoredKeys, ...] = ()
+    stored: tuple[CommittedLookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
     """Every text of the one goes with one partner, be it here or there."""
 
-    ours: tuple[Pairs, ...]
-    theirs: tuple[Pairs, ...]
-    stored: tuple[StoredKeys, ...] = ()
+    ours: tuple[BucketPairs, ...]
+    theirs: tuple[BucketPairs, ...]
+    stored: tuple[CommittedLookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CountedPairs:
     """Every text of the one goes with so many partners, here and there taken together."""
 
-    ours: tuple[Pairs, ...]
-    theirs: tuple[Pairs, ...]
+    ours: tuple[BucketPairs, ...]
+    theirs: tuple[BucketPairs, ...]
     low: int
     high: int | None
-    stored: tuple[StoredKeys, ...] = ()
+    stored: tuple[CommittedLookup, ...] = ()
 
 
-Plain = Distinct | Disjoint | Subset | Counted | Paired | CountedPairs
+KeyCondition = Distinct | Disjoint | Subset | Counted | Paired | CountedPairs
 
 
 @dataclass(frozen=True, slots=True)
-class Sift:
+class ProveConditions:
     """The work of answering questions; task n answers them for bucket n."""
 
-    questions: tuple[Plain, ...]
+    questions: tuple[KeyCondition, ...]
     bucket_count: int
 
     def __call__(self, number: int) -> dict[str, Any]:
         doubts = [at for at, each in enumerate(self.questions) if len(self.find(each, number))]
         return {"doubts": doubts}
 
-    def find(self, question: Plain, bucket: int) -> Column:
+    def find(self, question: KeyCondition, bucket: int) -> Column:
         """The texts of one bucket for which it is not so."""
         match question:
             case Distinct(texts):
@@ -175,11 +175,11 @@ class Sift:
             case _:
                 assert_never(question)
 
-    def _read(self, texts: Sequence[Texts], bucket: int) -> Column:
+    def _read(self, texts: Sequence[BucketTexts], bucket: int) -> Column:
         chunks = [chunk for each in texts for chunk in each.read(bucket, self.bucket_count)]
         return pa.chunked_array(chunks, pa.string())
 
-    def _read_pairs(self, pairs: Sequence[Pairs], bucket: int) -> pa.Table:
+    def _read_pairs(self, pairs: Sequence[BucketPairs], bucket: int) -> pa.Table:
         parts = [each.read(bucket, self.bucket_count) for each in pairs]
         return pa.concat_tables([PAIR.empty_table(), *parts])
 
@@ -225,26 +225,28 @@ def _find_shared(ours: pa.Table, others: Iterable[pa.Table]) -> Column:
     return shared
 
 
-def _find(stored: Sequence[StoredKeys], texts: Column) -> pa.Table:
+def _find(stored: Sequence[CommittedLookup], texts: Column) -> pa.Table:
     parts = [each.find(texts) for each in stored] if len(texts) else []
     return pa.concat_tables([PAIR.empty_table(), *parts])
 
 
-def find_doubts(
-    spark: SparkSession, questions: Iterable[Plain], bucket_count: int, job: str
-) -> set[Plain]:
+def find_unproven(
+    spark: SparkSession, questions: Iterable[KeyCondition], bucket_count: int, job: str
+) -> set[KeyCondition]:
     """Those that are not cleared. Raises JobFailed."""
     wanted = dict.fromkeys(questions)
     asked = [each for each in wanted if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count]
     answers = []
     if asked:
-        answers = run_tasks(spark, Sift(tuple(asked), bucket_count), bucket_count, job=job)
+        answers = run_tasks(
+            spark, ProveConditions(tuple(asked), bucket_count), bucket_count, job=job
+        )
     cleared = set(asked) - {asked[at] for answer in answers for at in answer["doubts"]}
     return set(wanted) - cleared
 
 
-def count_rows(question: Plain) -> int:
-    parts: list[Sequence[Texts]]
+def count_rows(question: KeyCondition) -> int:
+    parts: list[Sequence[BucketTexts]]
     match question:
         case Distinct(texts) | Counted(texts):
             parts = [texts]

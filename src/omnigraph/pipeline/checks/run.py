@@ -28,10 +28,10 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from omnigraph.catalog.model import Cardinality, Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.engine.load.bulk import Fault, Faults, LoadMode, Verdict, gather_faults, type_of
+from omnigraph.engine.load.bulk import CheckResult, Fault, Faults, LoadMode, gather_faults, type_of
 from omnigraph.engine.load.incoming import located, repeated
 from omnigraph.engine.write.base_rows import Type, uniques_of
-from omnigraph.engine.write.validate import judge_count, missing_end, shared_value
+from omnigraph.engine.write.validate import check_count, missing_end, shared_value
 from omnigraph.engine.write.violations import Violation
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.checks.committed_keys import CommittedKeys
@@ -41,10 +41,10 @@ from omnigraph.pipeline.checks.prefilter import (
     CountedPairs,
     Disjoint,
     Distinct,
+    KeyCondition,
     Paired,
-    Plain,
     Subset,
-    find_doubts,
+    find_unproven,
 )
 from omnigraph.pipeline.spark.jobs import failing_as
 from omnigraph.pipeline.stage.keys import ORDINAL_KEY, cells_of, unique_name
@@ -60,25 +60,25 @@ CHECKS_PER_JOB: Final = 32
 """Beyond this, planning a job takes longer than running two."""
 
 
-def find_verdict(
+def check_rules(
     spark: SparkSession,
     question: LoadKeys,
     committed: CommittedKeys,
     pins: Mapping[TableKey, Pin],
     moved: Collection[TableKey] | None = None,
-) -> Verdict:
+) -> CheckResult:
     """What is wrong. When nothing was wrong before, tell what `moved` since: then only what these
     tables have a part in is asked again (D5). Raises JobFailed.
     """
-    asked = find_asked(question)
+    asked = tables_read(question)
     keys = KeySets(spark, question, committed, {key: pins[key] for key in asked})
     types = [type_of(question.catalog, key) for key in sorted(asked)]
     # All that is read, in one job.
-    committed.find_buckets([pins[each.table_key] for each in types if not keys.is_asked(each)])
+    committed.find_buckets([pins[each.table_key] for each in types if not keys.uses_lookup(each)])
     return replace(_Checks(question, keys, moved).verdict(), asked=asked)
 
 
-def find_asked(question: LoadKeys) -> frozenset[TableKey]:
+def tables_read(question: LoadKeys) -> frozenset[TableKey]:
     """The committed tables that decide whether the load may be made."""
     touched = set(question.key_files)
     is_overwrite = question.mode is LoadMode.OVERWRITE
@@ -116,7 +116,7 @@ class Check:
     tell: Callable[[DataFrame], Iterable[Fault]]
     asks: TableKey | None = None
     """The committed table that has a part in it; without one it is answered for good."""
-    plain: tuple[Plain, ...] = ()
+    plain: tuple[KeyCondition, ...] = ()
     """Nothing is wrong if all of these are so. If there are none, that cannot be told so."""
 
 
@@ -129,7 +129,7 @@ class _Checks:
     def _is_due(self, check: Check) -> bool:
         return self.moved is None or check.asks in self.moved
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckResult:
         touched = [type_of(self.question.catalog, key) for key in sorted(self.question.key_files)]
         edges = [each for each in touched if isinstance(each, EdgeType)]
         repeated = [*filter(self._is_due, self.check_repeated(touched))]
@@ -146,13 +146,13 @@ class _Checks:
             faults = self._gather(self._tell(repeated, wrong))
             if not faults.count:  # (2)
                 faults = self._gather(self._tell(others, wrong))
-                return Verdict(faults, self._tell_taken(taken, wrong))
-            return Verdict(faults)
+                return CheckResult(faults, self._tell_taken(taken, wrong))
+            return CheckResult(faults)
 
     def _sift(self, checks: Sequence[Check]) -> list[Check]:
         """(1) Those that are not plainly right."""
         questions = [question for check in checks for question in check.plain]
-        doubts = find_doubts(self.keys.spark, questions, self.question.bucket_count, JOB)
+        doubts = find_unproven(self.keys.spark, questions, self.question.bucket_count, JOB)
         return [
             check
             for check in checks
@@ -228,8 +228,8 @@ class _Checks:
                 plain = (self._plainly_new(type_),)
                 yield Check(find, _tell_nothing, type_.table_key, plain)
 
-    def _plainly_new(self, type_: Type) -> Plain:
-        theirs, stored = self.keys.read_or_ask(type_, "id")
+    def _plainly_new(self, type_: Type) -> KeyCondition:
+        theirs, stored = self.keys.texts_or_lookup(type_, "id")
         return Disjoint(self.keys.incoming_texts(type_, "id"), theirs, stored)
 
     # unique values
@@ -251,14 +251,14 @@ class _Checks:
         )
         return counts.where("count > 1")
 
-    def _plainly_unshared(self, type_: Type, name: str) -> tuple[Plain, ...]:
+    def _plainly_unshared(self, type_: Type, name: str) -> tuple[KeyCondition, ...]:
         if self._may_replace(type_):
             # A row that comes in again holds what it held before, as a rule. What a row gives up
             # in favour of another is in doubt, and found right by the join.
-            theirs, stored = self.keys.read_or_ask_pairs(type_, name, "id")
+            theirs, stored = self.keys.pairs_or_lookup(type_, name, "id")
             return (Paired(self.keys.incoming_pairs(type_, name, "id"), theirs, stored),)
         mine = self.keys.incoming_texts(type_, name)
-        there, stored = self.keys.read_or_ask(type_, name)
+        there, stored = self.keys.texts_or_lookup(type_, name)
         return (Distinct((*mine, *there)), *([Disjoint(mine, (), stored)] if stored else ()))
 
     def _may_replace(self, type_: Type) -> bool:
@@ -313,7 +313,7 @@ class _Checks:
             ]
             find = partial(self._find_missing, mine, node)
             tell = partial(self._tell_missing, mine, node)
-            there, stored = self.keys.read_or_ask(node, "id")
+            there, stored = self.keys.texts_or_lookup(node, "id")
             known = (*self.keys.incoming_texts(node, "id"), *there)
             plain = Subset(tuple(wanted), known, stored)
             yield Check(find, tell, node.table_key, (plain,))
@@ -380,20 +380,20 @@ class _Checks:
             find, tell = partial(self._find_counts, edge), partial(self._tell_counts, edge)
             yield Check(find, tell, edge.table_key, self._plainly_counted(edge))
 
-    def _plainly_counted(self, edge: EdgeType) -> tuple[Plain, ...]:
+    def _plainly_counted(self, edge: EdgeType) -> tuple[KeyCondition, ...]:
         if self._may_replace(edge):
             # Those that are replaced count once, unless they left another source before.
-            there, stored = self.keys.read_or_ask_pairs(edge, "id", "src")
+            there, stored = self.keys.pairs_or_lookup(edge, "id", "src")
             have_stayed = Paired(self.keys.incoming_pairs(edge, "id", "src"), there, stored)
-            there, stored = self.keys.read_or_ask_pairs(edge, "src", "id")
+            there, stored = self.keys.pairs_or_lookup(edge, "src", "id")
             mine = self.keys.incoming_pairs(edge, "src", "id")
             low, high = edge.cardinality.low, edge.cardinality.high
             return (have_stayed, CountedPairs(mine, there, low, high, stored))
-        are_new: tuple[Plain, ...] = ()
+        are_new: tuple[KeyCondition, ...] = ()
         if self.keys.has_committed(edge) and self.keys.has_given_ids(edge):
             # They should not replace any, but they might.
             are_new = (self._plainly_new(edge),)
-        found, stored = self.keys.read_or_ask(edge, "src")
+        found, stored = self.keys.texts_or_lookup(edge, "src")
         texts = (*self.keys.incoming_texts(edge, "src"), *found)
         return (Counted(texts, edge.cardinality.low, edge.cardinality.high, stored), *are_new)
 
@@ -405,7 +405,7 @@ class _Checks:
 
     def _tell_counts(self, edge: EdgeType, wrong: DataFrame) -> Iterator[Fault]:
         for row in self._told(wrong, "src"):
-            for violation in judge_count(edge, row["src"], row["n"]):
+            for violation in check_count(edge, row["src"], row["n"]):
                 yield self._locate(violation, [row["last"]])
 
     def _count_edges(self, edge: EdgeType) -> DataFrame:

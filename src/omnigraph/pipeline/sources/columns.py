@@ -23,7 +23,7 @@ from omnigraph.engine.tables.columns import schema_of
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.pipeline.sources.values import (
     Column,
-    Doubt,
+    RowByRowNeeded,
     check_all,
     check_rules,
     fit_column,
@@ -40,7 +40,7 @@ def read_columns(
     """The rows of lines that begin with one name, and how many gave their own id."""
     try:
         return _Reading(type_, name).read(text, line_count)
-    except (Doubt, pa.ArrowException):
+    except (RowByRowNeeded, pa.ArrowException):
         return None
 
 
@@ -73,7 +73,7 @@ class _Reading:
             ),
         )
         if table.num_rows != line_count:
-            raise Doubt
+            raise RowByRowNeeded
         # Arrow believes that text is UTF-8, and that is for us to find out.
         table.validate(full=True)
         kind = "edge" if isinstance(self.type, EdgeType) else "type"
@@ -81,7 +81,7 @@ class _Reading:
         data = table["data"]
         if data.null_count and b'"data"' in text.to_pybytes():
             # A null and nothing at all look the same to Arrow; only one of them is allowed.
-            raise Doubt
+            raise RowByRowNeeded
         return table, data
 
 
@@ -99,7 +99,7 @@ def _json_type(value_type: ValueType) -> pa.DataType:
     """As what a property is read, before it becomes what it is stored as."""
     base = value_type.base
     if base is Scalar.BLOB:
-        raise Doubt
+        raise RowByRowNeeded
     if isinstance(base, Vector):
         return pa.list_(pa.float64())
     core: pa.DataType = pa.string() if base in _TEXTUAL else arrow_type(ValueType(base))

@@ -202,7 +202,7 @@ def _read_strings_alone(
     content: Cells, body: bytes, starts: Numbers, ends: Numbers, lines: Numbers
 ) -> pa.Table:
     """Raises _Malformed."""
-    columns: dict[str, list[str | None]] = {name: [] for name in content.feed.columns.values()}
+    columns: dict[str, list[str | None]] = {name: [] for name in content.mapping.columns.values()}
     for line, start, end in zip(lines.tolist(), starts.tolist(), ends.tolist(), strict=True):
         record = _split_record(content, body[start:end], line)
         for name, cells in columns.items():
@@ -238,7 +238,7 @@ def parse_cells(content: Cells, block: bytes) -> Parsed:
     table = _read_strings(content, block)
     parsed = None
     if table is not None and table.num_rows == len(lines):
-        parsed = read_together(content.feed, table, lines)
+        parsed = read_together(content.mapping, table, lines)
     return _parse_one_by_one(content, block, starts, ends, lines) if parsed is None else parsed
 
 
@@ -272,8 +272,8 @@ def _find_stray_quote(block: bytes, delimiter: str) -> int | None:
 
 
 def _read_strings(content: Cells, block: bytes) -> pa.Table | None:
-    """The cells that feed something, as texts; None if Arrow does not like them."""
-    names = list(dict.fromkeys(content.feed.columns.values()))
+    """The cells that mapping something, as texts; None if Arrow does not like them."""
+    names = list(dict.fromkeys(content.mapping.columns.values()))
     try:
         return csv.read_csv(
             io.BytesIO(block),
@@ -306,7 +306,7 @@ def _parse_one_by_one(
             givens.append((line, _read_record(content, block[start:end], line)))
         except _Malformed as malformed:
             faults.append((line, Fault(RECORD, str(malformed))))
-    parsed = read_givens(content.feed, givens)
+    parsed = read_givens(content.mapping, givens)
     parsed.faults = sorted([*parsed.faults, *faults], key=lambda each: each[0])
     return parsed
 
@@ -323,10 +323,10 @@ def _read_record(content: Cells, record: bytes, line: int) -> Mapping[str, objec
     """What one record says, as JSON would have said it. Raises _Malformed."""
     cells = _split_record(content, record, line)
     given: dict[str, object] = {}
-    for target, name in content.feed.columns.items():
+    for target, name in content.mapping.columns.items():
         cell, is_quoted = cells[name]
         is_null = cell == content.null and not is_quoted
-        wanted = column_type(content.feed.type, target)
+        wanted = column_type(content.mapping.type, target)
         given[target] = None if is_null else read_text(cell, wanted)
     return given
 

@@ -45,7 +45,7 @@ class ColumnMapping:
 class Fitting:
     """What became of the columns of one table."""
 
-    feed: ColumnMapping
+    mapping: ColumnMapping
     faults: list[Fault] = field(default_factory=list)
     unused: tuple[str, ...] = ()
 
@@ -71,14 +71,14 @@ def _names(types: Sequence[Type]) -> list[str]:
     return [each.name for each in types]
 
 
-def fit_feed(
+def fit_columns(
     type_: Type, source: Input, schema: pa.Schema, *, shown: str, are_texts: bool
 ) -> Fitting:
     """Decide what feeds what; `shown` is the table's name in messages."""
-    return _Fitting(type_, source.mapping, schema, shown, are_texts=are_texts).run()
+    return _ColumnFitter(type_, source.mapping, schema, shown, are_texts=are_texts).run()
 
 
-class _Fitting:
+class _ColumnFitter:
     def __init__(
         self,
         type_: Type,
@@ -109,11 +109,11 @@ class _Fitting:
         for target, column in columns.items():
             self._check_column(target, column)
         for target, wanted in self.targets.items():
-            is_asked = any(self._target(given) == target for given in self.mapping)
-            if target not in columns and not wanted.nullable and not is_asked:
+            uses_lookup = any(self._target(given) == target for given in self.mapping)
+            if target not in columns and not wanted.nullable and not uses_lookup:
                 self._report(target, f"no column feeds '{target}' of {self.type.name}")
-        feed = ColumnMapping(self.type, columns, self.are_texts)
-        return Fitting(feed, self.faults, unused)
+        mapping = ColumnMapping(self.type, columns, self.are_texts)
+        return Fitting(mapping, self.faults, unused)
 
     def _target(self, given: str) -> str:
         if not isinstance(self.type, EdgeType):
@@ -129,7 +129,7 @@ class _Fitting:
                 text = f"{self.type.name} has no property {clip(given)}"
                 self._report(given, text if hint is None else f"{text}; {hint}")
             elif target in columns:
-                self._report(target, f"two columns are to feed '{target}' of {self.type.name}")
+                self._report(target, f"two columns are to mapping '{target}' of {self.type.name}")
             elif column not in self.schema.names:
                 hint = suggest(column, self.schema.names)
                 listed = hint or f"there are {', '.join(self.schema.names)}"

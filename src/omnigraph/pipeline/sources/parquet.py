@@ -1,4 +1,4 @@
-"""Parquet: row groups become splits, and only the columns that feed something are read."""
+"""Parquet: row groups become splits, and only the columns that mapping something are read."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -47,17 +47,17 @@ def read_footer(file: InputFile, options: Mapping[str, str]) -> Footer:
 
 
 def cut_row_groups(
-    file: InputFile, footer: Footer, feed: ColumnMapping, first: int, split_bytes: int
+    file: InputFile, footer: Footer, mapping: ColumnMapping, first: int, split_bytes: int
 ) -> tuple[list[Split], int]:
     """The splits of a file, numbered from `first`, and how many bytes they hold."""
-    wanted = {name.partition(".")[0] for name in feed.columns.values()}
+    wanted = {name.partition(".")[0] for name in mapping.columns.values()}
     sizes = [sum(taken.get(name, 0) for name in wanted) for taken in footer.sizes]
     splits: list[Split] = []
     start, held = 0, 0
     for number, size in enumerate(sizes):
         held += size
         if held >= split_bytes or number == len(sizes) - 1:
-            content = RowGroups(feed)
+            content = RowGroups(mapping)
             at = first + len(splits)
             splits.append(Split(at, file.path, file.shown, start, number + 1, content))
             start, held = number + 1, 0
@@ -69,11 +69,11 @@ def read_row_groups(split: Split, options: Mapping[str, str]) -> Iterator[tuple[
     content = split.content
     assert isinstance(content, RowGroups)
     for batch in read_batches(split, options):
-        yield read_table(content.feed, batch), batch.num_rows
+        yield read_table(content.mapping, batch), batch.num_rows
 
 
 def read_batches(split: Split, options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """The columns of a split that feed something. Raises FileUnreadable."""
+    """The columns of a split that mapping something. Raises FileUnreadable."""
     content = split.content
     assert isinstance(content, RowGroups)
     assert split.end is not None
@@ -81,7 +81,7 @@ def read_batches(split: Split, options: Mapping[str, str]) -> Iterator[pa.Record
         yield from parquet.iter_batches(
             batch_size=ROWS_PER_BATCH,
             row_groups=list(range(split.start, split.end)),
-            columns=list(dict.fromkeys(content.feed.columns.values())),
+            columns=list(dict.fromkeys(content.mapping.columns.values())),
             use_threads=False,
         )
 

@@ -59,7 +59,7 @@ class Records:
 class Cells:
     """Lines of cells, the first line of the file being their names."""
 
-    feed: ColumnMapping
+    mapping: ColumnMapping
     header: tuple[str, ...]
     delimiter: str
     null: str
@@ -71,7 +71,7 @@ class Cells:
 class RowGroups:
     """Row groups of a Parquet file; the split is a range of their numbers."""
 
-    feed: ColumnMapping
+    mapping: ColumnMapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from omnigraph.pipeline.sources.parse import Parsed
 from omnigraph.pipeline.sources.texts import parse_texts, read_text
 from omnigraph.pipeline.sources.values import (
     Column,
-    Doubt,
+    RowByRowNeeded,
     check_rules,
     fit_column,
     identify,
@@ -42,29 +42,31 @@ from omnigraph.pipeline.sources.values import (
 _UNITS_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 
 
-def read_table(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
+def read_table(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
     """The rows of a table; they are numbered from 0."""
-    parsed = read_together(feed, rows, np.arange(rows.num_rows, dtype=np.int64))
-    return _read_one_by_one(feed, rows) if parsed is None else parsed
+    parsed = read_together(mapping, rows, np.arange(rows.num_rows, dtype=np.int64))
+    return _read_one_by_one(mapping, rows) if parsed is None else parsed
 
 
 def read_together(
-    feed: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
+    mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
 ) -> Parsed | None:
     """All rows at once, and the line of each; None if something is in doubt."""
     try:
-        table, given_ids = _read_columns(feed, rows)
-    except (Doubt, pa.ArrowException):
+        table, given_ids = _read_columns(mapping, rows)
+    except (RowByRowNeeded, pa.ArrowException):
         return None
     parsed = Parsed()
     if table.num_rows:
-        parsed.add(feed.type, table, lines, given_ids)
+        parsed.add(mapping.type, table, lines, given_ids)
     return parsed
 
 
-def read_givens(feed: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, object]]]) -> Parsed:
+def read_givens(
+    mapping: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, object]]]
+) -> Parsed:
     """Rows by what JSON would have said of them, each with its line; with all care."""
-    type_ = feed.type
+    type_ = mapping.type
     parsed = Parsed()
     rows: list[Row] = []
     lines: list[int] = []
@@ -87,39 +89,41 @@ def read_givens(feed: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, ob
 # ── together ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_columns(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table, int]:
-    type_ = feed.type
+def _read_columns(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tuple[pa.Table, int]:
+    type_ = mapping.type
 
     def column(target: str, wanted: ValueType) -> Column:
-        name = feed.columns.get(target)
+        name = mapping.columns.get(target)
         if name is None:
             wanted_type: Any = arrow_type(wanted)
             return pa.nulls(rows.num_rows, wanted_type)
-        return _carry(feed, joined(rows[name]), wanted, is_identity=target in IDENTITIES)
+        return _carry(mapping, joined(rows[name]), wanted, is_identity=target in IDENTITIES)
 
     columns: dict[str, Column] = {}
     if isinstance(type_, EdgeType):
         for target, stored in ENDS.items():
             columns[stored] = require(column(target, STRING))
     for each in type_.properties:
-        if each.name in feed.columns:
+        if each.name in mapping.columns:
             columns[each.name] = fit_column(each, column(each.name, each.type))
         else:
             columns[each.name] = column(each.name, each.type)
             if not each.type.nullable:
-                raise Doubt
+                raise RowByRowNeeded
     check_rules(type_, columns)
     columns["id"], given_ids = identify(type_, column("id", STRING), columns)
     schema = schema_of(type_)
     return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 
 
-def _carry(feed: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool) -> Column:
-    """A column in the form that `values` knows. Raises Doubt, or an error of Arrow."""
+def _carry(
+    mapping: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
+) -> Column:
+    """A column in the form that `values` knows. Raises RowByRowNeeded, or an error of Arrow."""
     plain = _decoded(column)
     # Arrow believes that text is UTF-8, and that is for us to find out.
     plain.validate(full=True)
-    if feed.are_texts and arrow.is_string(plain.type):
+    if mapping.are_texts and arrow.is_string(plain.type):
         return parse_texts(plain, wanted)
     if is_identity and arrow.is_integer(plain.type):
         return pc.cast(plain, pa.string())
@@ -190,27 +194,27 @@ def _milliseconds(column: Column, unit: str) -> Column:
 # ── one by one ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_one_by_one(feed: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
-    targets = list(feed.columns)
+def _read_one_by_one(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
+    targets = list(mapping.columns)
     columns = [
         _spell(
-            feed,
-            joined(rows[feed.columns[target]]),
-            column_type(feed.type, target),
+            mapping,
+            joined(rows[mapping.columns[target]]),
+            column_type(mapping.type, target),
             is_identity=target in IDENTITIES,
         )
         for target in targets
     ]
     givens = (dict(zip(targets, row, strict=True)) for row in zip(*columns, strict=True))
-    return read_givens(feed, enumerate(givens))
+    return read_givens(mapping, enumerate(givens))
 
 
 def _spell(
-    feed: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
+    mapping: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
 ) -> Sequence[object]:
     """A column as JSON would have said it."""
     plain = _decoded(column)
-    if feed.are_texts and arrow.is_string(plain.type):
+    if mapping.are_texts and arrow.is_string(plain.type):
         texts = _texts(plain)
         return [read_text(each, wanted) if isinstance(each, str) else each for each in texts]
     if is_identity and arrow.is_integer(plain.type):

@@ -16,7 +16,7 @@ from pyarrow import json as arrow_json
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
 from omnigraph.jsontext import read_json
-from omnigraph.pipeline.sources.values import Column, Doubt, check_all, require
+from omnigraph.pipeline.sources.values import Column, RowByRowNeeded, check_all, require
 
 _INTEGER: Final = r"-?(?:0|[1-9][0-9]*)"
 _NUMBER: Final = rf"{_INTEGER}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -27,7 +27,7 @@ _TEXTUAL: Final = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 
 def parse_texts(column: Column, wanted: ValueType) -> Column:
-    """A column of cells in the form that `values` knows. Raises Doubt, or an error of Arrow."""
+    """A column of cells in the form that `values` knows. Raises RowByRowNeeded, Arrow errors."""
     base = wanted.base
     if wanted.is_list or wanted.is_vector:
         return _parse_arrays(column, wanted)
@@ -67,7 +67,7 @@ def _parse_arrays(column: Column, wanted: ValueType) -> Column:
         ),
     )
     if table.num_rows != len(column):
-        raise Doubt
+        raise RowByRowNeeded
     table.validate(full=True)
     return table["v"]
 

@@ -2,8 +2,8 @@
 
 What comes in is typed loosely: texts, numbers, lists of them, as a reader of files finds them. What
 goes out is exactly what `engine.write.coercion` would have made of each value. Where a value needs
-a closer look, or may break a rule, `Doubt` is raised for the whole column without a reason, and the
-caller goes through the rows one by one.
+a closer look, or may break a rule, `RowByRowNeeded` is raised for the whole column without a
+reason, and the caller reads the rows one by one.
 
 In doubt are always: floats as keys, blobs given as text, and members of a key of several that JSON
 would have to escape.
@@ -37,12 +37,12 @@ _COUNTED: Final[dict[Scalar, pa.DataType]] = {
 """What a table really holds of a day and of an instant."""
 
 
-class Doubt(Exception):
+class RowByRowNeeded(Exception):
     """These values need a closer look."""
 
 
 def fit_column(of: Property, column: Column) -> Column:
-    """One property as its table holds it. Raises Doubt, or an error of Arrow."""
+    """One property as its table holds it. Raises RowByRowNeeded, or an error of Arrow."""
     if not of.type.nullable:
         require(column)
     whole = joined(column)
@@ -55,7 +55,7 @@ def fit_column(of: Property, column: Column) -> Column:
 
 def require(column: Column) -> Column:
     if column.null_count:
-        raise Doubt
+        raise RowByRowNeeded
     return column
 
 
@@ -66,7 +66,7 @@ def joined(column: Column) -> Column:
 def check_all(truths: Column) -> None:
     """True wherever it is not null."""
     if not pc.all(truths, skip_nulls=True, min_count=0).as_py():
-        raise Doubt
+        raise RowByRowNeeded
 
 
 def _scalar(column: Column, value_type: ValueType) -> Column:
@@ -101,7 +101,7 @@ def _scalar(column: Column, value_type: ValueType) -> Column:
 
 def _blob(column: Column, value_type: ValueType) -> Column:
     if not pa.types.is_large_binary(column.type):
-        raise Doubt
+        raise RowByRowNeeded
     wanted = arrow_type(value_type)
     assert isinstance(wanted, pa.StructType)
     nowhere = pa.nulls(len(column), pa.string())
@@ -139,7 +139,9 @@ def _vector(column: Column, value_type: ValueType) -> Column:
 def identify(type_: Type, given: Column, columns: Mapping[str, Column]) -> tuple[Column, int]:
     """The ids of rows whose columns are read, and how many of them were not made up here.
 
-    `given` are the ids that the rows bring themselves, null where they do not. Raises Doubt.
+    `given` are the ids that the rows bring themselves, null where they do not.
+
+    Raises RowByRowNeeded.
     """
     key = type_.key if isinstance(type_, NodeType) else ()
     if key:
@@ -160,7 +162,7 @@ def _spell(type_: Type, key: tuple[str, ...], columns: Mapping[str, Column]) -> 
         return texts[0]
     for text in texts:
         if pc.any(pc.match_substring_regex(text, _ESCAPED), min_count=0).as_py():
-            raise Doubt
+            raise RowByRowNeeded
     inner = pc.binary_join_element_wise(*texts, '","')
     return pc.binary_join_element_wise('["', inner, '"]', "")
 
@@ -176,14 +178,14 @@ def _key_text(type_: Type, name: str, column: Column) -> Column:
         case base if base is Scalar.BOOL or base in INTEGERS:
             return pc.cast(column, pa.string())
         case _:
-            raise Doubt
+            raise RowByRowNeeded
 
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_rules(type_: Type, columns: Mapping[str, Column]) -> None:
-    """Every rule that is about single values. Raises Doubt."""
+    """Every rule that is about single values. Raises RowByRowNeeded."""
     for constraint in type_.constraints:
         if isinstance(constraint, Range):
             _check_range(columns[constraint.property], constraint)
@@ -206,12 +208,12 @@ def _limit(bound: float, of: pa.DataType, *, is_low: bool) -> "pa.Scalar[Any]":
     """A bound as a value of the column's own type, so that comparing is exact."""
     if pa.types.is_floating(of):
         if isinstance(bound, int) and abs(bound) > _EXACT_FLOAT_MAX:
-            raise Doubt
+            raise RowByRowNeeded
         return pa.scalar(float(bound), pa.float64())
     whole = ceil(bound) if is_low else floor(bound)
     low, high = INTEGER_BOUNDS[Scalar[_NAMES[str(of)]]]
     if not low <= whole <= high:
-        raise Doubt
+        raise RowByRowNeeded
     return pa.scalar(whole, of)
 
 
@@ -222,6 +224,6 @@ def _check_pattern(column: Column, check: Check) -> None:
     try:
         pattern = compile_pattern(check.pattern)
     except PatternInvalid:
-        raise Doubt from None
+        raise RowByRowNeeded from None
     check_all(pc.less_equal(pc.binary_length(column), pa.scalar(pattern.length_max)))
     check_all(pc.match_substring_regex(column, pattern.text))

@@ -94,7 +94,7 @@ import sys
 from pathlib import Path
 import omnigraph
 from omnigraph.engine.load.run import LoadMode, LoadRequest
-from omnigraph.pipeline.load import SparkBulk
+from omnigraph.pipeline.load import SparkLoader
 from omnigraph.pipeline.spark.session import find_session, stop_session
 from omnigraph.pipeline.settings import SparkSettings
 
@@ -103,7 +103,7 @@ lines = ['{"type":"T","data":{"k":"a"}}', '{"edge":"E","from":"a","to":"a"}', ""
 (folder / "rows").write_text("\\n".join(lines))
 settings = SparkSettings()
 graph = omnigraph.init(folder / "g", "node T { k: String @key }  edge E: T -> T")
-for bulk in (SparkBulk(settings, small_bytes=0), SparkBulk(settings)):
+for bulk in (SparkLoader(settings, small_bytes=0), SparkLoader(settings)):
     graph._graph.load(LoadRequest([str(folder / "rows")], LoadMode.MERGE), bulk)
 stop_session(find_session(settings))
 """

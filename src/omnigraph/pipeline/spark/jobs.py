@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession, functions
 from omnigraph.errors import FileUnreadable, JobFailed, SparkUnusable
 from omnigraph.jsontext import read_json
 from omnigraph.pipeline.settings import SCRATCH
-from omnigraph.pipeline.spark.lost_session import GONE, SPARK_ERRORS, is_lost
+from omnigraph.pipeline.spark.liveness import GONE, SPARK_ERRORS, is_lost
 from omnigraph.pipeline.spark.progress import Rows, running
-from omnigraph.pipeline.spark.worker_check import REMEDY
+from omnigraph.pipeline.spark.worker_environment import REMEDY
 
 Work = Callable[[int], dict[str, Any]]
 """What one task does; its answer must be a JSON document. `rows` in it is shown to who watches."""

@@ -19,7 +19,7 @@ from pyspark.sql.utils import is_remote
 from omnigraph.effects import REAL
 from omnigraph.engine.cancellation import stoppable
 from omnigraph.engine.stages import StageRecord, stage
-from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
+from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 
 _POLL_SECONDS: Final = 0.25
 _GROUP: Final = ("spark.jobGroup.id", "spark.job.description")

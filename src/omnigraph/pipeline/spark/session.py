@@ -34,7 +34,7 @@ from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
 from omnigraph.pipeline.spark.class_archive import archive_options, find_java
-from omnigraph.pipeline.spark.lost_session import (
+from omnigraph.pipeline.spark.liveness import (
     SPARK_ERRORS,
     forget,
     forget_gateway,
@@ -43,7 +43,7 @@ from omnigraph.pipeline.spark.lost_session import (
     is_lost,
     reach,
 )
-from omnigraph.pipeline.spark.worker_check import equip
+from omnigraph.pipeline.spark.worker_environment import equip
 from omnigraph.storage.pandas_guard import without_pandas
 
 __all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_session", "tuned"]

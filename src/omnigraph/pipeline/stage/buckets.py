@@ -76,22 +76,22 @@ class BucketOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class BucketColumn:
     """The texts of one column, in the buckets that those of another belong to; or its own."""
 
     column: str
     by: str
 
 
-def filed(*columns: str) -> tuple[Filed, ...]:
+def own_buckets(*columns: str) -> tuple[BucketColumn, ...]:
     """Columns, each in its own buckets."""
-    return tuple(Filed(each, each) for each in columns)
+    return tuple(BucketColumn(each, each) for each in columns)
 
 
-class BucketFile:
+class BucketWriter:
     """Some columns of texts; of each, every write adds one batch to every bucket."""
 
-    def __init__(self, path: Path, columns: Sequence[Filed], count: int) -> None:
+    def __init__(self, path: Path, columns: Sequence[BucketColumn], count: int) -> None:
         self._path = path
         self._columns = tuple(columns)
         self._count = count
@@ -127,13 +127,13 @@ def _joined(column: "pa.ChunkedArray[Any]") -> "pa.Array[Any]":
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class BucketTexts:
     """One column of some files, as a task is told of it."""
 
     files: tuple[str, ...]
-    columns: tuple[Filed, ...]
+    columns: tuple[BucketColumn, ...]
     """All columns of these files."""
-    column: Filed
+    column: BucketColumn
     row_count: int
 
     def read(self, bucket: int, count: int) -> "list[pa.Array[Any]]":
@@ -148,11 +148,11 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class BucketPairs:
     """Texts, and beside each the one that goes with it."""
 
-    texts: Texts
-    partners: Texts
+    texts: BucketTexts
+    partners: BucketTexts
 
     def read(self, bucket: int, count: int) -> pa.Table:
         texts = pa.chunked_array(self.texts.read(bucket, count), pa.string())

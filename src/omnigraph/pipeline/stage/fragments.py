@@ -21,7 +21,7 @@ from omnigraph.engine.load.bulk import ORDINAL, LoadMode, LoadTarget
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.ids import OperationId
-from omnigraph.pipeline.stage.buckets import BucketFile, Filed
+from omnigraph.pipeline.stage.buckets import BucketColumn, BucketWriter
 from omnigraph.pipeline.stage.keys import BUCKETS, ROWS_OF_KEYS, keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
@@ -46,9 +46,9 @@ class Storage:
     """Of a job that may end before its tasks do: the note that says whether it goes on."""
 
     def open(self) -> Stores:
-        """Raises Unwanted."""
+        """Raises JobAbandoned."""
         stores = self._open()
-        self.check_wanted()
+        self.check_not_abandoned()
         return stores
 
     def _open(self) -> Stores:
@@ -56,8 +56,8 @@ class Storage:
             self.root.uri, REAL, storage_options=self.options, durability=self.durability
         )
 
-    def check_wanted(self) -> None:
-        """Is there anybody who will ever refer to what is written here? Raises Unwanted."""
+    def check_not_abandoned(self) -> None:
+        """Is there anybody who will ever refer to what is written here? Raises JobAbandoned."""
         if self.note is None:
             return
         witness = _witnesses.get(self.note)
@@ -66,10 +66,10 @@ class Storage:
             for old in list(_witnesses)[:-_WITNESSES_MAX]:
                 del _witnesses[old]
         if not witness.is_wanted():
-            raise Unwanted(f"nobody waits for {self.note} any more")
+            raise JobAbandoned(f"nobody waits for {self.note} any more")
 
 
-class Unwanted(Exception):
+class JobAbandoned(Exception):
     """Whoever asked for the work is gone; a task that notices ends, and so does its Spark job."""
 
 
@@ -79,7 +79,7 @@ _witnesses: Final[dict[OperationId, Witness]] = {}
 
 
 @dataclass(slots=True)
-class InPlace:
+class FragmentWriter:
     """Rows become fragments, each as large as the table wants them."""
 
     storage: Storage
@@ -90,7 +90,7 @@ class InPlace:
     _waiting_bytes: int = 0
     _receipts: list[Receipt] = field(default_factory=list)
 
-    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:  # noqa: ARG002 - as Aside
+    def write(self, rows: pa.Table, ordinals: "pa.Array[Any]") -> None:  # noqa: ARG002 - as PendingWriter
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         self._waiting_bytes += rows.nbytes
@@ -124,12 +124,12 @@ class InPlace:
         self._receipts += tables.to_pieces(staged).fresh
 
 
-class Aside:
+class PendingWriter:
     """Rows go into a file of their own, as they are, with their ordinals."""
 
     def __init__(self, type_: Type, path: Path) -> None:
         self._path = path
-        self._schema = aside_schema(type_)
+        self._schema = pending_schema(type_)
         self._size_bytes = 0
         self._firsts: list[int] = []
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -148,7 +148,7 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class AsideFile:
+class PendingFile:
     """Rows that were put aside, in the order of their lines."""
 
     path: str
@@ -165,11 +165,11 @@ class AsideFile:
                 yield file.get_batch(number)
 
 
-def aside_schema(type_: Type) -> pa.Schema:
+def pending_schema(type_: Type) -> pa.Schema:
     return schema_of(type_).append(pa.field(ORDINAL, pa.int64(), nullable=False))
 
 
-class KeyRows:
+class KeyParquetWriter:
     """The keys of rows, as Spark reads them."""
 
     def __init__(self, path: Path) -> None:
@@ -196,12 +196,12 @@ class KeyRows:
         return str(self._path)
 
 
-class KeyFile:
+class KeyWriter:
     """The keys of rows that come in, for the checks that span rows."""
 
-    def __init__(self, path: Path, columns: Sequence[Filed], bucket_count: int) -> None:
-        self._rows = KeyRows(path)
-        self._buckets = BucketFile(path.with_suffix(".arrow"), columns, bucket_count)
+    def __init__(self, path: Path, columns: Sequence[BucketColumn], bucket_count: int) -> None:
+        self._rows = KeyParquetWriter(path)
+        self._buckets = BucketWriter(path.with_suffix(".arrow"), columns, bucket_count)
 
     def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
         """Add some; the buckets do without columns that nobody will ask about."""
@@ -217,8 +217,8 @@ class Sink:
     """Everything that is written for one table of one split."""
 
     type: Type
-    rows: Aside | InPlace
-    keys: KeyFile | None
+    rows: PendingWriter | FragmentWriter
+    keys: KeyWriter | None
     row_count: int = 0
 
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, with_ids: bool) -> None:

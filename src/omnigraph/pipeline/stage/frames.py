@@ -21,7 +21,7 @@ from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.pipeline.sources.splits import PARTITIONS_MAX, Partition, Split, ordinal_of
 from omnigraph.pipeline.sources.tabular import read_table
 from omnigraph.pipeline.spark.jobs import failing_as
-from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
+from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.sources.parse import Parsed
@@ -37,7 +37,7 @@ class FrameInput:
 
     first: int
     data: DataFrame
-    feed: ColumnMapping
+    mapping: ColumnMapping
     shown: str
     files: tuple[str, ...] = ()
     """What people call the files the rows come from, if the rows say so."""
@@ -60,17 +60,17 @@ def _arrow_type(given: Any) -> pa.DataType:
     try:
         return to_arrow_type(given, timezone="UTC")
     except SPARK_ERRORS:
-        return pa.struct([])  # which can feed nothing
+        return pa.struct([])  # which can mapping nothing
 
 
 def read_frame(frame: FrameInput, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:
     """Read a frame once. Its splits, and what became of each. Raises JobFailed."""
-    names = list(dict.fromkeys(frame.feed.columns.values()))
+    names = list(dict.fromkeys(frame.mapping.columns.values()))
     names += [FILE, LINE] if frame.files else []
     first = frame.first + len(frame.files)
     with failing_as(f"reading {frame.shown}"):
         narrow = frame.data.select(*(f.col(quoted(name)) for name in names))
-        work = IngestFrame(ingest, frame.first, len(frame.files), frame.feed)
+        work = IngestFrame(ingest, frame.first, len(frame.files), frame.mapping)
         rows = narrow.mapInArrow(work, "partition bigint, answer string").collect()
     found = sorted((int(row["partition"]), str(row["answer"])) for row in rows)
     # The files come first. Nothing is said of them but where lines are that others tell about.
@@ -98,7 +98,7 @@ class IngestFrame:
     ingest: "Ingest"
     first: int
     file_count: int
-    feed: ColumnMapping
+    mapping: ColumnMapping
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Tasks share the machine already; threads of their own would only wait for each other.
@@ -118,7 +118,7 @@ class IngestFrame:
         self, batches: Iterator[pa.RecordBatch], start: int
     ) -> Iterator[tuple["Parsed", int]]:
         for batch in batches:
-            parsed = read_table(self.feed, batch)
+            parsed = read_table(self.mapping, batch)
             if not self.file_count:
                 yield parsed, batch.num_rows
                 continue

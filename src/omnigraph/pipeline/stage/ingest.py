@@ -35,8 +35,14 @@ from omnigraph.pipeline.sources.splits import (
     ordinal_of,
     read_blocks,
 )
-from omnigraph.pipeline.stage.fragments import Aside, InPlace, KeyFile, Sink, Storage
-from omnigraph.pipeline.stage.keys import filed_columns
+from omnigraph.pipeline.stage.fragments import (
+    FragmentWriter,
+    KeyWriter,
+    PendingWriter,
+    Sink,
+    Storage,
+)
+from omnigraph.pipeline.stage.keys import bucket_columns
 
 _VALUE_CHARACTERS_MAX: Final = 1_000
 
@@ -82,7 +88,7 @@ class Ingest:
         report = Report(self.errors_max, self._faults_path(split))
         sinks: dict[TableKey, Sink] = {}
         for parsed, line_count in pieces:
-            self.storage.check_wanted()
+            self.storage.check_not_abandoned()
             first = report.line_count
             report.add(parsed, line_count)
             for type_, rows, lines in parsed.tables:
@@ -107,16 +113,16 @@ class Ingest:
         stem = f"{type_.table_key.replace(':', '-')}-{split:06}-{REAL.new_id()}"
         folder = Path(self.scratch)
         target = self.targets[type_.table_key]
-        aside = self.is_small or target.placement is Placement.ASIDE
-        rows: Aside | InPlace
+        aside = self.is_small or target.placement is Placement.PENDING
+        rows: PendingWriter | FragmentWriter
         if aside:
-            rows = Aside(type_, folder / f"{stem}.arrow")
+            rows = PendingWriter(type_, folder / f"{stem}.arrow")
         else:
-            rows = InPlace(self.storage, target, self.mode)
+            rows = FragmentWriter(self.storage, target, self.mode)
         keys = None
         if not self.is_small:
-            columns = filed_columns(type_, with_partners=self.mode is LoadMode.MERGE)
-            keys = KeyFile(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
+            columns = bucket_columns(type_, with_partners=self.mode is LoadMode.MERGE)
+            keys = KeyWriter(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
         return Sink(type_, rows, keys)
 
 

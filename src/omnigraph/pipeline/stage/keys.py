@@ -19,7 +19,7 @@ from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.engine.tables.cells import Cell
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.write.base_rows import Type, uniques_of
-from omnigraph.pipeline.stage.buckets import Filed, filed
+from omnigraph.pipeline.stage.buckets import BucketColumn, own_buckets
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID
 
 ORDINAL_KEY: Final = "ordinal"
@@ -62,16 +62,16 @@ def text_columns(type_: Type) -> tuple[str, ...]:
     return ("id", *ends, *(unique_name(number) for number in range(len(uniques_of(type_)))))
 
 
-def filed_columns(type_: Type, *, with_partners: bool) -> tuple[Filed, ...]:
+def bucket_columns(type_: Type, *, with_partners: bool) -> tuple[BucketColumn, ...]:
     """What is put into buckets: each column of texts. Where rows may replace others it also has to
     be known who holds a unique value, which edges leave a source, and which source an edge leaves.
     """
-    own = filed(*text_columns(type_))
+    own = own_buckets(*text_columns(type_))
     if not with_partners:
         return own
-    holders = [Filed("id", unique_name(number)) for number in range(len(uniques_of(type_)))]
+    holders = [BucketColumn("id", unique_name(number)) for number in range(len(uniques_of(type_)))]
     is_counted = isinstance(type_, EdgeType) and type_.cardinality != Cardinality()
-    edges = [Filed("id", "src"), Filed("src", "id")] if is_counted else []
+    edges = [BucketColumn("id", "src"), BucketColumn("src", "id")] if is_counted else []
     return (*own, *holders, *edges)
 
 

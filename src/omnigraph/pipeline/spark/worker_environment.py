@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession, functions
 from omnigraph.effects import REAL
 from omnigraph.errors import SparkUnusable
 from omnigraph.jsontext import read_json
-from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
+from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 
 PYTHON: Final = "PYSPARK_PYTHON"
 

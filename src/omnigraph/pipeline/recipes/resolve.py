@@ -16,11 +16,11 @@ from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
-from omnigraph.pipeline.recipes.derive import open_frame, select
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
+from omnigraph.pipeline.recipes.spark_sql import open_frame, select
 from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
-from omnigraph.pipeline.spark.lost_session import SPARK_ERRORS
-from omnigraph.pipeline.stage.planning import InputSurvey, Item, RecordFile, Table
+from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
+from omnigraph.pipeline.stage.input_plan import InputSurvey, Item, RecordFile, Table
 
 Sessions = Callable[[], SparkSession]
 """Where to get Spark from, should it be needed."""
@@ -40,23 +40,23 @@ def prepare(
     recipe: Recipe, catalog: Catalog, options: Mapping[str, str], sessions: Sessions
 ) -> PreparedRecipe:
     """Raises RecipeInvalid, FileUnreadable, and what starting Spark raises."""
-    following = _Following(catalog, options, sessions)
+    resolver = _Resolver(catalog, options, sessions)
     inputs: list[Input] = []
     planned: list[PlannedInput] = []
     for each in recipe.inputs:
         try:
-            some, items = following.follow(each)
+            some, items = resolver.follow(each)
         except (UsageError, TypeUnknown) as error:
-            following.report(each, str(error))
+            resolver.report(each, str(error))
             continue
         inputs += some
         planned.append(describe(each, items))
-    if following.mistakes:
-        raise RecipeInvalid(recipe.path, sorted(following.mistakes, key=lambda each: each[0]))
+    if resolver.mistakes:
+        raise RecipeInvalid(recipe.path, sorted(resolver.mistakes, key=lambda each: each[0]))
     return PreparedRecipe(tuple(inputs), tuple(planned))
 
 
-class _Following:
+class _Resolver:
     def __init__(self, catalog: Catalog, options: Mapping[str, str], sessions: Sessions) -> None:
         self.catalog = catalog
         self.options = options
@@ -135,7 +135,7 @@ def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
 
 
 def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
-    """Columns that feed what they are called like."""
+    """Columns that mapping what they are called like."""
     taken = {*recipe.columns, *recipe.columns.values()}
     names = {*targets_of(type_), *(ENDS.values() if isinstance(type_, EdgeType) else ())}
     return [name for name in table.schema.names if name in names - taken]
@@ -145,15 +145,15 @@ def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
 
 
 def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
-    """What an input would feed."""
+    """What an input would mapping."""
     tables = [each for each in items if isinstance(each, Table)]
     files = [name for each in items for name in _files_of(each)]
     counts = [sum(each.footer.row_counts) for each in tables if each.footer is not None]
     is_counted = bool(tables) and len(counts) == len(tables)
     return PlannedInput(
         name=recipe.name,
-        type_name=tables[0].fitting.feed.type.name if tables else None,
-        table_key=tables[0].fitting.feed.type.table_key if tables else None,
+        type_name=tables[0].fitting.mapping.type.name if tables else None,
+        table_key=tables[0].fitting.mapping.type.table_key if tables else None,
         files=tuple(files) or recipe.data,
         row_count=sum(counts) if is_counted else None,
         where=recipe.where,
@@ -170,13 +170,13 @@ def _files_of(item: Item) -> Sequence[str]:
 
 
 def _columns_of(recipe: RecipeInput, table: Table) -> tuple[PlannedColumn, ...]:
-    feed = table.fitting.feed
+    mapping = table.fitting.mapping
     return tuple(
         PlannedColumn(
             target,
             recipe.columns.get(target, column),
             str(table.schema.field(column).type),
-            str(targets_of(feed.type)[target]),
+            str(targets_of(mapping.type)[target]),
         )
-        for target, column in feed.columns.items()
+        for target, column in mapping.columns.items()
     )

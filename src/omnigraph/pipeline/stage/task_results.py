@@ -13,12 +13,12 @@ from omnigraph.engine.load.bulk import Fault, Faults, LoadJob, RecordPlace, type
 from omnigraph.ids import TableKey
 from omnigraph.jsontext import read_json
 from omnigraph.pipeline.sources.splits import LineNumbers, Split, ordinal_of
-from omnigraph.pipeline.stage.fragments import AsideFile, aside_schema
+from omnigraph.pipeline.stage.fragments import PendingFile, pending_schema
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.storage.tables import Receipt
 
 
-class Answers:
+class TaskResults:
     """`engine.load.bulk.Ingested`, but for what takes more bulk work to say."""
 
     def __init__(
@@ -61,24 +61,24 @@ class Answers:
         fault = Fault(**{**document, "ids": tuple(document["ids"])})
         return replace(fault, file=place.file, line=place.line)
 
-    def said_of(self, key: TableKey) -> list[Mapping[str, Any]]:
+    def results_of(self, key: TableKey) -> list[Mapping[str, Any]]:
         return [each["tables"][key] for each in self._answers if key in each["tables"]]
 
     @cached_property
     def counts(self) -> Mapping[TableKey, int]:
         keys = sorted({TableKey(key) for each in self._answers for key in each["tables"]})
-        return {key: sum(each["rows"] for each in self.said_of(key)) for key in keys}
+        return {key: sum(each["rows"] for each in self.results_of(key)) for key in keys}
 
     @cached_property
     def given_ids(self) -> Mapping[TableKey, int]:
-        return {key: sum(each["given_ids"] for each in self.said_of(key)) for key in self.counts}
+        return {key: sum(each["given_ids"] for each in self.results_of(key)) for key in self.counts}
 
     @cached_property
     def receipts(self) -> Mapping[TableKey, tuple[Receipt, ...]]:
         return {
             key: tuple(
                 Receipt(fragment, row_count)
-                for each in self.said_of(key)
+                for each in self.results_of(key)
                 for fragment, row_count in each.get("receipts", ())
             )
             for key in self.counts
@@ -89,34 +89,34 @@ class Answers:
 
     # rows put aside
 
-    def read_aside(self, key: TableKey) -> pa.Table:
-        batches = [batch for file in self.find_aside(key) for batch in file.read()]
-        return pa.Table.from_batches(batches, self._aside_schema(key))
+    def read_pending(self, key: TableKey) -> pa.Table:
+        batches = [batch for file in self.find_pending(key) for batch in file.read()]
+        return pa.Table.from_batches(batches, self._pending_schema(key))
 
-    def open_aside(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
-        schema = self._aside_schema(key)
+    def open_pending(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
+        schema = self._pending_schema(key)
         plain = pa.schema([schema.field(name) for name in columns])
         batches = (
-            batch.select(plain.names) for file in self.find_aside(key) for batch in file.read()
+            batch.select(plain.names) for file in self.find_pending(key) for batch in file.read()
         )
         return pa.RecordBatchReader.from_batches(plain, batches)
 
     def fits(self, key: TableKey) -> bool:
-        size = sum(each.get("size_bytes", 0) for each in self.said_of(key))
+        size = sum(each.get("size_bytes", 0) for each in self.results_of(key))
         return self.is_small or size <= self._memory_bytes
 
-    def find_aside(self, key: TableKey) -> list[AsideFile]:
+    def find_pending(self, key: TableKey) -> list[PendingFile]:
         """Files that hold rows of a table, in the order of the input."""
         files = [
-            AsideFile(str(each["aside"]), tuple(each["firsts"]))
-            for each in self.said_of(key)
+            PendingFile(str(each["aside"]), tuple(each["firsts"]))
+            for each in self.results_of(key)
             if each.get("firsts")
         ]
         return sorted(files, key=lambda file: file.firsts[0])
 
-    def _aside_schema(self, key: TableKey) -> pa.Schema:
+    def _pending_schema(self, key: TableKey) -> pa.Schema:
         """As this process reads it: where Lance is at hand, a blob is a type of its own."""
-        for file in self.find_aside(key):
+        for file in self.find_pending(key):
             with pa.ipc.open_file(file.path) as opened:
                 return opened.schema
-        return aside_schema(type_of(self._job.catalog, key))
+        return pending_schema(type_of(self._job.catalog, key))

@@ -27,7 +27,7 @@ from omnigraph.pipeline.spark.jobs import failing_as, run_tasks
 from omnigraph.pipeline.stage.fragments import (
     FRAGMENT_BYTES,
     UNNAMED,
-    AsideFile,
+    PendingFile,
     Storage,
     pieces_document,
     read_pieces,
@@ -70,7 +70,7 @@ class Destination:
 class WriteNew:
     """The work of adding rows; task n adds those of file n."""
 
-    files: tuple[AsideFile, ...]
+    files: tuple[PendingFile, ...]
     destination: Destination
     mode: LoadMode
 
@@ -84,7 +84,7 @@ class WriteNew:
 
 def write_new(
     spark: SparkSession,
-    files: Sequence[AsideFile],
+    files: Sequence[PendingFile],
     destination: Destination,
     mode: LoadMode,
     *,
@@ -102,7 +102,7 @@ def write_new(
 def write_merged(
     incoming: DataFrame,
     committed: DataFrame | None,
-    files: Sequence[AsideFile],
+    files: Sequence[PendingFile],
     destination: Destination,
     *,
     slots: int,
@@ -157,7 +157,7 @@ def _part_of(ordinal: Column) -> Column:
 class WritePart:
     """(2) The work of merging. A part below zero is a fragment of the table."""
 
-    files: tuple[AsideFile, ...]
+    files: tuple[PendingFile, ...]
     """In the order of the input."""
     destination: Destination
 

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.engine.load.bulk import LoadMode, Verdict
-from omnigraph.engine.load.incoming import Incoming, judge
+from omnigraph.engine.load.bulk import CheckResult, LoadMode
+from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN
 from omnigraph.pipeline import load
 from omnigraph.pipeline.checks import committed_keys, prefilter
-from omnigraph.pipeline.load import SparkBulk
-from omnigraph.pipeline.stage import reading
+from omnigraph.pipeline.load import SparkLoader
+from omnigraph.pipeline.stage import read_input
 from support.loading import LARGE, Loader, new_loader
 from support.writing import stores_at
 
@@ -80,7 +80,7 @@ def colony(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
     for name, rows in BEFORE.items():
         loader.graph.write_rows(name, rows, existing=Existing.REFUSE)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (reading, committed_keys, prefilter):
+        for module in (read_input, committed_keys, prefilter):
             patch.setattr(module, "run_tasks", run_here)
         patch.setattr(load, "find_session", lambda *_, **__: NoSpark())
         patch.setattr("omnigraph.pipeline.checks.run._Checks._find_wrong", refuse_to_join)
@@ -102,8 +102,8 @@ def records_of(name: str, rows: Sequence[Record]) -> list[Record]:
 
 
 def ask(
-    loader: Loader, bulk: SparkBulk, mode: LoadMode, records: Sequence[Record]
-) -> tuple[Verdict | None, Verdict]:
+    loader: Loader, bulk: SparkLoader, mode: LoadMode, records: Sequence[Record]
+) -> tuple[CheckResult | None, CheckResult]:
     """What is said without Spark, if anything is, and what the evaluator says."""
     stores = stores_at(Path(loader.graph.uri))
     manifest = Bases(stores).current(MAIN).manifest
@@ -111,7 +111,7 @@ def ask(
     with bulk.ingest(job) as ingested:
         assert not ingested.faults.count
         incoming = Incoming(loader.graph.catalog, mode, ingested)
-        judged = judge(stores, manifest, incoming, errors_max=100)
+        judged = evaluate(stores, manifest, incoming, errors_max=100)
         try:
             return ingested.check(manifest.pins), judged
         except InDoubt:
@@ -138,12 +138,12 @@ RECORDS = st.one_of(
 )
 
 
-ASKING = replace(LARGE, asked_ratio=0)
+ASKING = replace(LARGE, lookup_ratio=0)
 """What is there is looked up, and not read, if there are no values that are unique together."""
 BULKS = pytest.mark.parametrize("bulk", [LARGE, ASKING], ids=["reading", "asking"])
 
 
-@settings(max_examples=int(os.environ.get("OMNIGRAPH_SIFT_EXAMPLES", "60")), deadline=None)
+@settings(max_examples=int(os.environ.get("OMNIGRAPH_PREFILTER_EXAMPLES", "60")), deadline=None)
 @given(RECORDS, st.sampled_from(LoadMode), st.booleans())
 def test_what_is_cleared_without_spark_is_right(
     colony: Loader,
@@ -162,7 +162,7 @@ def test_what_is_cleared_without_spark_is_right(
 
 
 @BULKS
-def test_merging_the_same_again_and_more_is_cleared(colony: Loader, bulk: SparkBulk) -> None:
+def test_merging_the_same_again_and_more_is_cleared(colony: Loader, bulk: SparkLoader) -> None:
     """It is what merges do, so it must not take a join."""
     more: Mapping[str, Sequence[Record]] = {
         "Ant": [{"name": "e", "size": 5, "born": 5, "rank": 5}],
@@ -190,7 +190,9 @@ APPEND, MERGE = LoadMode.APPEND, LoadMode.MERGE
 
 
 @BULKS
-def test_what_is_new_and_leads_to_what_is_there_is_cleared(colony: Loader, bulk: SparkBulk) -> None:
+def test_what_is_new_and_leads_to_what_is_there_is_cleared(
+    colony: Loader, bulk: SparkLoader
+) -> None:
     records = [bee(id="x", seen=7), meeting("x", "x", "a"), meeting("y", "b", "a")]
     said, _ = ask(colony, bulk, APPEND, records)
     assert said is not None
@@ -217,7 +219,7 @@ def test_what_is_new_and_leads_to_what_is_there_is_cleared(colony: Loader, bulk:
     ],
 )
 def test_what_is_there_already_stands_against_what_comes_in(
-    colony: Loader, bulk: SparkBulk, mode: LoadMode, records: list[Record]
+    colony: Loader, bulk: SparkLoader, mode: LoadMode, records: list[Record]
 ) -> None:
     said, judged = ask(colony, bulk, mode, records)
     assert said is None

@@ -17,24 +17,24 @@ from omnigraph.engine.tables.columns import build_column, column_type
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.pipeline.checks.prefilter import (
+    CommittedLookup,
     Counted,
     CountedPairs,
     Disjoint,
     Distinct,
+    KeyCondition,
     Paired,
-    Plain,
-    Sift,
-    StoredKeys,
+    ProveConditions,
     Subset,
 )
 from omnigraph.pipeline.stage.buckets import (
-    BucketFile,
+    BucketColumn,
     BucketOrder,
-    Filed,
-    Pairs,
-    Texts,
-    filed,
+    BucketPairs,
+    BucketTexts,
+    BucketWriter,
     find_buckets,
+    own_buckets,
 )
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.keys import texts_of
@@ -83,18 +83,18 @@ def test_keys_as_people_make_them_spread_over_the_buckets(spell: str) -> None:
     assert max(found.values()) < 2 * min(found.values())
 
 
-def find_doubts(question: Plain, buckets: int) -> set[str]:
-    work = Sift((question,), buckets)
+def find_unproven(question: KeyCondition, buckets: int) -> set[str]:
+    work = ProveConditions((question,), buckets)
     return {str(text) for bucket in range(buckets) for text in work.find(question, bucket)}
 
 
-def put(folder: Path, pairs: Sequence[tuple[str, str]], buckets: int) -> Pairs:
+def put(folder: Path, pairs: Sequence[tuple[str, str]], buckets: int) -> BucketPairs:
     """Two files, the one written in two pieces, beside a column of something else."""
     files = []
-    columns = (*filed("other", "text"), Filed("who", "text"))
+    columns = (*own_buckets("other", "text"), BucketColumn("who", "text"))
     for some in (pairs[::2], pairs[1::2]):
         path = folder / f"{next(NUMBERS)}.arrow"
-        file = BucketFile(path, columns, buckets)
+        file = BucketWriter(path, columns, buckets)
         for piece in (some[:1], some[1:]):
             text, who = zip(*piece, (None, "nobody"), strict=True)
             rows = {"other": ["x"] * len(text), "text": text, "who": who}
@@ -102,8 +102,10 @@ def put(folder: Path, pairs: Sequence[tuple[str, str]], buckets: int) -> Pairs:
         written = file.close()
         assert written is not None
         files.append(written)
-    texts, partners = (Texts(tuple(files), columns, column, len(pairs)) for column in columns[1:])
-    return Pairs(texts, partners)
+    texts, partners = (
+        BucketTexts(tuple(files), columns, column, len(pairs)) for column in columns[1:]
+    )
+    return BucketPairs(texts, partners)
 
 
 def miscounted(counts: Mapping[str, int], low: int, high: int | None) -> set[str]:
@@ -127,13 +129,13 @@ def test_what_is_cleared_is_what_is_so(
         (put(folder, [(text, "") for text in each], buckets).texts,) for each in (ours, theirs)
     )
     in_ours, in_both = Counter(ours), Counter([*ours, *theirs])
-    assert find_doubts(Distinct(mine), buckets) == miscounted(in_ours, 0, 1)
-    assert find_doubts(Disjoint(mine, others), buckets) == set(ours) & set(theirs)
-    assert find_doubts(Subset(mine, others), buckets) == set(ours) - set(theirs)
-    assert find_doubts(Subset(mine, ()), buckets) == set(ours)
+    assert find_unproven(Distinct(mine), buckets) == miscounted(in_ours, 0, 1)
+    assert find_unproven(Disjoint(mine, others), buckets) == set(ours) & set(theirs)
+    assert find_unproven(Subset(mine, others), buckets) == set(ours) - set(theirs)
+    assert find_unproven(Subset(mine, ()), buckets) == set(ours)
     counted = Counted((*mine, *others), low, high)
-    assert find_doubts(counted, buckets) == miscounted(in_both, low, high)
-    assert find_doubts(Counted(mine, low, None), buckets) == miscounted(in_ours, low, None)
+    assert find_unproven(counted, buckets) == miscounted(in_both, low, high)
+    assert find_unproven(Counted(mine, low, None), buckets) == miscounted(in_ours, low, None)
 
 
 PAIRS = st.lists(
@@ -156,17 +158,17 @@ def test_what_is_cleared_of_pairs_is_what_is_so(
     touched = {text for text, _ in ours}
     together = Counter(text for text, _ in {*ours, *theirs} if text in touched)
     alone = Counter(text for text, _ in {*ours})
-    assert find_doubts(Paired(mine, others), buckets) == miscounted(together, 0, 1)
-    assert find_doubts(Paired(mine, ()), buckets) == miscounted(alone, 0, 1)
+    assert find_unproven(Paired(mine, others), buckets) == miscounted(together, 0, 1)
+    assert find_unproven(Paired(mine, ()), buckets) == miscounted(alone, 0, 1)
     counted = CountedPairs(mine, others, low, high)
-    assert find_doubts(counted, buckets) == miscounted(together, low, high)
+    assert find_unproven(counted, buckets) == miscounted(together, low, high)
     counted = CountedPairs(mine, others, low, None)
-    assert find_doubts(counted, buckets) == miscounted(together, low, None)
+    assert find_unproven(counted, buckets) == miscounted(together, low, None)
 
 
 def test_columns_that_are_left_out_are_empty(tmp_path: Path) -> None:
-    columns = (*filed("id", "src"), Filed("src", "id"), Filed("id", "src"))
-    file = BucketFile(tmp_path / "some.arrow", columns, 3)
+    columns = (*own_buckets("id", "src"), BucketColumn("src", "id"), BucketColumn("id", "src"))
+    file = BucketWriter(tmp_path / "some.arrow", columns, 3)
     rows = pa.table({"id": ["1", "2"], "src": ["a", "b"]})
     file.write(rows, without=("id",))
     file.write(rows)
@@ -174,7 +176,7 @@ def test_columns_that_are_left_out_are_empty(tmp_path: Path) -> None:
     assert path is not None
     expected = (["1", "2"], ["a", "a", "b", "b"], ["a", "b"], ["1", "1", "2", "2"])
     for column, held in zip(columns, expected, strict=True):
-        texts = Texts((path,), columns, column, 4)
+        texts = BucketTexts((path,), columns, column, 4)
         found = [text for bucket in range(3) for some in texts.read(bucket, 3) for text in some]
         assert sorted(str(text) for text in found) == held
 
@@ -192,7 +194,7 @@ def test_what_is_stored_is_asked_for_as_many_at_a_time_as_an_index_answers(tmp_p
             return watch_stores(stores_at(root), recorder)
 
     storage = Watched(stores_at(root).root, {}, Durability.RELAXED)
-    stored = StoredKeys(
+    stored = CommittedLookup(
         storage, TableRef(pin.path), pin.version, type_of(graph.catalog, PERSON), "id"
     )
     texts = pa.array([*(f"p{number}" for number in range(2 * LOOKED_UP_MAX)), "there"])
@@ -227,5 +229,7 @@ def test_unique_values_of_every_type_are_found_where_they_are_stored(tmp_path: P
     for name, (_, (first, *_), absent) in SCALARS.items():
         column = build_column([first, absent], column_type(thing, name))
         texts = texts_of(thing, pa.table({name: column}), (name,))
-        stored = StoredKeys(storage, TableRef(pin.path), pin.version, thing, name, is_unique=True)
+        stored = CommittedLookup(
+            storage, TableRef(pin.path), pin.version, thing, name, is_unique=True
+        )
         assert stored.find(texts).to_pylist() == [{"text": texts[0].as_py(), "partner": "k0"}], name

@@ -20,7 +20,7 @@ from omnigraph.pipeline.sources.mappings import ColumnMapping, is_text
 from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
 from omnigraph.pipeline.stage.frames import FILE, LINE, quoted
-from omnigraph.pipeline.stage.planning import Table, cells_of
+from omnigraph.pipeline.stage.input_plan import Table, cells_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ def _is_named(column: str, text: str) -> bool:
 
 def _cut(table: Table, file: int, names: Sequence[str]) -> Iterator[RawSplit]:
     assert table.file is not None
-    feed = ColumnMapping(table.fitting.feed.type, {name: name for name in names})
+    mapping = ColumnMapping(table.fitting.mapping.type, {name: name for name in names})
     if table.footer is None:
-        content = cells_of(table, table.file, feed)
+        content = cells_of(table, table.file, mapping)
         yield RawSplit(file, 0, Split(0, table.file.path, table.file.shown, 0, None, content))
         return
-    splits, _ = cut_row_groups(table.file, table.footer, feed, 0, SPLIT_BYTES)
+    splits, _ = cut_row_groups(table.file, table.footer, mapping, 0, SPLIT_BYTES)
     for split in splits:
         yield RawSplit(file, sum(table.footer.row_counts[: split.start]), split)
 

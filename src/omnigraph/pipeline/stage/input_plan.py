@@ -18,7 +18,7 @@ from omnigraph.engine.load.inputs import STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
 from omnigraph.pipeline.sources.delimited import read_header, settle_quotes
-from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_feed
+from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_columns
 from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources.splits import (
     CODECS,
@@ -47,7 +47,7 @@ QuoteCounter = Callable[[Sequence[Split]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One file or frame of rows, and what its columns feed."""
+    """One file or frame of rows, and what its columns mapping."""
 
     source: Input
     shown: str
@@ -121,14 +121,16 @@ class InputSurvey:
             case Format.PARQUET:
                 type_ = self._type(source, file)
                 footer = read_footer(file, self.options)
-                fitting = fit_feed(type_, source, footer.schema, shown=file.shown, are_texts=False)
+                fitting = fit_columns(
+                    type_, source, footer.schema, shown=file.shown, are_texts=False
+                )
                 return Table(source, file.shown, footer.schema, fitting, file, footer)
             case Format.CSV:
                 type_ = self._type(source, file)
                 delimiter = delimiter_of(source, file.path)
                 names = read_header(file.path, file.shown, self.options, delimiter)
                 schema = pa.schema([pa.field(name, pa.string()) for name in names])
-                fitting = fit_feed(type_, source, schema, shown=file.shown, are_texts=True)
+                fitting = fit_columns(type_, source, schema, shown=file.shown, are_texts=True)
                 return Table(source, file.shown, schema, fitting, file)
 
     def _type(self, source: Input, file: InputFile) -> Type:
@@ -144,7 +146,7 @@ class InputSurvey:
         if source.files:
             schema = pa.schema([each for each in schema if each.name not in (FILE, LINE)])
         type_ = find_table_type(self.catalog, source)
-        fitting = fit_feed(type_, source, schema, shown=shown, are_texts=source.are_texts)
+        fitting = fit_columns(type_, source, schema, shown=shown, are_texts=source.are_texts)
         return Table(source, shown, schema, fitting)
 
 
@@ -187,14 +189,16 @@ def cut(
             plan.add(splits, _text_bytes(item.file))
         elif item.file is None:
             assert isinstance(item.source.data, DataFrame)
-            feed = item.fitting.feed
+            mapping = item.fitting.mapping
             plan.frames.append(
-                FrameInput(plan.next_number, item.source.data, feed, item.shown, item.source.files)
+                FrameInput(
+                    plan.next_number, item.source.data, mapping, item.shown, item.source.files
+                )
             )
             plan.next_number += PARTITIONS_MAX
         elif item.footer is not None:
-            feed = item.fitting.feed
-            groups = cut_row_groups(item.file, item.footer, feed, plan.next_number, split_bytes)
+            mapping = item.fitting.mapping
+            groups = cut_row_groups(item.file, item.footer, mapping, plan.next_number, split_bytes)
             plan.add(*groups)
         else:
             splits = _cut_cells(item, item.file, plan.next_number, count_quotes, split_bytes)
@@ -209,7 +213,7 @@ def _text_bytes(file: InputFile) -> int:
 def _cut_cells(
     item: Table, file: InputFile, first: int, count_quotes: QuoteCounter, split_bytes: int
 ) -> list[Split]:
-    content = cells_of(item, file, item.fitting.feed)
+    content = cells_of(item, file, item.fitting.mapping)
     if codec_of(file.path) is not None:
         return [Split(first, file.path, file.shown, 0, None, content)]
     pieces = [
@@ -219,7 +223,7 @@ def _cut_cells(
     return settle_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
 
 
-def cells_of(item: Table, file: InputFile, feed: ColumnMapping) -> Cells:
+def cells_of(item: Table, file: InputFile, mapping: ColumnMapping) -> Cells:
     """How the cells of a CSV are read."""
     delimiter = delimiter_of(item.source, file.path)
-    return Cells(feed, tuple(item.schema.names), delimiter, item.source.null)
+    return Cells(mapping, tuple(item.schema.names), delimiter, item.source.null)

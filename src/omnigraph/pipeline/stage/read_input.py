@@ -11,7 +11,7 @@ from omnigraph.pipeline.sources.splits import Split
 from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.stage.frames import FrameInput, read_frame
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.stage.planning import Item
+from omnigraph.pipeline.stage.input_plan import Item
 from omnigraph.pipeline.stage.scratch import REACHING, answer_nothing
 
 

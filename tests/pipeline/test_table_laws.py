@@ -21,7 +21,7 @@ from omnigraph.pipeline.sources.delimited import (
     parse_cells,
     read_cells,
     read_record_blocks,
-    settle_quotes,
+    resolve_quotes,
     split_cells,
 )
 from omnigraph.pipeline.sources.mappings import ColumnMapping, can_hold, fit_columns
@@ -267,7 +267,7 @@ def read_in_pieces(path: Path, split_bytes: int, block_bytes: int) -> dict[int, 
     ]
     data = path.read_bytes()
     quotes = [data.count(b'"', each.start, each.end) for each in pieces]
-    splits = settle_quotes(pieces, quotes)
+    splits = resolve_quotes(pieces, quotes)
     blocks = [block for each in splits for block in read_record_blocks(each, {}, block_bytes)]
     assert b"".join(blocks) == data
     found: dict[int, Any] = {}

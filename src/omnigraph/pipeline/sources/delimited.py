@@ -119,15 +119,15 @@ class CountQuotes:
         return {"quotes": count}
 
 
-def settle_quotes(pieces: Sequence[Split], counts: Sequence[int]) -> list[Split]:
+def resolve_quotes(pieces: Sequence[Split], counts: Sequence[int]) -> list[Split]:
     """The pieces of one file, each told whether it begins between quotes."""
-    settled: list[Split] = []
+    resolved: list[Split] = []
     before = 0
     for piece, count in zip(pieces, counts, strict=True):
         assert isinstance(piece.content, Cells)
-        settled.append(replace(piece, content=replace(piece.content, is_inside=before % 2 == 1)))
+        resolved.append(replace(piece, content=replace(piece.content, is_inside=before % 2 == 1)))
         before += count
-    return settled
+    return resolved
 
 
 # ── cells ────────────────────────────────────────────────────────────────────────────────────────

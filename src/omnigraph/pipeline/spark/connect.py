@@ -2,8 +2,8 @@
 
 Starting Spark takes longer than a small load. A server that is up makes the difference: a client
 needs no Java machine of its own. It listens on this machine only, and runs workers with the Python
-that started it, so they find this package. A note in the user's folder says which process it is;
-the note and the process are compared before anything is believed of them.
+that started it, so they find this package. A record in the user's folder says which process it is;
+the record and the process are compared before anything is believed of them.
 """
 
 import json
@@ -52,7 +52,7 @@ class ConnectServer:
 
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the note is, and all the server writes."""
+    """Where the record is, and all the server writes."""
     above = environment.get("XDG_RUNTIME_DIR")
     home = Path(above) / "omnigraph" if above and Path(above).is_dir() else cache_folder()
     return home / "connect"
@@ -60,9 +60,9 @@ def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 def find_server(folder: Path | None = None) -> ConnectServer | None:
     """The server that is up, the user's or that of a folder; None if there is none."""
-    note = (folder or state_folder()) / "server.json"
+    record = (folder or state_folder()) / "server.json"
     try:
-        document = read_json(note.read_text(encoding="utf-8"))
+        document = read_json(record.read_text(encoding="utf-8"))
         found = ConnectServer(Owner(**document["owner"]), document["port"], document["folder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -84,8 +84,8 @@ def start_server(
     folder.mkdir(parents=True, mode=0o700)
     process = _launch(folder, port, master)
     server = ConnectServer(find_process(process.pid), port, str(folder))
-    note = {**asdict(server)}
-    (folder / "server.json").write_text(json.dumps(note), encoding="utf-8")
+    record = {**asdict(server)}
+    (folder / "server.json").write_text(json.dumps(record), encoding="utf-8")
     try:
         _await(process, server)
     except BaseException:
@@ -137,9 +137,9 @@ def _await(process: "subprocess.Popen[bytes]", server: ConnectServer) -> None:
 def stop_server(folder: Path | None = None) -> bool:
     """End the server, whether or not it answers; False if there was none."""
     folder = folder or state_folder()
-    note = folder / "server.json"
+    record = folder / "server.json"
     try:
-        document = read_json(note.read_text(encoding="utf-8"))
+        document = read_json(record.read_text(encoding="utf-8"))
         owner = Owner(**document["owner"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -42,7 +42,7 @@ class Storage:
     root: Root
     options: Mapping[str, str] = field(repr=False)
     durability: Durability
-    note: OperationId | None = None
+    operation_id: OperationId | None = None
     """Of a job that may end before its tasks do: the note that says whether it goes on."""
 
     def open(self) -> Stores:
@@ -58,15 +58,17 @@ class Storage:
 
     def check_not_abandoned(self) -> None:
         """Is there anybody who will ever refer to what is written here? Raises JobAbandoned."""
-        if self.note is None:
+        if self.operation_id is None:
             return
-        witness = _witnesses.get(self.note)
+        witness = _witnesses.get(self.operation_id)
         if witness is None:
-            witness = _witnesses[self.note] = Witness(self._open().objects, self.note, REAL)
+            witness = _witnesses[self.operation_id] = Witness(
+                self._open().objects, self.operation_id, REAL
+            )
             for old in list(_witnesses)[:-_WITNESSES_MAX]:
                 del _witnesses[old]
         if not witness.is_wanted():
-            raise JobAbandoned(f"nobody waits for {self.note} any more")
+            raise JobAbandoned(f"nobody waits for {self.operation_id} any more")
 
 
 class JobAbandoned(Exception):

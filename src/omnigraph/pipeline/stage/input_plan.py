@@ -17,7 +17,7 @@ from omnigraph.engine.load.bulk import Fault
 from omnigraph.engine.load.inputs import STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
-from omnigraph.pipeline.sources.delimited import read_header, settle_quotes
+from omnigraph.pipeline.sources.delimited import read_header, resolve_quotes
 from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_columns
 from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources.splits import (
@@ -220,7 +220,7 @@ def _cut_cells(
         Split(first + number, file.path, file.shown, start, end, content)
         for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
     ]
-    return settle_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
+    return resolve_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
 
 
 def cells_of(item: Table, file: InputFile, mapping: ColumnMapping) -> Cells:

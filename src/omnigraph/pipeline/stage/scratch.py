@@ -45,8 +45,8 @@ def storage_of(job: LoadJob | MergeJob) -> Storage:
     """How its workers reach the graph. A Connect server goes on with the work of a client that was
     killed, so its workers look for themselves whether they are wanted; others end with the driver.
     """
-    note = job.operation_id if is_remote() else None
-    return Storage(job.root, job.storage_options, job.durability, note)
+    operation_id = job.operation_id if is_remote() else None
+    return Storage(job.root, job.storage_options, job.durability, operation_id)
 
 
 def check_shared(spark: SparkSession, scratch: Path) -> None:

@@ -45,9 +45,9 @@ def server(tmp_path: Path) -> Iterator[Running]:
 
 
 def break_storage(server: Running, root: Path, outage: Outage) -> None:
-    serving = server.host.current
-    broken = replace(serving.graphs["g"], graph=LocalGraph(open_living(root, outage)))
-    server.host.current = replace(serving, graphs={"g": broken})
+    state = server.runtime.current
+    broken = replace(state.graphs["g"], graph=LocalGraph(open_living(root, outage)))
+    server.runtime.current = replace(state, graphs={"g": broken})
 
 
 def test_an_outcome_nobody_knows_is_settled_by_asking_again(

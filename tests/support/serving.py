@@ -14,23 +14,23 @@ from omnigraph.server.runtime.state import ServerRuntime
 @dataclass(frozen=True, slots=True)
 class Running:
     url: str
-    host: ServerRuntime
+    runtime: ServerRuntime
 
 
 @contextmanager
 def running(flags: Flags, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
     """Serve until the block ends."""
-    host = ServerRuntime(flags, environment or {})
+    runtime = ServerRuntime(flags, environment or {})
     with listen("127.0.0.1:0") as listening:
-        server = make_server(host)
+        server = make_server(runtime)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:
             assert thread.is_alive(), "the server did not start"
             REAL.sleep_ms(5)
         try:
-            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", host)
+            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", runtime)
         finally:
             server.should_exit = True
             thread.join(30)
-            host.jobs.close()
+            runtime.jobs.close()

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 import typer
 
 import omnigraph
+from omnigraph.cli.accepted_flags import check_flags
 from omnigraph.cli.exits import Exit, exit_for
 from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.lazy import Entry, LazyCommands
-from omnigraph.cli.planes import check_flags
 from omnigraph.cli.render import print_error, print_json, print_line, print_note
 from omnigraph.errors import OmnigraphError, UsageError
 

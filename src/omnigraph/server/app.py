@@ -28,9 +28,9 @@ from omnigraph.server.routes import (
     upkeep,
     writing,
 )
-from omnigraph.server.runtime.guard import State
+from omnigraph.server.runtime.guard import AuthMode
 from omnigraph.server.runtime.state import ServerRuntime
-from omnigraph.server.telemetry.observing import OPENAPI, Observer
+from omnigraph.server.telemetry.access_log import OPENAPI, AccessLog
 
 THREADS_MAX = 256
 """How many requests of a worker may be under way in threads at once."""
@@ -50,7 +50,7 @@ ROUTERS = (
 )
 
 
-def build_app(host: ServerRuntime) -> FastAPI:
+def build_app(runtime: ServerRuntime) -> FastAPI:
     app = FastAPI(
         title="Omnigraph API",
         version=omnigraph.__version__,
@@ -61,7 +61,7 @@ def build_app(host: ServerRuntime) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=_live,
     )
-    app.state.host = host
+    app.state.runtime = runtime
     app.include_router(flat.router)
     for router in ROUTERS:
         app.include_router(
@@ -72,8 +72,8 @@ def build_app(host: ServerRuntime) -> FastAPI:
     app.add_exception_handler(OmnigraphError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_unreadable)
     app.add_exception_handler(HTTPException, _answer_refusal)
-    app.add_middleware(Observer, tracer=host.tracer)
-    _describe(app, host)
+    app.add_middleware(AccessLog, tracer=runtime.tracer)
+    _describe(app, runtime)
     return app
 
 
@@ -124,13 +124,13 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
     return PlainTextResponse(error.detail, error.status_code, error.headers)
 
 
-def _describe(app: FastAPI, host: ServerRuntime) -> None:
+def _describe(app: FastAPI, runtime: ServerRuntime) -> None:
     """The security scheme has a fixed name, and is left out where nobody is asked for a token."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = generate()
-        if host.current.state is State.OPEN:
+        if runtime.current.auth_mode is AuthMode.OPEN:
             document.get("components", {}).pop("securitySchemes", None)
             document.pop("security", None)
         else:

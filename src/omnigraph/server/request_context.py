@@ -43,9 +43,9 @@ _KEY: Final = re.compile(r"[!-~]{1,255}")
 class RequestContext:
     """A request whose sender is known, and what it is about."""
 
-    host: ServerRuntime
-    serving: ServerState
-    served: ServedGraph
+    runtime: ServerRuntime
+    state: ServerState
+    served_graph: ServedGraph
     actor: str | None
     request: Request
     token: CancelToken = field(default_factory=CancelToken)
@@ -53,13 +53,13 @@ class RequestContext:
 
     @property
     def graph(self) -> LocalGraph:
-        return self.served.graph
+        return self.served_graph.graph
 
     def check(
         self, action: Action, branch: str | None = None, *, target: str | None = None
     ) -> None:
         """Ask the policy at the boundary. Raises Forbidden."""
-        self.served.guard(
+        self.served_graph.guard(
             self.actor,
             action,
             None if branch is None else BranchName(branch),
@@ -82,12 +82,12 @@ class RequestContext:
     @property
     def stall_s(self) -> float:
         """How long a caller may take nothing of an answer in pieces."""
-        return self.serving.settings.limits.body_timeout_s
+        return self.state.settings.limits.body_timeout_s
 
     @contextmanager
     def reading(self, timeout: float | None = None) -> Iterator[None]:
         """A read: it ends when its time is over, or nobody waits for it any more."""
-        limit = self.serving.settings.limits.query_seconds
+        limit = self.state.settings.limits.query_seconds
         seconds = limit if timeout is None else min(limit, timeout)
         with cancellable(CancelToken(seconds, self.token)):
             yield
@@ -95,29 +95,29 @@ class RequestContext:
     def count(self, commit: Commit | None) -> None:
         """Tell whoever watches that something was written."""
         if commit is not None:
-            metrics.COMMITS.labels(self.served.id).inc()
+            metrics.COMMITS.labels(self.served_graph.id).inc()
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
         """Raises TooManyRequests."""
         size = getattr(self.request.state, "body_bytes", 0)
-        with self.host.admission.admitted(self.actor, size):
+        with self.runtime.admission.admitted(self.actor, size):
             yield
 
 
-def _find_asked(request: Request) -> RequestContext:
-    asked = request.state.asked
-    assert isinstance(asked, RequestContext)
-    return asked
+def _find_context(request: Request) -> RequestContext:
+    context = request.state.context
+    assert isinstance(context, RequestContext)
+    return context
 
 
-Context = Annotated[RequestContext, Depends(_find_asked)]
+Context = Annotated[RequestContext, Depends(_find_context)]
 
 
-def find_host(request: Request) -> ServerRuntime:
-    host = request.app.state.host
-    assert isinstance(host, ServerRuntime)
-    return host
+def find_runtime(request: Request) -> ServerRuntime:
+    runtime = request.app.state.runtime
+    assert isinstance(runtime, ServerRuntime)
+    return runtime
 
 
 def _declare_key(
@@ -148,7 +148,7 @@ def _declare_preference(
 PREFERRED: Final = Depends(_declare_preference)
 """For the routes whose work can be a job."""
 
-Hosted = Annotated[ServerRuntime, Depends(find_host)]
+CurrentRuntime = Annotated[ServerRuntime, Depends(find_runtime)]
 
 
 class LimitedRequest(Request):
@@ -252,7 +252,7 @@ class ServerRoute(Route):
         original = super().get_route_handler()
 
         async def limited(request: Request) -> Response:
-            limits = find_host(request).current.settings.limits
+            limits = find_runtime(request).current.settings.limits
             return await original(LimitedRequest(request, limits, limits.body_bytes))
 
         return limited
@@ -267,26 +267,26 @@ class GraphRoute(Route):
     def get_route_handler(self) -> Handler:
         original = super().get_route_handler()
 
-        async def asked(request: Request) -> Response:
-            host = find_host(request)
-            serving = host.current
-            actor = serving.authenticate(request.headers.get("authorization"))
+        async def answer_known(request: Request) -> Response:
+            runtime = find_runtime(request)
+            state = runtime.current
+            actor = state.authenticate(request.headers.get("authorization"))
             graph_id = request.path_params.get("graph_id")
-            if graph_id is None and len(serving.graphs) != 1:
+            if graph_id is None and len(state.graphs) != 1:
                 raise HTTPException(404)  # short addresses are for a server of one graph
-            served = serving.find_graph(graph_id)
-            limits = serving.settings.limits
+            served_graph = state.find_graph(graph_id)
+            limits = state.settings.limits
             limited = LimitedRequest(request, limits, self.bytes_max(limits))
-            request.state.asked = RequestContext(host, serving, served, actor, limited)
-            return await self.answer(original, limited, request.state.asked)
+            request.state.context = RequestContext(runtime, state, served_graph, actor, limited)
+            return await self.answer(original, limited, request.state.context)
 
-        return asked
+        return answer_known
 
     async def answer(
         self,
         handler: Handler,
         request: LimitedRequest,
-        asked: RequestContext,  # noqa: ARG002 - for routes that read
+        context: RequestContext,  # noqa: ARG002 - for routes that read
     ) -> Response:
         return await handler(request)
 
@@ -295,11 +295,11 @@ class ReadRoute(GraphRoute):
     """A route whose work is stopped when nobody waits for it any more."""
 
     async def answer(
-        self, handler: Handler, request: LimitedRequest, asked: RequestContext
+        self, handler: Handler, request: LimitedRequest, context: RequestContext
     ) -> Response:
         async def watch() -> None:
             await request.wait_for_departure()
-            asked.token.cancel()
+            context.token.cancel()
 
         watching = asyncio.create_task(watch())
         try:

@@ -23,7 +23,7 @@ import uvicorn
 from omnigraph.errors import ConfigInvalid, UsageError
 from omnigraph.server.app import build_app
 from omnigraph.server.process.connection import connection_type
-from omnigraph.server.process.supervisor import GRACE_S, STOPS, Signals, Supervisor
+from omnigraph.server.process.supervisor import GRACE_S, STOPS, SignalCounts, Supervisor
 from omnigraph.server.runtime import shared_spark
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.settings import Flags
@@ -39,24 +39,24 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
     """Serve until told to stop. Raises what a bad configuration raises."""
     start_logging()
     if workers == 1:
-        host = ServerRuntime(flags, environment)
-        with listen(host.current.settings.bind) as listening:
+        runtime = ServerRuntime(flags, environment)
+        with listen(runtime.current.settings.bind) as listening:
             announce(listening)
-            answer_from(host, listening)
+            answer_from(runtime, listening)
         return
     # Nobody asks this host anything. It finds out whether a configuration can be used.
-    host = ServerRuntime(flags, environment)
-    with listen(host.current.settings.bind) as listening:
-        told = Signals()
-        told.heed()
+    runtime = ServerRuntime(flags, environment)
+    with listen(runtime.current.settings.bind) as listening:
+        signals = SignalCounts()
+        signals.install()
         with tempfile.TemporaryDirectory(prefix="omnigraph-server-") as folder:
-            generations = ConfigBroadcast(Path(folder) / "configuration")
-            host.share(generations)
+            broadcast = ConfigBroadcast(Path(folder) / "configuration")
+            runtime.share(broadcast)
             spark = Path(folder) / "spark"
             shared = {**environment, metrics.SHARED: folder, shared_spark.SHARED: str(spark)}
             announce(listening)
             try:
-                Supervisor(flags, generations, listening, shared, told).run(workers, host)
+                Supervisor(flags, broadcast, listening, shared, signals).run(workers, runtime)
             finally:
                 shared_spark.stop_spark(spark)
 
@@ -99,43 +99,47 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-def make_server(host: ServerRuntime) -> HttpServer:
+def make_server(runtime: ServerRuntime) -> HttpServer:
     config = uvicorn.Config(
-        build_app(host),
+        build_app(runtime),
         loop="uvloop",
-        http=connection_type(lambda: host.current.settings.limits.body_timeout_s),
+        http=connection_type(lambda: runtime.current.settings.limits.body_timeout_s),
         ws="none",
         proxy_headers=False,  # nothing depends on where a caller sits
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=host.current.settings.limits.drain_s,
+        timeout_graceful_shutdown=runtime.current.settings.limits.drain_s,
     )
     return HttpServer(config)
 
 
-def answer_from(host: ServerRuntime, listening: socket.socket, *, crew: int | None = None) -> None:
+def answer_from(
+    runtime: ServerRuntime, listening: socket.socket, *, supervisor_pid: int | None = None
+) -> None:
     """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
 
     Before that there is nothing to finish, and a signal ends this process as it ends any other.
     `crew` is the process that watches over a worker. A server of one process depends on nobody:
     the shell that started it may go.
     """
-    server = make_server(host)
+    server = make_server(runtime)
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
-        _stop(server, host.current.settings.limits.drain_s, is_worker=crew is not None)
+        _stop(server, runtime.current.settings.limits.drain_s, is_worker=supervisor_pid is not None)
 
-    for each in STOPS if crew is None else [signal.SIGTERM]:
+    for each in STOPS if supervisor_pid is None else [signal.SIGTERM]:
         signal.signal(each, stop)
 
     def is_orphan() -> bool:
-        return crew is not None and os.getppid() != crew
+        return supervisor_pid is not None and os.getppid() != supervisor_pid
 
     async def answer() -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, host.try_reload))
-        watching = asyncio.create_task(_watch(host, server, is_orphan))
+        loop.add_signal_handler(
+            signal.SIGHUP, lambda: loop.run_in_executor(None, runtime.try_reload)
+        )
+        watching = asyncio.create_task(_watch(runtime, server, is_orphan))
         if not server.should_exit:  # or it would listen once more
             await server.serve(sockets=[listening])
         watching.cancel()
@@ -145,7 +149,7 @@ def answer_from(host: ServerRuntime, listening: socket.socket, *, crew: int | No
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(answer())
-        host.jobs.close(host.current.settings.limits.drain_s)
+        runtime.jobs.close(runtime.current.settings.limits.drain_s)
         if is_orphan() and (spark := os.environ.get(shared_spark.SHARED)):
             shared_spark.stop_spark(Path(spark))  # nobody else is left to do it
         signal.alarm(GRACE_S)  # requests that were given up may go on in their threads
@@ -166,11 +170,11 @@ def _stop(server: HttpServer, drain_s: int, *, is_worker: bool) -> None:
 
 
 async def _watch(
-    host: ServerRuntime, server: uvicorn.Server, is_orphan: Callable[[], bool]
+    runtime: ServerRuntime, server: uvicorn.Server, is_orphan: Callable[[], bool]
 ) -> None:
     """Follow the other workers; and stop when nobody is left who would start us again."""
     while not server.should_exit:
         await asyncio.sleep(WATCH_S)
-        await asyncio.to_thread(host.follow)
+        await asyncio.to_thread(runtime.follow)
         if is_orphan():
             os.kill(os.getpid(), signal.SIGTERM)

@@ -39,7 +39,7 @@ PAUSE_MS: Final = 2_000
 logger = logging.getLogger(__name__)
 
 
-class Signals:
+class SignalCounts:
     """What signals said. Their handlers do nothing but note it: what they interrupt may hold any
     lock, that of an event too.
     """
@@ -47,7 +47,7 @@ class Signals:
     stops = 0
     reloads = 0
 
-    def heed(self) -> None:
+    def install(self) -> None:
         """From here on no signal is lost."""
         for number in STOPS:
             signal.signal(number, self._stop)
@@ -63,24 +63,24 @@ class Signals:
 @dataclass
 class Supervisor:
     flags: Flags
-    generations: ConfigBroadcast
+    broadcast: ConfigBroadcast
     listening: socket.socket
     environment: Mapping[str, str]
-    told: Signals
+    signals: SignalCounts
 
-    def run(self, count: int, host: ServerRuntime) -> None:
+    def run(self, count: int, runtime: ServerRuntime) -> None:
         """Keep so many workers alive until told to stop; then let them finish."""
         workers: list[subprocess.Popen[bytes]] = []
-        reloads = self.told.reloads
-        while not self.told.stops:
+        reloads = self.signals.reloads
+        while not self.signals.stops:
             if len(workers) < count:
                 workers.append(self._start())
                 continue
             self._rest(LOOK_MS)
-            if self.told.reloads > reloads:
-                reloads = self.told.reloads
+            if self.signals.reloads > reloads:
+                reloads = self.signals.reloads
                 # A graph may take long to open, and whoever says stop is not to wait for it.
-                Thread(target=host.try_reload, daemon=True).start()
+                Thread(target=runtime.try_reload, daemon=True).start()
             for worker in [each for each in workers if each.poll() is not None]:
                 logger.warning(
                     "worker %d ended with %d; starting another", worker.pid, worker.returncode
@@ -89,7 +89,7 @@ class Supervisor:
                 if worker.returncode > 0:
                     # It could not start. Another one says the same, and need not at once.
                     self._rest(PAUSE_MS)
-        self._stop(workers, host.current.settings.limits.drain_s)
+        self._stop(workers, runtime.current.settings.limits.drain_s)
 
     def _stop(self, workers: "list[subprocess.Popen[bytes]]", drain_s: int) -> None:
         """Let workers finish, for as long as they may take; told again, do not let them."""
@@ -100,17 +100,17 @@ class Supervisor:
         for worker in workers:
             worker.terminate()
         with contextlib.suppress(FileNotFoundError):  # somebody may have tidied up
-            drain_s = self.generations.read()[1].settings.limits.drain_s
+            drain_s = self.broadcast.read()[1].settings.limits.drain_s
         deadline_ms = REAL.monotonic_ms() + 2_000 * (drain_s + GRACE_S)
         while any(each.poll() is None for each in workers):
-            if self.told.stops > 1 or REAL.monotonic_ms() > deadline_ms:
+            if self.signals.stops > 1 or REAL.monotonic_ms() > deadline_ms:
                 for worker in workers:
                     worker.kill()
             REAL.sleep_ms(LOOK_MS // 4)
 
     def _rest(self, pause_ms: int) -> None:
         until_ms = REAL.monotonic_ms() + pause_ms
-        while not self.told.stops and REAL.monotonic_ms() < until_ms:
+        while not self.signals.stops and REAL.monotonic_ms() < until_ms:
             REAL.sleep_ms(LOOK_MS // 4)
 
     def _start(self) -> "subprocess.Popen[bytes]":
@@ -122,7 +122,7 @@ class Supervisor:
                 "omnigraph.server.process.worker",
                 str(os.getpid()),
                 str(descriptor),
-                str(self.generations.path),
+                str(self.broadcast.path),
                 FLAGS.dump_json(self.flags).decode(),
             ],
             pass_fds=[descriptor],

@@ -17,18 +17,18 @@ from omnigraph.server.telemetry.logs import start_logging
 logger = logging.getLogger(__name__)
 
 
-def main(crew: str, descriptor: str, generations: str, flags: str) -> None:
+def main(supervisor_pid: str, descriptor: str, broadcast: str, flags: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the crew, which passes it on
     start_logging()
     try:
-        host = ServerRuntime(
-            FLAGS.validate_json(flags), os.environ, ConfigBroadcast(Path(generations))
+        runtime = ServerRuntime(
+            FLAGS.validate_json(flags), os.environ, ConfigBroadcast(Path(broadcast))
         )
     except OmnigraphError as error:
         logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
         sys.exit(1)
     with socket.socket(fileno=int(descriptor)) as listening:
-        answer_from(host, listening, crew=int(crew))
+        answer_from(runtime, listening, supervisor_pid=int(supervisor_pid))
 
 
 if __name__ == "__main__":

@@ -45,10 +45,10 @@ def find_span(headers: Mapping[str, str], tag: str, length: int) -> ByteRange:
     """Raises BlobRangeInvalid."""
     everything = ByteRange(0, length, is_part=False)
     condition = headers.get("if-range")
-    asked = _RANGE.fullmatch(headers.get("range", "").strip())
-    if asked is None or (condition is not None and condition.strip() != tag):
+    requested = _RANGE.fullmatch(headers.get("range", "").strip())
+    if requested is None or (condition is not None and condition.strip() != tag):
         return everything
-    first, last = map(_number, asked.groups())
+    first, last = map(_number, requested.groups())
     if first is None:
         return _last_bytes(last, length) or everything
     if last is not None and last < first:

@@ -17,7 +17,7 @@ from omnigraph.server.responses.answers import Stream
 from omnigraph.server.responses.byte_ranges import find_span, is_known
 from omnigraph.server.responses.error_mapping import problem
 from omnigraph.server.responses.openapi import BLOB_ASKED, BLOB_READ
-from omnigraph.server.routes.querying import WhichMoment
+from omnigraph.server.routes.querying import SelectedSnapshot
 from omnigraph.wire.formats import TYPE
 from omnigraph.wire.media import SNAPSHOT_ID
 
@@ -33,7 +33,7 @@ router = APIRouter(route_class=GraphRoute)
 
 
 def _open_blob(
-    asked: Context,
+    context: Context,
     *,
     entity: Annotated[Literal["node", "edge"], Query(description="What has the blob.")],
     type_: Annotated[
@@ -41,9 +41,9 @@ def _open_blob(
     ],
     identity: Annotated[str, Query(alias="id", description="Its id.")],
     property_: Annotated[str, Query(alias="property", description="The property.")],
-    moment: WhichMoment,
+    selector: SelectedSnapshot,
 ) -> OpenBlob:
-    return asked.graph.blob(entity, type_, identity, property_, **moment)
+    return context.graph.blob(entity, type_, identity, property_, **selector)
 
 
 def _declare_conditions(
@@ -76,9 +76,9 @@ Found = Annotated[OpenBlob, Depends(_open_blob)]
     responses=BLOB_READ,
     dependencies=[Depends(_declare_conditions), Depends(_declare_range)],
 )
-def read_blob(asked: Context, blob: Found) -> Response:
+def read_blob(context: Context, blob: Found) -> Response:
     """What a Blob of one node or edge holds, or a range of it, in pieces."""
-    return _answer(asked, blob)
+    return _answer(context, blob)
 
 
 @router.head(
@@ -88,18 +88,18 @@ def read_blob(asked: Context, blob: Found) -> Response:
     responses=BLOB_ASKED,
     dependencies=[Depends(_declare_conditions)],
 )
-def describe_blob(asked: Context, blob: Found) -> Response:
+def describe_blob(context: Context, blob: Found) -> Response:
     """How long a Blob is, and its tag."""
-    return _answer(asked, blob)
+    return _answer(context, blob)
 
 
-def _answer(asked: RequestContext, blob: OpenBlob) -> Response:
+def _answer(context: RequestContext, blob: OpenBlob) -> Response:
     headers = {} if blob.commit_id is None else {SNAPSHOT_ID: str(blob.commit_id)}
     if blob.uri is not None:
         response = _send_elsewhere(blob.uri)
     else:
         headers |= {"ETag": f'"{blob.etag}"', "Accept-Ranges": "bytes", **_PLAIN}
-        response = _serve(asked, blob, headers["ETag"])
+        response = _serve(context, blob, headers["ETag"])
     response.headers.update(headers)
     return response
 
@@ -111,18 +111,18 @@ def _send_elsewhere(uri: str) -> Response:
     return problem(ExternalBlob(uri, reason=reason))
 
 
-def _serve(asked: RequestContext, blob: OpenBlob, tag: str) -> Response:
+def _serve(context: RequestContext, blob: OpenBlob, tag: str) -> Response:
     """Raises BlobChanged, BlobRangeInvalid."""
     assert blob.length is not None, "it is here"
-    given = asked.request.headers
+    given = context.request.headers
     if is_known(given, tag):
         return Response(status_code=304)
-    if asked.request.method == "HEAD":
+    if context.request.method == "HEAD":
         return _sized(Response(media_type=BYTES), blob.length)
     span = find_span(given, tag, blob.length)
     chunks = blob.chunks(span.start, span.end - span.start)
     status = 206 if span.is_part else 200
-    response = Stream(chunks, status, media_type=BYTES, stall_s=asked.stall_s)
+    response = Stream(chunks, status, media_type=BYTES, stall_s=context.stall_s)
     if span.is_part:
         response.headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{blob.length}"
     return _sized(response, span.end - span.start)

@@ -40,10 +40,10 @@ router = APIRouter(route_class=GraphRoute)
     response_model=BranchesReply,
     responses=READING,
 )
-def list_branches(asked: Context) -> Response:
+def list_branches(context: Context) -> Response:
     """The branches, by name."""
-    asked.check(Action.READ)
-    return answer({"branches": [*sorted(asked.graph.branches.list())]})
+    context.check(Action.READ)
+    return answer({"branches": [*sorted(context.graph.branches.list())]})
 
 
 @router.post(
@@ -53,24 +53,24 @@ def list_branches(asked: Context) -> Response:
     responses=WRITING,
     dependencies=[KEYED],
 )
-def create_branch(asked: Context, body: BranchCreateBody) -> Response:
+def create_branch(context: Context, body: BranchCreateBody) -> Response:
     """A branch that starts as another one is now, or as a commit left the graph."""
     source, name = parse_branch(body.from_ or MAIN), parse_branch(body.name)
-    asked.check(Action.BRANCH_CREATE, source, target=name)
-    with asked.admitted():
-        asked.graph.branches.create(
+    context.check(Action.BRANCH_CREATE, source, target=name)
+    with context.admitted():
+        context.graph.branches.create(
             name,
             source=source,
             commit=body.commit,
-            actor=asked.actor,
-            idempotency_key=asked.key,
+            actor=context.actor,
+            idempotency_key=context.key,
         )
     return answer(
         {
-            "uri": asked.graph.uri,
+            "uri": context.graph.uri,
             "from": body.commit or source,
             "name": name,
-            "actor_id": asked.actor,
+            "actor_id": context.actor,
         }
     )
 
@@ -82,30 +82,34 @@ def create_branch(asked: Context, body: BranchCreateBody) -> Response:
     responses=WRITING | ACCEPTED,
     dependencies=[KEYED, PREFERRED],
 )
-def merge_branches(asked: Context, body: MergeBody) -> Response:
+def merge_branches(context: Context, body: MergeBody) -> Response:
     """Make one branch show what another changed since they last agreed."""
     source, target = parse_branch(body.source), parse_branch(body.target or MAIN)
-    asked.check(Action.BRANCH_MERGE, source, target=target)
+    context.check(Action.BRANCH_MERGE, source, target=target)
     if body.delete_branch:
-        asked.check(Action.BRANCH_DELETE, target=source)
+        context.check(Action.BRANCH_DELETE, target=source)
 
     def work(key: str | None) -> JsonObject:
-        return _merge(asked, body, source, target, key)
+        return _merge(context, body, source, target, key)
 
-    if asked.prefers_job and not body.dry_run:
-        order = JobRequest("merge", target, asked.actor, asked.key, hash_of(body.model_dump()))
-        return begin_job(asked, order, work)
-    with asked.admitted():
-        return answer(work(asked.key))
+    if context.prefers_job and not body.dry_run:
+        job = JobRequest("merge", target, context.actor, context.key, hash_of(body.model_dump()))
+        return begin_job(context, job, work)
+    with context.admitted():
+        return answer(work(context.key))
 
 
 def _merge(
-    asked: RequestContext, body: MergeBody, source: BranchName, target: BranchName, key: str | None
+    context: RequestContext,
+    body: MergeBody,
+    source: BranchName,
+    target: BranchName,
+    key: str | None,
 ) -> JsonObject:
-    result = asked.graph.merge(
+    result = context.graph.merge(
         source,
         target,
-        actor=asked.actor,
+        actor=context.actor,
         detect=body.detect or "row",
         on_conflict=body.on_conflict,
         resolutions=body.resolutions,
@@ -114,7 +118,7 @@ def _merge(
         delete_branch=body.delete_branch,
         idempotency_key=key,
     )
-    asked.count(result.commit)
+    context.count(result.commit)
     return merge_document(result)
 
 
@@ -126,14 +130,14 @@ def _merge(
     dependencies=[KEYED],
 )
 def delete_branch(
-    asked: Context,
+    context: Context,
     branch: Annotated[
         str, Path(description="Slashes may be spelled %2F.", json_schema_extra=DELETABLE)
     ],
 ) -> Response:
     """Delete a branch. Refuses main, and a branch that others came from or still read."""
     name = parse_branch(branch)
-    asked.check(Action.BRANCH_DELETE, target=name)
-    with asked.admitted():
-        asked.graph.branches.delete(name, actor=asked.actor, idempotency_key=asked.key)
-    return answer({"uri": asked.graph.uri, "name": name, "actor_id": asked.actor})
+    context.check(Action.BRANCH_DELETE, target=name)
+    with context.admitted():
+        context.graph.branches.delete(name, actor=context.actor, idempotency_key=context.key)
+    return answer({"uri": context.graph.uri, "name": name, "actor_id": context.actor})

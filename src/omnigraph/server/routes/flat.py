@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from omnigraph.errors import Forbidden, Unauthorized
 from omnigraph.policy.actions import Action
-from omnigraph.server.request_context import Hosted, ServerRoute
+from omnigraph.server.request_context import CurrentRuntime, ServerRoute
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.health import health_document
 from omnigraph.server.responses.openapi import READING, WRITING
@@ -24,13 +24,13 @@ def health() -> Response:
 
 
 @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
-def show_metrics(host: Hosted, request: Request) -> Response:
+def show_metrics(runtime: CurrentRuntime, request: Request) -> Response:
     """Numbers for Prometheus. Those who may list graphs find each of them named."""
-    serving = host.current
-    names_graphs = serving.settings.metrics_name_graphs
+    state = runtime.current
+    names_graphs = state.settings.metrics_name_graphs
     with suppress(Unauthorized):  # then they are nobody
-        actor = serving.authenticate(request.headers.get("authorization"))
-        names_graphs |= serving.allows_listing(actor)
+        actor = state.authenticate(request.headers.get("authorization"))
+        names_graphs |= state.allows_listing(actor)
     return Response(metrics.render(names_graphs=names_graphs), media_type=metrics.CONTENT_TYPE)
 
 
@@ -40,13 +40,13 @@ def show_metrics(host: Hosted, request: Request) -> Response:
     response_model=ReloadReply,
     responses=WRITING,
 )
-def reload(host: Hosted, request: Request) -> Response:
+def reload(runtime: CurrentRuntime, request: Request) -> Response:
     """Read tokens, policies, stored queries and graphs again; all workers follow."""
-    serving = host.current
-    actor = serving.authenticate(request.headers.get("authorization"))
-    if not serving.allows_admin(actor):
+    state = runtime.current
+    actor = state.authenticate(request.headers.get("authorization"))
+    if not state.allows_admin(actor):
         raise Forbidden(actor, action=Action.ADMIN, branch=None)
-    fresh = host.reload()
+    fresh = runtime.reload()
     return answer(
         {
             "generation": fresh.generation,
@@ -57,18 +57,18 @@ def reload(host: Hosted, request: Request) -> Response:
 
 
 @router.get("/graphs", operation_id="listGraphs", response_model=GraphsReply, responses=READING)
-def list_graphs(host: Hosted, request: Request) -> Response:
+def list_graphs(runtime: CurrentRuntime, request: Request) -> Response:
     """The graphs that are served, and those kept back. Needs a policy for the server."""
-    serving = host.current
-    actor = serving.authenticate(request.headers.get("authorization"))
-    if not serving.allows_listing(actor):
+    state = runtime.current
+    actor = state.authenticate(request.headers.get("authorization"))
+    if not state.allows_listing(actor):
         raise Forbidden(actor, action=Action.GRAPH_LIST, branch=None)
     return answer(
         {
             "graphs": [
                 {"graph_id": each.id, "uri": each.graph.uri}
-                for each in sorted(serving.graphs.values(), key=lambda served: served.id)
+                for each in sorted(state.graphs.values(), key=lambda graph: graph.id)
             ],
-            "quarantined": dict(serving.quarantined.items()),
+            "quarantined": dict(state.quarantined.items()),
         }
     )

@@ -19,20 +19,20 @@ router = APIRouter(route_class=GraphRoute)
 
 
 @router.get("/jobs", operation_id="cluster_listJobs", response_model=JobsReply, responses=READING)
-def list_jobs(asked: Context) -> Response:
+def list_jobs(context: Context) -> Response:
     """Your jobs, newest first; everybody's, for whoever administers the graph."""
-    found = [each for each in asked.host.jobs.list(asked.graph) if _may_see(asked, each)]
-    if not any(_is_own(asked, each) for each in found):
-        asked.check(Action.READ)
+    found = [each for each in context.runtime.jobs.list(context.graph) if _may_see(context, each)]
+    if not any(_is_own(context, each) for each in found):
+        context.check(Action.READ)
     return answer({"jobs": [each.document() for each in found]})
 
 
 @router.get(
     "/jobs/{job_id}", operation_id="cluster_getJob", response_model=JobReply, responses=READING
 )
-def show_job(asked: Context, job_id: str) -> Response:
+def show_job(context: Context, job_id: str) -> Response:
     """How far a job is, and its result once it is done."""
-    return answer(_find(asked, job_id).document())
+    return answer(_find(context, job_id).document())
 
 
 @router.post(
@@ -41,14 +41,14 @@ def show_job(asked: Context, job_id: str) -> Response:
     response_model=JobReply,
     responses=WRITING,
 )
-def cancel_job(asked: Context, job_id: str) -> Response:
+def cancel_job(context: Context, job_id: str) -> Response:
     """Ask a job to stop. It does, unless its tables are moving already."""
-    _find(asked, job_id)
-    return answer(asked.host.jobs.cancel(asked.graph, job_id).document())
+    _find(context, job_id)
+    return answer(context.runtime.jobs.cancel(context.graph, job_id).document())
 
 
 def begin_job(
-    asked: RequestContext, order: JobRequest, work: Work, clean: Callable[[], None] = lambda: None
+    context: RequestContext, order: JobRequest, work: Work, clean: Callable[[], None] = lambda: None
 ) -> Response:
     """Do it as a job, and answer with that. `clean` is called when it is over, or never begins.
 
@@ -57,37 +57,37 @@ def begin_job(
     """
     with ExitStack() as stack:
         stack.callback(clean)
-        stack.enter_context(asked.admitted())
+        stack.enter_context(context.admitted())
         over = stack.pop_all().close
-    return _accepted(asked, asked.host.jobs.submit(asked.graph, order, work, over))
+    return _accepted(context, context.runtime.jobs.submit(context.graph, order, work, over))
 
 
-def _accepted(asked: RequestContext, job: Job) -> Response:
-    place = f"/graphs/{asked.served.id}/jobs/{job.id}"
+def _accepted(context: RequestContext, job: Job) -> Response:
+    place = f"/graphs/{context.served_graph.id}/jobs/{job.id}"
     headers = {"Location": place, "Preference-Applied": "respond-async"}
     return JsonResponse(job.document(), status_code=202, headers=headers)
 
 
-def _is_own(asked: RequestContext, job: Job) -> bool:
+def _is_own(context: RequestContext, job: Job) -> bool:
     """Who may begin a job on some branches need not be allowed to read everything."""
-    return job.actor == asked.actor
+    return job.actor == context.actor
 
 
-def _may_see(asked: RequestContext, job: Job) -> bool:
-    return _is_own(asked, job) or asked.served.guard.allows(
-        AccessRequest(asked.actor, Action.ADMIN)
+def _may_see(context: RequestContext, job: Job) -> bool:
+    return _is_own(context, job) or context.served_graph.guard.allows(
+        AccessRequest(context.actor, Action.ADMIN)
     )
 
 
-def _find(asked: RequestContext, job_id: str) -> Job:
+def _find(context: RequestContext, job_id: str) -> Job:
     """Raises JobNotFound; Forbidden, whether or not it is there, unless it is the asker's own."""
     try:
-        job = asked.host.jobs.find(asked.graph, job_id)
+        job = context.runtime.jobs.find(context.graph, job_id)
     except JobNotFound:
-        asked.check(Action.READ)
+        context.check(Action.READ)
         raise
-    if not _is_own(asked, job):
-        asked.check(Action.READ)
-    if not _may_see(asked, job):
+    if not _is_own(context, job):
+        context.check(Action.READ)
+    if not _may_see(context, job):
         raise JobNotFound(job_id)
     return job

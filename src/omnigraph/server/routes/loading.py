@@ -59,15 +59,15 @@ _Mode = Annotated[Mode, Query(description="What becomes of rows that are there."
 
 
 @router.post("/load", operation_id="cluster_load", response_model=LoadReply)
-def load(asked: Context, body: LoadBody) -> Response:
+def load(context: Context, body: LoadBody) -> Response:
     """Load records as one commit, or nothing."""
-    return _load_text(asked, body)
+    return _load_text(context, body)
 
 
 @router.post("/ingest", operation_id="cluster_ingest", response_model=LoadReply, deprecated=True)
-def ingest(asked: Context, body: LoadBody) -> Response:
+def ingest(context: Context, body: LoadBody) -> Response:
     """The old name of load."""
-    return deprecate(_load_text(asked, body), "/ingest")
+    return deprecate(_load_text(context, body), "/ingest")
 
 
 @streams.post(
@@ -82,12 +82,12 @@ def ingest(asked: Context, body: LoadBody) -> Response:
     },
 )
 async def load_stream(
-    asked: Context, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+    context: Context, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
 ) -> Response:
     """The same, of a body of any size that holds nothing but records."""
-    _check(asked, branch, from_)
-    spool = await spool_stream(asked.request)
-    return await run_in_threadpool(_load, asked, spool, Wanted(branch, from_, mode))
+    _check(context, branch, from_)
+    spool = await spool_stream(context.request)
+    return await run_in_threadpool(_load, context, spool, LoadOptions(branch, from_, mode))
 
 
 @streams.post(
@@ -117,7 +117,7 @@ async def load_stream(
     },
 )
 async def load_files(
-    asked: Context,
+    context: Context,
     *,
     branch: _Branch = None,
     from_: _From = None,
@@ -133,14 +133,16 @@ async def load_files(
     max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
 ) -> Response:
     """The same, of files: records or tables (Parquet, CSV), told by the ends of their names."""
-    _check(asked, branch, from_)
-    wanted = Wanted(branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors)
-    spool = await spool_files(asked.request)
-    return await run_in_threadpool(_load, asked, spool, wanted)
+    _check(context, branch, from_)
+    options = LoadOptions(
+        branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors
+    )
+    spool = await spool_files(context.request)
+    return await run_in_threadpool(_load, context, spool, options)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LoadOptions:
     """Where a load goes, and what the rows of files are that do not say it themselves."""
 
     branch: str | None
@@ -159,61 +161,63 @@ def _read_mapping(given: list[str]) -> dict[str, str]:
     return {name: column for name, _, column in pairs}
 
 
-def _check(asked: RequestContext, branch: str | None, from_: str | None) -> BranchName:
+def _check(context: RequestContext, branch: str | None, from_: str | None) -> BranchName:
     """Ask for everything a load may do. Raises Forbidden, BranchNameInvalid."""
     name = parse_branch(branch or MAIN)
-    asked.check(Action.CHANGE, name)
+    context.check(Action.CHANGE, name)
     if from_ is not None:
         source = parse_branch(from_)
-        if name not in asked.graph.branches.list():
-            asked.check(Action.BRANCH_CREATE, source, target=name)
+        if name not in context.graph.branches.list():
+            context.check(Action.BRANCH_CREATE, source, target=name)
     return name
 
 
-def _load_text(asked: RequestContext, body: LoadBody) -> Response:
-    _check(asked, body.branch, body.from_)
+def _load_text(context: RequestContext, body: LoadBody) -> Response:
+    _check(context, body.branch, body.from_)
     return _load(
-        asked, spool_text(body.data), Wanted(body.branch, body.from_, body.mode or "merge")
+        context, spool_text(body.data), LoadOptions(body.branch, body.from_, body.mode or "merge")
     )
 
 
-def _load(asked: RequestContext, spool: Spool, wanted: Wanted) -> Response:
+def _load(context: RequestContext, spool: Spool, options: LoadOptions) -> Response:
     """Now, or as a job if the caller prefers not to wait. The spool is removed either way."""
 
     def work(key: str | None) -> JsonObject:
-        return _carry_out(asked, spool, wanted, key)
+        return _carry_out(context, spool, options, key)
 
-    if asked.prefers_job:
+    if context.prefers_job:
         with ExitStack() as stack:
             stack.callback(spool.remove)
-            what = hash_of(*hash_files(spool.files), asdict(wanted))
-            order = JobRequest("load", wanted.branch or MAIN, asked.actor, asked.key, what)
+            what = hash_of(*hash_files(spool.files), asdict(options))
+            job = JobRequest("load", options.branch or MAIN, context.actor, context.key, what)
             clean = stack.pop_all().close
-        return begin_job(asked, order, work, clean)
+        return begin_job(context, job, work, clean)
     try:
-        with asked.admitted(), watching(metrics.StageMeter()):
-            return answer(work(asked.key))
+        with context.admitted(), watching(metrics.StageMeter()):
+            return answer(work(context.key))
     finally:
         spool.remove()
 
 
-def _carry_out(asked: RequestContext, spool: Spool, wanted: Wanted, key: str | None) -> JsonObject:
+def _carry_out(
+    context: RequestContext, spool: Spool, options: LoadOptions, key: str | None
+) -> JsonObject:
     def load(spark: SparkSettings | None) -> LoadResult:
-        return asked.graph.load(
+        return context.graph.load(
             spool.files,
-            mode=wanted.mode,
-            type=wanted.type,
-            edge=wanted.edge,
-            mapping=wanted.mapping,
-            max_errors=wanted.errors_max,
-            branch=wanted.branch or MAIN,
-            from_branch=wanted.from_,
-            actor=asked.actor,
+            mode=options.mode,
+            type=options.type,
+            edge=options.edge,
+            mapping=options.mapping,
+            max_errors=options.errors_max,
+            branch=options.branch or MAIN,
+            from_branch=options.from_,
+            actor=context.actor,
             idempotency_key=key,
             spark=spark,
         )
 
     with metrics.LOADS.time(), spool.named():
         result = run_on_spark(load)
-    asked.count(result.commit)
+    context.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

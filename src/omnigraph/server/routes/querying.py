@@ -44,21 +44,21 @@ router = APIRouter(route_class=ReadRoute, responses=READS)
 
 
 @router.post("/query", operation_id="cluster_query", response_model=ReadReply)
-def query(asked: Context, body: QueryBody) -> Response:
+def query(context: Context, body: QueryBody) -> Response:
     """Run a read on one snapshot: a branch as it is now, or the graph as a commit left it."""
-    return render(asked, run_query(asked, body))
+    return render(context, run_query(context, body))
 
 
 @router.post("/read", operation_id="cluster_read", response_model=ReadReply, deprecated=True)
-def read(asked: Context, body: QueryBody) -> Response:
+def read(context: Context, body: QueryBody) -> Response:
     """The old name of query."""
-    return deprecate(render(asked, run_query(asked, body)), "/read")
+    return deprecate(render(context, run_query(context, body)), "/read")
 
 
-def run_query(asked: RequestContext, body: QueryBody) -> QueryResult:
-    with asked.reading(body.timeout):
-        branch = check_readable(asked, body.branch, body.snapshot)
-        return asked.graph.query(
+def run_query(context: RequestContext, body: QueryBody) -> QueryResult:
+    with context.reading(body.timeout):
+        branch = check_readable(context, body.branch, body.snapshot)
+        return context.graph.query(
             body.query,
             name=body.name,
             params=body.params,
@@ -69,7 +69,7 @@ def run_query(asked: RequestContext, body: QueryBody) -> QueryResult:
         )
 
 
-class Moment(TypedDict):
+class SnapshotSelector(TypedDict):
     """What of the past to read, as the methods of a graph take it."""
 
     branch: str | None
@@ -78,8 +78,8 @@ class Moment(TypedDict):
     at: str | None
 
 
-def _find_moment(
-    asked: Context,
+def _find_selector(
+    context: Context,
     *,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
@@ -94,51 +94,51 @@ def _find_moment(
             json_schema_extra=TIME,
         ),
     ] = None,
-) -> Moment:
-    name = check_readable(asked, branch, snapshot)
+) -> SnapshotSelector:
+    name = check_readable(context, branch, snapshot)
     return {"branch": name, "commit": snapshot, "version": version, "at": at}
 
 
-WhichMoment = Annotated[Moment, Depends(_find_moment)]
+SelectedSnapshot = Annotated[SnapshotSelector, Depends(_find_selector)]
 """For the routes whose address says what to read."""
 
 
 @router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
 def look_up(
-    asked: Context,
+    context: Context,
     *,
     type_: Annotated[
         str, Query(alias="type", description="Its node or edge type.", json_schema_extra=TYPE)
     ],
     identity: Annotated[str, Query(alias="id", description="Its id.")],
-    moment: WhichMoment,
+    selector: SelectedSnapshot,
 ) -> Response:
     """One node or edge by its id, as a result of one row or none."""
-    with asked.reading():
-        found = asked.graph.look_up(type_, identity, **moment)
-    return render(asked, found)
+    with context.reading():
+        found = context.graph.look_up(type_, identity, **selector)
+    return render(context, found)
 
 
-def check_readable(asked: RequestContext, branch: str | None, snapshot: str | None) -> str | None:
+def check_readable(context: RequestContext, branch: str | None, snapshot: str | None) -> str | None:
     """The branch to read, if it is not a commit. Raises Forbidden, RequestInvalid."""
     if snapshot is None:
         name = parse_branch(branch or MAIN)
-        asked.check(Action.READ, name)
+        context.check(Action.READ, name)
         return name
     if branch is not None:
         raise RequestInvalid("name a branch or a snapshot, not both")
-    asked.check(Action.READ, asked.graph.commit(snapshot).branch)
+    context.check(Action.READ, context.graph.commit(snapshot).branch)
     return None
 
 
-def render(asked: RequestContext, result: QueryResult) -> Response:
-    kind = choose_form(asked.request.headers.getlist("accept"), tuple(_FORMS))
+def render(context: RequestContext, result: QueryResult) -> Response:
+    kind = choose_form(context.request.headers.getlist("accept"), tuple(_FORMS))
     pieces = _FORMS[kind](result)
     if kind == NDJSON:
         kind = f"{NDJSON}; charset=utf-8"
     if len(result) <= PIECE_ROWS:  # every piece of a stream costs a change of threads
         return Response(b"".join(pieces), media_type=kind)
-    return Stream(pieces, media_type=kind, stall_s=asked.stall_s)
+    return Stream(pieces, media_type=kind, stall_s=context.stall_s)
 
 
 def _header(result: QueryResult) -> JsonObject:

@@ -30,32 +30,32 @@ Branch = Annotated[
 
 
 @router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
-def graph_health(asked: Context) -> Response:
+def graph_health(context: Context) -> Response:
     """Is this graph served, and by which version?"""
-    asked.check(Action.READ)
+    context.check(Action.READ)
     return answer(health_document())
 
 
 @router.get("/snapshot", operation_id="cluster_getSnapshot", response_model=SnapshotReply)
 def snapshot(
-    asked: Context,
+    context: Context,
     branch: Branch = None,
     commit: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
     version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
 ) -> Response:
     """The version and row count of every table, on a branch, at a commit or at a version."""
     if commit is None:
-        asked.check(Action.READ, parse_branch(branch or MAIN))
+        context.check(Action.READ, parse_branch(branch or MAIN))
     else:
-        asked.check(Action.READ, asked.graph.commit(commit).branch)
+        context.check(Action.READ, context.graph.commit(commit).branch)
     if commit is not None and (branch is not None or version is not None):
         raise RequestInvalid("a commit says which branch and version it is on; name it alone")
-    return answer(snapshot_document(asked.graph.snapshot(branch, commit=commit, version=version)))
+    return answer(snapshot_document(context.graph.snapshot(branch, commit=commit, version=version)))
 
 
 @router.get("/commits", operation_id="cluster_listCommits", response_model=CommitsReply)
 def list_commits(
-    asked: Context,
+    context: Context,
     branch: Branch = None,
     actor: Annotated[str | None, Query(description="Only theirs; nobody's if empty.")] = None,
     since: Annotated[
@@ -65,20 +65,20 @@ def list_commits(
 ) -> Response:
     """The history of a branch, newest first."""
     name = parse_branch(branch or MAIN)
-    asked.check(Action.READ, name)
-    found = asked.graph.commits(name, actor=actor, since_us=since, limit=limit)
+    context.check(Action.READ, name)
+    found = context.graph.commits(name, actor=actor, since_us=since, limit=limit)
     return answer({"commits": [commit_document(each) for each in found]})
 
 
 @router.get("/commits/{commit_id}", operation_id="cluster_getCommit", response_model=CommitReply)
-def show_commit(asked: Context, commit_id: str) -> Response:
+def show_commit(context: Context, commit_id: str) -> Response:
     """One commit, whatever branch it is on."""
-    asked.check(Action.READ)
-    return answer(commit_document(asked.graph.commit(commit_id)))
+    context.check(Action.READ)
+    return answer(commit_document(context.graph.commit(commit_id)))
 
 
 @router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)
-def show_schema(asked: Context) -> Response:
+def show_schema(context: Context) -> Response:
     """The schema in force, as it was written."""
-    asked.check(Action.READ)
-    return answer({"schema_source": asked.graph.schema_source})
+    context.check(Action.READ)
+    return answer({"schema_source": context.graph.schema_source})

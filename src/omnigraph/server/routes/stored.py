@@ -45,10 +45,10 @@ _BODY = {
     response_model=StoredQueriesReply,
     responses=READING,
 )
-def list_queries(asked: Context) -> Response:
+def list_queries(context: Context) -> Response:
     """The stored queries, with their parameters; and those that are kept back, with the reason."""
-    asked.check(Action.READ, MAIN)
-    return answer(asked.served.queries.document())
+    context.check(Action.READ, MAIN)
+    return answer(context.served_graph.queries.document())
 
 
 @router.post(
@@ -59,11 +59,11 @@ def list_queries(asked: Context) -> Response:
     dependencies=[KEYED],
     openapi_extra=_BODY,
 )
-async def invoke(asked: Context, name: str) -> Response:
+async def invoke(context: Context, name: str) -> Response:
     """Run a stored query. Without a body it has no parameters."""
-    check_unconditional(asked)
-    body = await _read_body(asked)
-    return await run_in_threadpool(_invoke, asked, name, body, None)
+    check_unconditional(context)
+    body = await _read_body(context)
+    return await run_in_threadpool(_invoke, context, name, body, None)
 
 
 @router.post(
@@ -74,15 +74,15 @@ async def invoke(asked: Context, name: str) -> Response:
     dependencies=[KEYED],
     openapi_extra=_BODY,
 )
-async def invoke_if_commit(asked: Context, name: str, if_commit: IfCommit) -> Response:
+async def invoke_if_commit(context: Context, name: str, if_commit: IfCommit) -> Response:
     """Run a stored mutation, if a certain commit is still the head of the branch."""
-    body = await _read_body(asked)
-    return await run_in_threadpool(_invoke, asked, name, body, if_commit)
+    body = await _read_body(context)
+    return await run_in_threadpool(_invoke, context, name, body, if_commit)
 
 
-async def _read_body(asked: RequestContext) -> InvokeBody:
+async def _read_body(context: RequestContext) -> InvokeBody:
     """Empty, `null` or an object, whatever it is called. Raises RequestInvalid."""
-    content = await asked.request.body()
+    content = await context.request.body()
     try:
         document = parse_json(content) if content.strip() else None
         return InvokeBody.model_validate({} if document is None else document)
@@ -94,16 +94,18 @@ async def _read_body(asked: RequestContext) -> InvokeBody:
         raise RequestInvalid(f"the body is not JSON: {error}") from None
 
 
-def _invoke(asked: RequestContext, name: str, body: InvokeBody, if_commit: str | None) -> Response:
-    if not asked.served.guard.allows(AccessRequest(asked.actor, Action.INVOKE_QUERY)):
+def _invoke(
+    context: RequestContext, name: str, body: InvokeBody, if_commit: str | None
+) -> Response:
+    if not context.served_graph.guard.allows(AccessRequest(context.actor, Action.INVOKE_QUERY)):
         raise StoredQueryNotFound(name)
-    stored = asked.served.queries.find(name)
+    stored = context.served_graph.queries.find(name)
     _check_kind(stored, body, if_commit)
     if stored.is_mutation:
         change = MutateBody(
             query=stored.source.text, name=name, params=body.params, branch=body.branch
         )
-        return answer(mutation_document(run_mutation(asked, change, if_commit)))
+        return answer(mutation_document(run_mutation(context, change, if_commit)))
     read = QueryBody(
         query=stored.source.text,
         name=name,
@@ -114,7 +116,7 @@ def _invoke(asked: RequestContext, name: str, body: InvokeBody, if_commit: str |
         at=body.at,
         timeout=body.timeout,
     )
-    return render(asked, run_query(asked, read))
+    return render(context, run_query(context, read))
 
 
 def _check_kind(stored: StoredQuery, body: InvokeBody, if_commit: str | None) -> None:

@@ -56,21 +56,21 @@ Limit = Annotated[int, Query(ge=1, le=8192)]
     response_class=StreamingResponse,
     responses=_LINES,
 )
-def export(asked: Context, body: ExportBody) -> Response:
+def export(context: Context, body: ExportBody) -> Response:
     """Every node and edge of a snapshot, in the order of tables and ids; loads back as it was."""
     if body.snapshot is None:
-        asked.check(Action.EXPORT, parse_branch(body.branch or MAIN))
+        context.check(Action.EXPORT, parse_branch(body.branch or MAIN))
     else:
-        asked.check(Action.EXPORT, asked.graph.commit(body.snapshot).branch)
-    lines = asked.graph.export_lines(
+        context.check(Action.EXPORT, context.graph.commit(body.snapshot).branch)
+    lines = context.graph.export_lines(
         types=body.type_names or (),
         tables=body.table_keys or (),
         branch=body.branch,
         commit=body.snapshot,
         version=body.version,
     )
-    with cancellable(asked.token):
-        return Stream(lines, media_type=_NDJSON, stall_s=asked.stall_s)
+    with cancellable(context.token):
+        return Stream(lines, media_type=_NDJSON, stall_s=context.stall_s)
 
 
 @router.post(
@@ -79,15 +79,17 @@ def export(asked: Context, body: ExportBody) -> Response:
     response_class=StreamingResponse,
     responses=_LINES,
 )
-def baseline(asked: Context, body: BaselineBody) -> Response:
+def baseline(context: Context, body: BaselineBody) -> Response:
     """The same, and then one line that says from where its changes follow."""
     branch = parse_branch(body.branch or MAIN)
-    asked.check(Action.EXPORT, branch)
+    context.check(Action.EXPORT, branch)
     if body.table_keys:
         raise RequestInvalid("a baseline is restricted by type_names")
-    found = asked.graph.baseline(branch=branch, kinds=body.kinds or (), types=body.type_names or ())
-    with cancellable(asked.token):
-        return Stream(found.lines(), media_type=_NDJSON, stall_s=asked.stall_s)
+    found = context.graph.baseline(
+        branch=branch, kinds=body.kinds or (), types=body.type_names or ()
+    )
+    with cancellable(context.token):
+        return Stream(found.lines(), media_type=_NDJSON, stall_s=context.stall_s)
 
 
 @router.get(
@@ -97,7 +99,7 @@ def baseline(asked: Context, body: BaselineBody) -> Response:
     responses=READING | GONE,
 )
 def changes(
-    asked: Context,
+    context: Context,
     *,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
@@ -124,11 +126,11 @@ def changes(
 ) -> Response:
     """What the commits of a branch changed, after a cursor, or from some point on."""
     name = parse_branch(branch or MAIN)
-    asked.check(Action.READ, name)
+    context.check(Action.READ, name)
     if cursor is not None and page_token is not None:
         raise RequestInvalid("name a cursor or a page token, not both")
-    with cancellable(asked.token):
-        page = asked.graph.changes(
+    with cancellable(context.token):
+        page = context.graph.changes(
             cursor or page_token,
             start=start,
             branch=name,
@@ -148,7 +150,7 @@ def changes(
     responses=READING | GONE,
 )
 def commit_changes(
-    asked: Context,
+    context: Context,
     commit_id: str,
     *,
     page_token: str | None = None,
@@ -158,9 +160,9 @@ def commit_changes(
     op: Ops = None,
 ) -> Response:
     """What one commit changed since its first parent, so many changes at a time."""
-    asked.check(Action.READ, asked.graph.commit(commit_id).branch)
-    with cancellable(asked.token):
-        page = asked.graph.commit_changes(
+    context.check(Action.READ, context.graph.commit(commit_id).branch)
+    with cancellable(context.token):
+        page = context.graph.commit_changes(
             commit_id,
             page_token=page_token,
             limit=limit,
@@ -178,7 +180,7 @@ def commit_changes(
     responses={**READING, **GONE, 200: _COUNTED},
 )
 def diff(
-    asked: Context,
+    context: Context,
     *,
     from_: Annotated[str, Query(alias="from", description=_SIDE, json_schema_extra=SIDE)],
     to: Annotated[str, Query(description=_SIDE, json_schema_extra=SIDE)],
@@ -188,15 +190,15 @@ def diff(
     skip: Annotated[int, Query(description="Without the first so many changes.", ge=0)] = 0,
 ) -> Response:
     """What differs between two states: how much of each type; as JSON lines, every entity."""
-    sides = [asked.graph.find_snapshot(each) for each in (from_, to)]
+    sides = [context.graph.find_snapshot(each) for each in (from_, to)]
     for each in sides:
-        asked.check(Action.READ, each.branch)
+        context.check(Action.READ, each.branch)
     # What was checked is what is compared, whoever writes meanwhile.
     before, after = (f"{each.branch}@{each.manifest_version}" for each in sides)
-    with cancellable(asked.token):
-        found = asked.graph.diff(before, after, kinds=kind or (), types=type_ or (), ops=op or ())
-        if choose_form(asked.request.headers.getlist("accept"), (JSON, NDJSON)) == JSON:
+    with cancellable(context.token):
+        found = context.graph.diff(before, after, kinds=kind or (), types=type_ or (), ops=op or ())
+        if choose_form(context.request.headers.getlist("accept"), (JSON, NDJSON)) == JSON:
             return answer(diff_document(found))
         documents = map(change_document, found.changes(skip=skip))
         lines = (json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in documents)
-        return Stream(lines, media_type=_NDJSON, stall_s=asked.stall_s)
+        return Stream(lines, media_type=_NDJSON, stall_s=context.stall_s)

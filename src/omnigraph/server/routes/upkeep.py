@@ -32,13 +32,13 @@ router = APIRouter(route_class=GraphRoute)
     response_model=SchemaPlanReply,
     responses=ASKING,
 )
-def plan_schema(asked: Context, body: SchemaPlanBody) -> Response:
+def plan_schema(context: Context, body: SchemaPlanBody) -> Response:
     """What another schema would change; steps that cannot be taken are among it."""
-    asked.check(Action.READ)
-    plan = asked.graph.plan_schema(
+    context.check(Action.READ)
+    plan = context.graph.plan_schema(
         body.schema_source, allow_data_loss=body.allow_data_loss, backfill=body.backfill
     )
-    return answer(schema_plan_document(asked.graph.uri, plan))
+    return answer(schema_plan_document(context.graph.uri, plan))
 
 
 @router.post(
@@ -48,19 +48,19 @@ def plan_schema(asked: Context, body: SchemaPlanBody) -> Response:
     responses=WRITING,
     dependencies=[KEYED],
 )
-def apply_schema(asked: Context, body: SchemaApplyBody) -> Response:
+def apply_schema(context: Context, body: SchemaApplyBody) -> Response:
     """Put another schema in force: one commit, or none if it changes nothing."""
-    asked.check(Action.SCHEMA_APPLY, target=MAIN)
-    with asked.admitted():
-        result = asked.graph.apply_schema(
+    context.check(Action.SCHEMA_APPLY, target=MAIN)
+    with context.admitted():
+        result = context.graph.apply_schema(
             body.schema_source,
             allow_data_loss=body.allow_data_loss,
             backfill=body.backfill,
-            actor=asked.actor,
-            idempotency_key=asked.key,
+            actor=context.actor,
+            idempotency_key=context.key,
         )
-    asked.count(result.commit)
-    return answer(schema_result_document(asked.graph.uri, result))
+    context.count(result.commit)
+    return answer(schema_result_document(context.graph.uri, result))
 
 
 @router.post(
@@ -71,21 +71,21 @@ def apply_schema(asked: Context, body: SchemaApplyBody) -> Response:
     dependencies=[KEYED, PREFERRED],
 )
 def optimize(
-    asked: Context,
+    context: Context,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
     ] = None,
 ) -> Response:
     """Put small fragments together and bring the indexes up to date."""
     name = parse_branch(branch or MAIN)
-    asked.check(Action.ADMIN, name)
+    context.check(Action.ADMIN, name)
 
     def work(key: str | None) -> JsonObject:
-        result = asked.graph.optimize(name, actor=asked.actor, idempotency_key=key)
-        return optimize_document(asked.graph.uri, result)
+        result = context.graph.optimize(name, actor=context.actor, idempotency_key=key)
+        return optimize_document(context.graph.uri, result)
 
-    if asked.prefers_job:
-        order = JobRequest("optimize", name, asked.actor, asked.key, hash_of(name))
-        return begin_job(asked, order, work)
-    with asked.admitted():
-        return answer(work(asked.key))
+    if context.prefers_job:
+        job = JobRequest("optimize", name, context.actor, context.key, hash_of(name))
+        return begin_job(context, job, work)
+    with context.admitted():
+        return answer(work(context.key))

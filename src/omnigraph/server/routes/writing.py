@@ -23,17 +23,17 @@ IfCommit = Annotated[
 ]
 
 
-def check_unconditional(asked: RequestContext) -> None:
+def check_unconditional(context: RequestContext) -> None:
     """A condition on a route that does not look at it would be silently ignored."""
-    if asked.request.headers.get(IF_COMMIT) is not None:
+    if context.request.headers.get(IF_COMMIT) is not None:
         raise RequestInvalid(f"{IF_COMMIT} is for the routes that end in /if-graph-commit")
 
 
 @router.post("/mutate", operation_id="cluster_mutate", response_model=MutationReply)
-def mutate(asked: Context, body: MutateBody) -> Response:
+def mutate(context: Context, body: MutateBody) -> Response:
     """Run the inserts, updates or deletes of a query, as one commit or not at all."""
-    check_unconditional(asked)
-    return answer(mutation_document(run_mutation(asked, body)))
+    check_unconditional(context)
+    return answer(mutation_document(run_mutation(context, body)))
 
 
 @router.post(
@@ -41,79 +41,79 @@ def mutate(asked: Context, body: MutateBody) -> Response:
     operation_id="cluster_mutateIfGraphCommit",
     response_model=MutationReply,
 )
-def mutate_if_commit(asked: Context, body: MutateBody, if_commit: IfCommit) -> Response:
+def mutate_if_commit(context: Context, body: MutateBody, if_commit: IfCommit) -> Response:
     """The same, if a certain commit is still the head of the branch."""
-    return answer(mutation_document(run_mutation(asked, body, if_commit)))
+    return answer(mutation_document(run_mutation(context, body, if_commit)))
 
 
 @router.post(
     "/change", operation_id="cluster_change", response_model=MutationReply, deprecated=True
 )
-def change(asked: Context, body: MutateBody) -> Response:
+def change(context: Context, body: MutateBody) -> Response:
     """The old name of mutate."""
-    check_unconditional(asked)
-    return deprecate(answer(mutation_document(run_mutation(asked, body))), "/change")
+    check_unconditional(context)
+    return deprecate(answer(mutation_document(run_mutation(context, body))), "/change")
 
 
 def run_mutation(
-    asked: RequestContext, body: MutateBody, if_commit: str | None = None
+    context: RequestContext, body: MutateBody, if_commit: str | None = None
 ) -> MutationResult:
     branch = parse_branch(body.branch or MAIN)
-    asked.check(Action.CHANGE, branch)
-    with asked.admitted():
-        result = asked.graph.mutate(
+    context.check(Action.CHANGE, branch)
+    with context.admitted():
+        result = context.graph.mutate(
             body.query,
             name=body.name,
             params=body.params,
             branch=branch,
-            actor=asked.actor,
+            actor=context.actor,
             if_commit=if_commit,
-            idempotency_key=asked.key,
+            idempotency_key=context.key,
         )
-    asked.count(result.commit)
+    context.count(result.commit)
     return result
 
 
 @router.post("/rows", operation_id="cluster_writeRows", response_model=MutationReply)
 def write_rows(
-    asked: Context,
+    context: Context,
     body: RowsBody,
     if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
 ) -> Response:
     """Write rows of one node or edge type, all or none."""
     branch = parse_branch(body.branch or MAIN)
-    asked.check(Action.CHANGE, branch)
-    write = asked.graph.insert if body.existing == "refuse" else asked.graph.upsert
-    with asked.admitted():
+    context.check(Action.CHANGE, branch)
+    write = context.graph.insert if body.existing == "refuse" else context.graph.upsert
+    with context.admitted():
         result = write(
             body.type,
             body.rows,
             branch=branch,
-            actor=asked.actor,
+            actor=context.actor,
             if_commit=if_commit,
-            idempotency_key=asked.key,
+            idempotency_key=context.key,
         )
-    asked.count(result.commit)
+    context.count(result.commit)
     return answer(mutation_document(result))
 
 
 @router.post("/rows/delete", operation_id="cluster_deleteRows", response_model=MutationReply)
 def delete_rows(
-    asked: Context,
+    context: Context,
     body: RowsDeleteBody,
     if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
 ) -> Response:
     """Delete rows by id, nodes together with their edges."""
     branch = parse_branch(body.branch or MAIN)
-    asked.check(Action.CHANGE, branch)
-    with asked.admitted():
-        result = asked.graph.delete(
+    context.check(Action.CHANGE, branch)
+    with context.admitted():
+        result = context.graph.delete(
             body.type,
             body.ids,
             branch=branch,
-            actor=asked.actor,
+            actor=context.actor,
             if_commit=if_commit,
-            idempotency_key=asked.key,
+            idempotency_key=context.key,
         )
-    asked.count(result.commit)
+    context.count(result.commit)
     return answer(mutation_document(result))

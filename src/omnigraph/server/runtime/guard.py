@@ -21,16 +21,16 @@ from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
 
 
-class State(Enum):
+class AuthMode(Enum):
     OPEN = "open"
     DEFAULT_DENY = "default_deny"
     POLICY = "policy"
 
 
-def find_state(*, has_tokens: bool, has_policy: bool, unauthenticated: bool) -> State:
+def find_auth_mode(*, has_tokens: bool, has_policy: bool, unauthenticated: bool) -> AuthMode:
     """Raises ConfigInvalid where the server must not start."""
     if has_tokens:
-        return State.POLICY if has_policy else State.DEFAULT_DENY
+        return AuthMode.POLICY if has_policy else AuthMode.DEFAULT_DENY
     named = f"{SINGLE}, {FILE} or {INLINE}"
     if has_policy:
         reason = f"there are policies and no tokens to tell actors by; set them in {named}"
@@ -38,22 +38,22 @@ def find_state(*, has_tokens: bool, has_policy: bool, unauthenticated: bool) -> 
     if not unauthenticated:
         reason = f"there are no tokens; set them in {named}, or say --unauthenticated"
         raise ConfigInvalid("server", reason=reason)
-    return State.OPEN
+    return AuthMode.OPEN
 
 
 class Guard:
     """The gate of one graph, or of the server itself. What it decides by can be replaced."""
 
-    def __init__(self, state: State, policy: Policy | None = None) -> None:
-        self._rule: Final[list[tuple[State, Policy | None]]] = [(state, policy)]
+    def __init__(self, mode: AuthMode, policy: Policy | None = None) -> None:
+        self._rule: Final[list[tuple[AuthMode, Policy | None]]] = [(mode, policy)]
 
-    def replace(self, state: State, policy: Policy | None) -> None:
+    def replace(self, mode: AuthMode, policy: Policy | None) -> None:
         """Decide by something else from now on."""
-        self._rule[0] = (state, policy)
+        self._rule[0] = (mode, policy)
 
     def allows(self, question: AccessRequest) -> bool:
-        state, policy = self._rule[0]
-        if state is State.OPEN:
+        mode, policy = self._rule[0]
+        if mode is AuthMode.OPEN:
             return True
         if policy is None:
             return question.actor is not None and question.action is Action.READ

@@ -1,8 +1,8 @@
 """One Spark for all workers: a Connect server that the first load starts (D23).
 
-A worker that loads asks for it and needs no Java machine of its own. It belongs to the crew: the
-folder with its note is the crew's, and whoever ends last ends it. Where the environment names a
-Spark, that one is used, and nothing is started here.
+A worker that loads connects to it and starts no Java machine of its own. The supervisor owns the
+folder with the server's record and stops the server; if the supervisor died, the last worker does.
+If the environment names a Spark, loads use that one, and this module starts nothing.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from omnigraph.pipeline.settings import MASTER, REMOTE, SparkSettings
 Result = TypeVar("Result")
 
 SHARED: Final = "OMNIGRAPH_SERVER_SPARK_FOLDER"
-"""Set by the crew for its workers."""
+"""The supervisor sets it for its workers."""
 
 
 def find_spark(environment: Mapping[str, str] = os.environ) -> SparkSettings | None:
@@ -53,7 +53,7 @@ def run_on_spark(job: Callable[[SparkSettings | None], Result]) -> Result:
 
 
 def stop_spark(folder: Path) -> None:
-    """End the server of a crew, if it was ever started."""
+    """Stop the shared server, if a load ever started it."""
     if not (folder / "server.json").exists():
         return
     from omnigraph.pipeline.spark.connect import stop_server  # noqa: PLC0415 - brings Spark along

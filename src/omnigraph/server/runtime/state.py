@@ -24,7 +24,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.admission import Admission
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.configuration import Configuration, PolicyFile, read_configuration
-from omnigraph.server.runtime.guard import Guard, State, find_state
+from omnigraph.server.runtime.guard import AuthMode, Guard, find_auth_mode
 from omnigraph.server.runtime.jobs import Jobs
 from omnigraph.server.runtime.settings import (
     EMBEDDING,
@@ -73,7 +73,7 @@ class ServedGraph:
 class ServerState:
     generation: int
     settings: ServerSettings
-    state: State
+    auth_mode: AuthMode
     tokens: Tokens
     guard: Guard
     """For what concerns the server itself."""
@@ -87,7 +87,7 @@ class ServerState:
     def authenticate(self, header: str | None) -> str | None:
         """Who asks. Raises Unauthorized."""
         # Where nobody is known a token says nothing.
-        return None if self.state is State.OPEN else self.tokens.resolve(header)
+        return None if self.auth_mode is AuthMode.OPEN else self.tokens.resolve(header)
 
     def find_graph(self, graph_id: str | None) -> ServedGraph:
         """A graph by its id; the only one if none is given. Raises GraphNotServed."""
@@ -117,14 +117,14 @@ class ServerRuntime:
         self,
         flags: Flags,
         environment: Mapping[str, str],
-        generations: ConfigBroadcast | None = None,
+        broadcast: ConfigBroadcast | None = None,
     ) -> None:
         """Serve what the other workers serve; what flags and files say if there are none yet.
 
         Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if every
         graph is required.
         """
-        self._generations = generations
+        self._broadcast = broadcast
         self._flags = flags
         self._environment = environment
         self.tracer = find_tracer(environment)
@@ -133,21 +133,21 @@ class ServerRuntime:
         self._seen = 0
         # It takes a while to make, and all requests that came first would make it at once.
         grammar()
-        if generations is None or not generations.find_newest():
+        if broadcast is None or not broadcast.find_newest():
             self.current = self._read()
         else:
-            self._seen, configuration = generations.read()
+            self._seen, configuration = broadcast.read()
             self.current = self._build(self._seen, configuration)
         self._refused = (0, 0)
         """What could not be taken over from the others, if anything, and when."""
         self.admission = Admission(self.current.settings.limits)
         self.jobs = Jobs(REAL)
 
-    def share(self, generations: ConfigBroadcast) -> None:
+    def share(self, broadcast: ConfigBroadcast) -> None:
         """Hand what is served here to workers that are started from now on, and follow them."""
-        with generations.alone():
-            self._seen = generations.announce(self._configuration)
-        self._generations = generations
+        with broadcast.alone():
+            self._seen = broadcast.announce(self._configuration)
+        self._broadcast = broadcast
 
     def reload(self) -> ServerState:
         """Read the whole configuration again, and have the other workers do so.
@@ -165,42 +165,42 @@ class ServerRuntime:
 
     def follow(self) -> None:
         """Take over the configuration that another worker read; later, if it cannot be now."""
-        generations = self._generations
-        if generations is None:
+        broadcast = self._broadcast
+        if broadcast is None:
             return
         with self._lock, _refusals_told():
-            newest = generations.find_newest()
+            newest = broadcast.find_newest()
             refused, refused_ms = self._refused
             is_early = newest == refused and REAL.monotonic_ms() - refused_ms < RETRY_MS
             if newest in (0, self._seen) or is_early:
                 return
             self._refused = (newest, REAL.monotonic_ms())
-            number, configuration = generations.read()
+            number, configuration = broadcast.read()
             self._put_in_place(self._build(number, configuration))
             self._seen = number
 
-    def _put_in_place(self, serving: ServerState) -> None:
+    def _put_in_place(self, state: ServerState) -> None:
         # From here on the new rules hold, for requests under way too.
-        for name, served in serving.graphs.items():
-            served.guard.replace(serving.state, serving.policies.get(name))
-        served_now = {id(each.graph) for each in serving.graphs.values()}
+        for name, served_graph in state.graphs.items():
+            served_graph.guard.replace(state.auth_mode, state.policies.get(name))
+        served_now = {id(each.graph) for each in state.graphs.values()}
         self._open = [each for each in self._open if id(each.graph) in served_now]
-        self.current = serving
-        self.admission.limits = serving.settings.limits
-        logger.info("configuration %d is in force", serving.generation)
+        self.current = state
+        self.admission.limits = state.settings.limits
+        logger.info("configuration %d is in force", state.generation)
 
     def _read(self) -> ServerState:
         """What flags and files say now; and if it can be served, have the other workers do so."""
-        generations = self._generations
-        with generations.alone() if generations is not None else nullcontext():
+        broadcast = self._broadcast
+        with broadcast.alone() if broadcast is not None else nullcontext():
             configuration = read_configuration(self._flags, self._environment)
-            serving = self._build(self._seen + 1, configuration)
-            if generations is None:
+            state = self._build(self._seen + 1, configuration)
+            if broadcast is None:
                 self._seen += 1
             else:
-                self._seen = generations.announce(configuration)
+                self._seen = broadcast.announce(configuration)
             self._configuration = configuration
-        return replace(serving, generation=self._seen)
+        return replace(state, generation=self._seen)
 
     def _build(self, generation: int, configuration: Configuration) -> ServerState:
         settings, tokens = configuration.settings, configuration.tokens
@@ -211,7 +211,7 @@ class ServerRuntime:
         server_policy = None
         if configuration.server_policy is not None:
             server_policy = _parse_policy(configuration.server_policy, graph_id=None)
-        state = find_state(
+        auth_mode = find_auth_mode(
             has_tokens=bool(tokens),
             has_policy=bool(policies) or server_policy is not None,
             unauthenticated=settings.unauthenticated,
@@ -221,7 +221,7 @@ class ServerRuntime:
         for name, each in settings.graphs.items():
             try:
                 opened = self._open_graph(
-                    name, each, settings.limits, Guard(state, policies.get(name))
+                    name, each, settings.limits, Guard(auth_mode, policies.get(name))
                 )
                 stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
                 _tell(stored)
@@ -238,9 +238,9 @@ class ServerRuntime:
         return ServerState(
             generation,
             settings,
-            state,
+            auth_mode,
             tokens,
-            Guard(state, server_policy),
+            Guard(auth_mode, server_policy),
             server_policy is not None,
             graphs,
             quarantined,

@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from omnigraph.server.telemetry.observing import request_id
+from omnigraph.server.telemetry.access_log import request_id
 
 
 class JsonLines(logging.Formatter):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import ConfigInvalid, UsageError
-from omnigraph.server.runtime.guard import State, find_state
+from omnigraph.server.runtime.guard import AuthMode, find_auth_mode
 from omnigraph.server.runtime.settings import (
     Flags,
     GraphSettings,
@@ -72,7 +72,7 @@ def test_a_graph_that_is_named_by_its_place_alone_has_an_id(uri: str, name: str)
 def test_a_policy_or_nothing_without_tokens_says_where_they_are_set() -> None:
     for has_policy in (True, False):
         with pytest.raises(ConfigInvalid, match=f"{SINGLE}, {FILE} or {INLINE}"):
-            find_state(has_tokens=False, has_policy=has_policy, unauthenticated=False)
+            find_auth_mode(has_tokens=False, has_policy=has_policy, unauthenticated=False)
 
 
 @pytest.mark.parametrize(
@@ -117,18 +117,18 @@ def test_of_two_that_were_given_none_is_picked(flags: Flags) -> None:
     ("tokens", "policy", "unauthenticated", "state"),
     [
         (False, False, False, None),
-        (False, False, True, State.OPEN),
-        (True, False, False, State.DEFAULT_DENY),
-        (True, False, True, State.DEFAULT_DENY),
+        (False, False, True, AuthMode.OPEN),
+        (True, False, False, AuthMode.DEFAULT_DENY),
+        (True, False, True, AuthMode.DEFAULT_DENY),
         (False, True, True, None),
-        (True, True, False, State.POLICY),
+        (True, True, False, AuthMode.POLICY),
     ],
 )
 def test_the_state_follows_from_what_there_is(
-    *, tokens: bool, policy: bool, unauthenticated: bool, state: State | None
+    *, tokens: bool, policy: bool, unauthenticated: bool, state: AuthMode | None
 ) -> None:
-    def found() -> State:
-        return find_state(has_tokens=tokens, has_policy=policy, unauthenticated=unauthenticated)
+    def found() -> AuthMode:
+        return find_auth_mode(has_tokens=tokens, has_policy=policy, unauthenticated=unauthenticated)
 
     if state is None:
         with pytest.raises(ConfigInvalid):

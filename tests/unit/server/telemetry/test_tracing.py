@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph.errors import ConfigInvalid
-from omnigraph.server.telemetry.observing import Observer
+from omnigraph.server.telemetry.access_log import AccessLog
 from omnigraph.server.telemetry.tracing import TRACING, TraceSpan, find_tracer, untraced
 
 
@@ -49,7 +49,7 @@ def ask(headers: list[tuple[bytes, bytes]], *, is_broken: bool = False) -> Recor
     async def receive() -> Any: ...
 
     scope = {"type": "http", "method": "POST", "path": "/secret/path", "headers": headers}
-    asyncio.run(Observer(app, trace)(scope, receive, send))
+    asyncio.run(AccessLog(app, trace)(scope, receive, send))
     (span,) = spans
     return span
 

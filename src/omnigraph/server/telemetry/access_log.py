@@ -27,7 +27,7 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 logger = logging.getLogger("omnigraph.server.requests")
 
 
-class Observer:
+class AccessLog:
     """Stands around the application, outside everything else."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer = untraced) -> None:
@@ -99,8 +99,8 @@ def _route(scope: Scope) -> str | None:
 
 def _find_who(scope: Scope) -> dict[str, str | None]:
     """Who asked, and which graph, once that was found out. The token is nowhere near."""
-    asked = scope.get("state", {}).get("asked")
-    return {} if asked is None else {"graph": asked.served.id, "actor": asked.actor}
+    context = scope.get("state", {}).get("context")
+    return {} if context is None else {"graph": context.served_graph.id, "actor": context.actor}
 
 
 def _find_caller(scope: Scope) -> dict[str, str]:

@@ -14,7 +14,7 @@ EVERYWHERE: Final = frozenset({"yes", "quiet", "errors"})
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class AcceptedFlags:
     """What a command works on, and how that is named."""
 
     takes: frozenset[str]
@@ -25,18 +25,24 @@ _STORAGE: Final = "it works on storage; name the graph by a URI, --store or --pr
 _EITHER: Final = "name the graph by a URI, --store, --server or --profile"
 _GRAPH: Final = frozenset({"store", "server", "graph", "profile"})
 
-READS: Final = Plane(_GRAPH, f"it only reads; {_EITHER}")
-WRITES: Final = Plane(_GRAPH | {"actor"}, _EITHER)
-DIRECT_READS: Final = Plane(frozenset({"store", "profile"}), _STORAGE)
-DIRECT_WRITES: Final = Plane(frozenset({"store", "profile", "actor"}), _STORAGE)
-MAKES: Final = Plane(frozenset({"actor"}), "it makes a graph; give the place after the command")
-SERVED: Final = Plane(frozenset({"server", "profile"}), "it asks a server; use --server")
-BOUND: Final = Plane(frozenset(), "the configuration binds an alias to its server and graph")
-SERVES: Final = Plane(frozenset(), "name graphs by --graph ID=URI, or in the file of --config")
-PROFILES: Final = Plane(frozenset({"profile"}), "it only reads the configuration")
-LOCAL: Final = Plane(frozenset(), "it concerns no graph")
+READS: Final = AcceptedFlags(_GRAPH, f"it only reads; {_EITHER}")
+WRITES: Final = AcceptedFlags(_GRAPH | {"actor"}, _EITHER)
+DIRECT_READS: Final = AcceptedFlags(frozenset({"store", "profile"}), _STORAGE)
+DIRECT_WRITES: Final = AcceptedFlags(frozenset({"store", "profile", "actor"}), _STORAGE)
+MAKES: Final = AcceptedFlags(
+    frozenset({"actor"}), "it makes a graph; give the place after the command"
+)
+SERVED: Final = AcceptedFlags(frozenset({"server", "profile"}), "it asks a server; use --server")
+BOUND: Final = AcceptedFlags(
+    frozenset(), "the configuration binds an alias to its server and graph"
+)
+SERVES: Final = AcceptedFlags(
+    frozenset(), "name graphs by --graph ID=URI, or in the file of --config"
+)
+PROFILES: Final = AcceptedFlags(frozenset({"profile"}), "it only reads the configuration")
+LOCAL: Final = AcceptedFlags(frozenset(), "it concerns no graph")
 
-PLANES: Final[Mapping[str, Plane]] = {
+BY_COMMAND: Final[Mapping[str, AcceptedFlags]] = {
     **dict.fromkeys(("query", "entity", "snapshot", "export", "diff", "changes", "commit"), READS),
     **dict.fromkeys(("blob", "branch list", "schema show", "schema get", "schema plan"), READS),
     **dict.fromkeys(("mutate", "load", "ingest", "schema apply", "optimize", "mcp"), WRITES),
@@ -58,13 +64,13 @@ PLANES: Final[Mapping[str, Plane]] = {
 def check_flags(settings: Globals, words: Sequence[str]) -> None:
     """Raises Misaddressed for a flag that means nothing to the command."""
     for name in (" ".join(words[:2]), *words[:1]):
-        if name in PLANES:
-            _check(settings, PLANES[name], name)
+        if name in BY_COMMAND:
+            _check(settings, BY_COMMAND[name], name)
             return
 
 
-def _check(settings: Globals, plane: Plane, name: str) -> None:
+def _check(settings: Globals, accepted: AcceptedFlags, name: str) -> None:
     for each in FLAGS:
         is_given = each.field not in EVERYWHERE and getattr(settings, each.field) is not None
-        if is_given and each.field not in plane.takes:
-            raise Misaddressed(f"{each.flag} is not for 'omnigraph {name}': {plane.hint}")
+        if is_given and each.field not in accepted.takes:
+            raise Misaddressed(f"{each.flag} is not for 'omnigraph {name}': {accepted.hint}")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.cli.accepted_flags import BY_COMMAND, check_flags
 from omnigraph.cli.app import COMMANDS, run
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.planes import PLANES, check_flags
 from omnigraph.errors import Misaddressed
 
 Streams = pytest.CaptureFixture[str]
@@ -46,8 +46,8 @@ def test_a_flag_that_means_nothing_to_a_command_is_refused(
     assert hint in error
 
 
-def test_every_command_has_its_plane() -> None:
-    planned = {name.split()[0] for name in PLANES}
+def test_every_command_says_which_flags_it_accepts() -> None:
+    planned = {name.split()[0] for name in BY_COMMAND}
     assert COMMANDS.keys() <= planned
 
 

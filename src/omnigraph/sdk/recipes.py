@@ -12,8 +12,8 @@ from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk.rejecting import rejecting
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.recipes.follow import PreparedRecipe
     from omnigraph.pipeline.recipes.recipe import Recipe
+    from omnigraph.pipeline.recipes.resolve import PreparedRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
 def _prepare(
     graph: Graph, path: str | Path, spark: SparkSettings | None
 ) -> "tuple[Recipe, PreparedRecipe]":
-    from omnigraph.pipeline.recipes.follow import prepare  # noqa: PLC0415 - brings Spark along
     from omnigraph.pipeline.recipes.recipe import read_recipe  # noqa: PLC0415
+    from omnigraph.pipeline.recipes.resolve import prepare  # noqa: PLC0415 - brings Spark along
     from omnigraph.pipeline.spark.session import find_session, read_settings  # noqa: PLC0415
 
     recipe = read_recipe(path)

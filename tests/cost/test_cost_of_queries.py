@@ -19,7 +19,7 @@ from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.query.view import SMALL_ROWS
 from omnigraph.engine.search import ranking
-from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import SearchOptions
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings

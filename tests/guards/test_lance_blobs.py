@@ -11,8 +11,7 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.catalog.arrow import BLOB_METADATA
-from omnigraph.engine.tables.blob_addresses import SCHEMES, find_flaw
-from omnigraph.engine.tables.record_format import ELSEWHERE
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB, SCHEMES, find_address_flaw
 from omnigraph.storage.translate import BLOB_SUFFIX, CUT_SHORT, MISSING_FILE
 
 OLD = Path(__file__).parents[1] / "compat" / "fixtures" / "reference-0.8.0" / "plain.tar.gz"
@@ -86,7 +85,7 @@ def test_opening_a_blob_that_is_elsewhere_reaches_out_for_it(tmp_path: Path) -> 
     elsewhere.write_bytes(b"secret")
     dataset = create(tmp_path / "t", elsewhere.as_uri())
     (found,) = described(dataset)
-    assert (found["kind"], found["blob_uri"]) == (ELSEWHERE, elsewhere.as_uri())
+    assert (found["kind"], found["blob_uri"]) == (EXTERNAL_BLOB, elsewhere.as_uri())
     (file,) = dataset.take_blobs("b", addresses=[0])
     assert file is not None
     assert file.read() == b"secret"
@@ -153,7 +152,7 @@ def test_lance_keeps_the_addresses_that_we_take_and_refuses_the_others(
         is_kept = True
     except OSError:
         is_kept = False
-    assert (find_flaw(address) is None) == is_kept
+    assert (find_address_flaw(address) is None) == is_kept
 
 
 def test_the_file_of_a_blob_column_lists_its_field(tmp_path: Path) -> None:

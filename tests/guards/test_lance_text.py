@@ -10,8 +10,7 @@ import pyarrow as pa
 from lance import LanceDataset
 from lance.query import MatchQuery
 
-from omnigraph.engine.search.analysis import term_of, terms_of
-from omnigraph.engine.search.letters import WORD
+from omnigraph.engine.search.analysis import WORD, term_of, terms_of
 from omnigraph.engine.search.stemming import stem
 
 ROOTS = (

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.search import ranking
-from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import SearchOptions
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings

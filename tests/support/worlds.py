@@ -21,8 +21,8 @@ from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL
 from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.view import View
-from omnigraph.engine.search.providers import SearchProvider, ValueOf
-from omnigraph.engine.search.ranking import Candidates, Ranking, SearchedTable
+from omnigraph.engine.search.provider import SearchProvider
+from omnigraph.engine.search.ranking import Candidates, Ranking, SearchedTable, ValueOf
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.engine.tables.columns import build_table, schema_of

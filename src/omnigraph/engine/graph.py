@@ -63,8 +63,7 @@ from omnigraph.engine.schema.apply import (
     plan_schema,
 )
 from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
-from omnigraph.engine.search.embedding import Embedding
-from omnigraph.engine.search.providers import search_provider
+from omnigraph.engine.search.provider import GraphEmbedder, search_provider
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.batch import Existing, delete_ids, find_type, read_rows
@@ -152,7 +151,7 @@ class Graph:
         self._mode = mode
         self._gate = gate
         self._settings = settings
-        embedding = Embedding(settings.embedding, settings.effects)
+        embedding = GraphEmbedder(settings.embedding, settings.effects)
         self._reader = Reader(
             stores,
             settings,

@@ -25,7 +25,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.effects import REAL
 from omnigraph.engine.history.table_diff import Share
 from omnigraph.engine.load.bulk import LoadMode, type_of
-from omnigraph.engine.merge.plan_table import draft_share
+from omnigraph.engine.merge.plan_rows import draft_share
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import MergeJob, Workers

@@ -27,7 +27,8 @@ from omnigraph.engine.load.export import cut_pieces
 from omnigraph.engine.load.sorted_runs import SortPiece, slices_of
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.tables.record_format import ELSEWHERE, is_blob
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB
+from omnigraph.engine.tables.record_format import is_blob
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.ids import MAIN, CommitId, TableKey, TypeKind, Version, parse_branch, table_key
 from omnigraph.pipeline.datasource_schema import as_spark, pick_names, spark_schema, stored_name
@@ -163,14 +164,14 @@ def _blobs(
     here = [
         at
         for at, each in zip(addresses, found, strict=True)
-        if each is not None and each["kind"] != ELSEWHERE
+        if each is not None and each["kind"] != EXTERNAL_BLOB
     ]
     data = iter(tables.read_blobs(handle, name, here))
     cells = [
         None
         if each is None
         else {"data": None, "uri": each["blob_uri"]}
-        if each["kind"] == ELSEWHERE
+        if each["kind"] == EXTERNAL_BLOB
         else {"data": next(data), "uri": None}
         for each in found
     ]

@@ -4,7 +4,8 @@ that a blob needs. What is kept elsewhere is nobody's business here.
 
 from collections.abc import Iterator
 
-from omnigraph.engine.tables.record_format import ELSEWHERE, is_blob
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB
+from omnigraph.engine.tables.record_format import is_blob
 from omnigraph.errors import OmnigraphError
 from omnigraph.storage.tables import ROW_ADDRESS, Handle, ScanRequest, Tables
 
@@ -30,7 +31,7 @@ def _last_blobs(tables: Tables, handle: Handle, column: str) -> list[tuple[int, 
             assert is_blob(batch[column].type), column
             addresses = batch[ROW_ADDRESS].to_pylist()
             for address, each in zip(addresses, batch[column].to_pylist(), strict=True):
-                if each is None or each["kind"] == ELSEWHERE or not each["size"]:
+                if each is None or each["kind"] == EXTERNAL_BLOB or not each["size"]:
                     continue
                 assert address is not None
                 file = (address >> _FRAGMENT_SHIFT, each["kind"], each["blob_id"])

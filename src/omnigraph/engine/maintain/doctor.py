@@ -144,7 +144,7 @@ def check_tables(
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
         for pin in manifest.pins.values():
-            found = list(_judge_pin(stores, manifest, pin))
+            found = list(_check_pin(stores, manifest, pin))
             if found and not is_moving(branch, pin):
                 findings += found
     return findings
@@ -216,7 +216,7 @@ def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | N
     return None
 
 
-def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorFinding]:
+def _check_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorFinding]:
     branch = manifest.branch
     try:
         rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=("id",)))
@@ -229,10 +229,10 @@ def _judge_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorF
         problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
         yield DoctorFinding(branch, pin.key, problem, REPAIR)
     if drift is not None and drift.verdict is not DriftClass.NO_DRIFT:
-        yield _judge_drift(drift)
+        yield _describe_drift(drift)
 
 
-def _judge_drift(drift: Drift) -> DoctorFinding:
+def _describe_drift(drift: Drift) -> DoctorFinding:
     shown, newest = drift.pin.version, drift.torn or drift.head.version
     problem = f"is at version {newest}, the manifest shows {shown}"
     match drift.verdict:
@@ -354,7 +354,7 @@ def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
                 sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE
             )
     if context.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
-        yield from _judge_lock(context)
+        yield from _check_lock(context)
     for key in STAGED:
         if objects.exists(key):
             problem = "is what another program left of a change of the schema"
@@ -365,7 +365,7 @@ def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
             yield DoctorFinding(note.branch, note.operation_id, problem, CLEANUP_LATER)
 
 
-def _judge_lock(context: WriteContext) -> Iterator[DoctorFinding]:
+def _check_lock(context: WriteContext) -> Iterator[DoctorFinding]:
     if not context.stores.objects.exists(SCHEMA_LOCK_NOTE):
         problem = "was locked by another program, which may be at work"
         yield DoctorFinding(MAIN, "schema", problem, "let it finish")

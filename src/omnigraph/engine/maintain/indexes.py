@@ -32,7 +32,7 @@ from omnigraph.engine.search.texts import SCAN_ROWS_MAX
 from omnigraph.engine.search.totals import Ledger, find_uncounted
 from omnigraph.engine.search.vectors import partition_count
 from omnigraph.engine.tables.filters import quote
-from omnigraph.engine.write.upkeep import SEGMENTS_MAX
+from omnigraph.engine.write.upkeep import index_scope
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage import tables as storage
 from omnigraph.storage.tables import (
@@ -329,7 +329,7 @@ class Surveyor:
         stages: list[Stage] = []
         specs = tuple(each for each in missing if only in (None, each.name))
         if specs:
-            stages.append(partial(self._stage_indices, specs, _scope(anatomy)))
+            stages.append(partial(self._stage_indices, specs, index_scope(anatomy)))
         if totals and only in (None, TOTALS):
             stages.append(partial(self.ledger.stage, totals))
         return TableWrite(pin.key, pin.version, tuple(stages))
@@ -350,16 +350,11 @@ class Surveyor:
     def _build(
         self, handle: Handle, anatomy: TableStats, missing: tuple[IndexSpec, ...], only: str | None
     ) -> None:
-        scope = _scope(anatomy)
+        scope = index_scope(anatomy)
         sized = [_sized(spec, anatomy, scope) for spec in missing if only in (None, spec.name)]
         built = self.tables.stage_indices(handle, sized, scope, AHEAD) if sized else None
         if built is not None:
             self.built[handle.ref] = built
-
-
-def _scope(anatomy: TableStats) -> IndexScope:
-    pieces = max((each.segment_count for each in anatomy.indices), default=0)
-    return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 
 
 def _sized(spec: IndexSpec, anatomy: TableStats, scope: IndexScope) -> IndexSpec:

@@ -12,7 +12,7 @@ from typing import Final
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import ConflictKind
 from omnigraph.engine.merge.conflicts import Conflict, RuleBreach
-from omnigraph.engine.merge.plan_table import amend, show_sides
+from omnigraph.engine.merge.plan_rows import amend, show_sides
 from omnigraph.engine.merge.rulings import Rulings, Side
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.ids import TableKey, Version

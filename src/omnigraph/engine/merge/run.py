@@ -34,7 +34,7 @@ from omnigraph.engine.merge.broken_rules import BrokenRules
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
-from omnigraph.engine.merge.plan_table import apply_rulings, plan_table
+from omnigraph.engine.merge.plan_rows import apply_rulings, plan_table
 from omnigraph.engine.merge.rulings import Rulings
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import BulkMerge, MergeJob, MergeWorkers

@@ -18,7 +18,7 @@ from omnigraph.compiler.ir import STRING
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.query.view import TableView
 from omnigraph.engine.tables import filters, metered
-from omnigraph.engine.tables.record_format import ELSEWHERE
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import BlobNotFound, BlobRangeInvalid, ExternalBlob, NotABlob, UsageError
 from omnigraph.ids import CommitId
 from omnigraph.storage.blobs import BlobFile
@@ -113,7 +113,7 @@ def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> O
     found, address = _describe(table, name)
     if found is None:
         raise name.missing("value")
-    if found["kind"] == ELSEWHERE:
+    if found["kind"] == EXTERNAL_BLOB:
         return OpenBlob(name, commit_id, uri=found["blob_uri"])
     file = table.tables.open_blob(table.handle, name.property_name, address)
     if file.length > CHUNK_BYTES:

@@ -13,7 +13,7 @@ from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.rows import UNBOUND, FetchedRows
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
-from omnigraph.engine.search.providers import SearchProvider
+from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, SearchedTable
 from omnigraph.engine.tables.arrays import Array, Mask
 from omnigraph.engine.tables.memory import Memory

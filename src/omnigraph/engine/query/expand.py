@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.compiler import plan
-from omnigraph.compiler.ir import Direction
+from omnigraph.compiler import ir, plan
+from omnigraph.compiler.ir import AggregateFunction, Direction
 from omnigraph.compiler.plan import WalkMode
+from omnigraph.compiler.scope import operands_in
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query import walk
 from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
@@ -318,3 +319,39 @@ def _are_same(left: Bound, right: Bound) -> "npt.NDArray[np.bool_]":
     ids: list[Array] = [each.rows.take(ID, each.at).cast(pa.string()) for each in (left, right)]
     met: npt.NDArray[np.bool_] = np.asarray(pc.equal(ids[0], ids[1]).fill_null(False))
     return met
+
+
+# ── walks that are only counted ───────────────────────────────────────────────────────────────────
+
+
+def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:
+    """The walk below an aggregate, if all it does is multiply rows.
+
+    Nothing may read where it arrives, except to count it: whoever arrives is somebody, so counting
+    them is counting rows.
+    """
+    walk = operator.input
+    if not isinstance(walk, plan.Expand) or walk.closes or walk.filters:
+        return None
+    if walk.mode not in (WalkMode.NEIGHBOURS, WalkMode.EDGES):
+        return None
+    reached = {walk.target, walk.edge_variable}
+    for column in operator.columns:
+        if not _counts(column.expression, reached) and _reads(column.expression, reached):
+            return None
+    return walk
+
+
+def _counts(expression: ir.Operand | ir.Aggregate, reached: set[str | None]) -> bool:
+    match expression:
+        case ir.Aggregate(AggregateFunction.COUNT, ir.IdOf(variable), distinct=False):
+            return variable in reached
+        case _:
+            return False
+
+
+def _reads(expression: ir.Operand | ir.Aggregate, reached: set[str | None]) -> bool:
+    return any(
+        isinstance(each, ir.PropertyOf | ir.IdOf) and each.variable in reached
+        for each in operands_in(expression)
+    )

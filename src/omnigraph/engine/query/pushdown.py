@@ -15,9 +15,6 @@ from omnigraph.compiler.ir import STRING, Comparator, Scalarish, Value
 from omnigraph.engine.query.values import fixed_value, is_fixed
 from omnigraph.engine.tables import filters
 
-VALUES_MAX = 500
-"""A longer list takes longer to parse than the scan it would save."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
@@ -107,7 +104,7 @@ def _member(
     if values is None:
         return _NOTHING
     assert isinstance(values, tuple)
-    if len(values) > VALUES_MAX:
+    if len(values) > filters.VALUES_MAX:
         return _ANYTHING
     return Pushed(filters.one_of(column, STRING, values), is_exact=True)
 

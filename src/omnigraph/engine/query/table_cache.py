@@ -13,9 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from omnigraph.engine.cancellation import waiting_for
+from omnigraph.engine.tables.memory import Sized
 from omnigraph.storage.tables import Handle
 
 HANDLES_MAX: Final = 1024
@@ -33,11 +34,6 @@ class TableState:
     branch: str | None
     incarnation: str
     version: int
-
-
-class Sized(Protocol):
-    @property
-    def nbytes(self) -> int: ...
 
 
 Item = TypeVar("Item", bound=Sized)

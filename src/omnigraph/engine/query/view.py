@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
+from omnigraph.catalog.types import ValueType
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
@@ -23,9 +24,6 @@ from omnigraph.engine.tables.columns import column_type
 from omnigraph.ids import BranchName, lance_branch
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, Tables
-
-IDS_PER_FILTER_MAX: Final = 500
-"""A filter with more is split: the time to parse it grows faster than its length."""
 
 SMALL_ROWS: Final = 20_000
 """A table so small is read whole in about the time of a look-up or two."""
@@ -118,8 +116,8 @@ class TableView:
         """The rows whose column holds one of these texts."""
         listed = list(dict.fromkeys(values))
         parts = []
-        for at in range(0, len(listed), IDS_PER_FILTER_MAX):
-            some = listed[at : at + IDS_PER_FILTER_MAX]
+        for at in range(0, len(listed), filters.VALUES_MAX):
+            some = listed[at : at + filters.VALUES_MAX]
             parts.append(self.read(columns, filters.one_of(column, STRING, some)))
         return pa.concat_tables(parts) if parts else self.read(columns, filters.NOTHING)
 
@@ -228,3 +226,23 @@ class View:
 
     def _fits(self, values: int) -> bool:
         return values * VALUE_BYTES <= self.cache.bytes_max
+
+
+# ── one entity ────────────────────────────────────────────────────────────────────────────────────
+
+
+_ENDS = {"src": "from", "dst": "to"}
+
+
+def read_entity(table: TableView, identity: str) -> tuple[pa.Table, list[ValueType]]:
+    """Its row, with every property that can be read as a value; no row if there is none."""
+    type_ = table.type
+    columns = _columns(type_)
+    found = table.read_by_ids([identity], columns)
+    types = [STRING if name in _ENDS else column_type(type_, name) for name in columns]
+    return found.rename_columns([_ENDS.get(name, name) for name in columns]), types
+
+
+def _columns(type_: NodeType | EdgeType) -> list[str]:
+    ends = list(_ENDS) if isinstance(type_, EdgeType) else []
+    return [ID, *ends, *(each.name for each in type_.properties if not each.type.is_blob)]

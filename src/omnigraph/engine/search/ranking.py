@@ -21,7 +21,8 @@ from omnigraph.compiler.ir import Operand, TextFunction
 from omnigraph.engine.search.analysis import terms_of
 from omnigraph.engine.search.postings import Collection
 from omnigraph.engine.search.texts import KEPT_TEXTS, SCAN_ROWS_MAX, KeptTexts, TextColumn
-from omnigraph.engine.search.vectors import IDS_PER_FILTER_MAX, Vectors, both, id_in
+from omnigraph.engine.search.vectors import Vectors, both, id_in
+from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.errors import EmbedderMissing
@@ -29,7 +30,7 @@ from omnigraph.storage.tables import Handle, ScanRequest, Tables
 
 EDITS_DEFAULT: Final = 2
 
-TRIED_MAX: Final = IDS_PER_FILTER_MAX
+TRIED_MAX: Final = filters.VALUES_MAX
 """So many of the best matches are tried against a filter before all of them are."""
 
 FUSING: Final = 200
@@ -38,7 +39,7 @@ FUSING: Final = 200
 ValueOf = Callable[[Operand], object]
 """What a constant or a parameter stands for."""
 
-Embedder = Callable[[str, int, str | None], Sequence[float]]
+EmbedText = Callable[[str, int, str | None], Sequence[float]]
 """A text to a vector of so many dimensions, by the model the property was embedded with, if it
 says so."""
 
@@ -77,7 +78,7 @@ EVERY_ROW: Final = Candidates()
 class SearchOptions:
     """What a search may use, and how much of it."""
 
-    embed: Embedder = refuse
+    embed: EmbedText = refuse
     scan_rows_max: int = SCAN_ROWS_MAX
     kept: KeptTexts = KEPT_TEXTS
     tried_max: int = TRIED_MAX
@@ -291,7 +292,7 @@ def _is_candidate(table: Metered, ids: "pa.Array[Any]", candidates: Candidates) 
     if candidates.where is None or not len(ids):
         return mask
     where = candidates.where
-    if len(ids) <= IDS_PER_FILTER_MAX:
+    if len(ids) <= filters.VALUES_MAX:
         where = both(where, id_in(ids))
     with table.meanwhile():
         passed = table.read(ScanRequest(("id",), where))["id"].combine_chunks()
@@ -299,7 +300,7 @@ def _is_candidate(table: Metered, ids: "pa.Array[Any]", candidates: Candidates) 
 
 
 def _vector(
-    type_: NodeType | EdgeType, by: ir.Nearest, query: object, embed: Embedder
+    type_: NodeType | EdgeType, by: ir.Nearest, query: object, embed: EmbedText
 ) -> Sequence[float] | None:
     if isinstance(query, str):
         base = by.target.type.base

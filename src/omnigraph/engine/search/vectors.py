@@ -22,9 +22,6 @@ from omnigraph.engine.tables.arrays import pick_rows
 from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.tables import Nearest, ScanRequest
 
-IDS_PER_FILTER_MAX: Final = 500
-"""A filter with more is split: the time to parse it grows faster than its length."""
-
 IDS_LOOKED_UP_MAX: Final = 5_000
 """More rows than these are found faster by reading all."""
 
@@ -132,7 +129,7 @@ class Vectors:
 
     def _read_ids(self, where: str | None, ids: "pa.Array[Any]") -> Iterator[pa.Table]:
         columns = ("id", self.column)
-        filter_count = math.ceil(len(ids) / IDS_PER_FILTER_MAX)
+        filter_count = math.ceil(len(ids) / filters.VALUES_MAX)
         is_cheap = self.table.handle.row_count <= ROWS_PER_FILTER * filter_count
         if is_cheap or len(ids) > IDS_LOOKED_UP_MAX:
             request = ScanRequest(columns, where, batch_rows_max=self._batch_rows)
@@ -141,8 +138,8 @@ class Vectors:
                 yield rows.filter(pc.is_in(rows["id"], value_set=ids))
                 self.table.memory.release(batch.nbytes)
             return
-        for start in range(0, len(ids), IDS_PER_FILTER_MAX):
-            some = id_in(ids.slice(start, IDS_PER_FILTER_MAX))
+        for start in range(0, len(ids), filters.VALUES_MAX):
+            some = id_in(ids.slice(start, filters.VALUES_MAX))
             yield self.table.read(ScanRequest(columns, both(where, some)))
 
     @property

@@ -1,7 +1,10 @@
 """One value of a row, in the form its table stores it, and the row."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
 
 from omnigraph.compiler.ir import Value
 
@@ -14,5 +17,37 @@ class Blob:
     uri: str | None = None
 
 
+EXTERNAL_BLOB: Final = 3
+"""The `kind` by which the table format marks a blob whose bytes lie outside the table."""
+
 Cell = Value | Blob
 Row = Mapping[str, Cell]
+
+
+# ── addresses of blobs ────────────────────────────────────────────────────────────────────────────
+
+
+SCHEMES: Final = frozenset({"abfss", "az", "cos", "file", "gs", "hf", "oss", "s3", "tos"})
+
+_PLACE: Final = re.compile(r"//[\w.@-]*(/[^\x00-\x1f\x7f]*)?")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def find_address_flaw(address: str) -> str | None:
+    """Why this cannot be the address of bytes; None if it can."""
+    scheme, colon, rest = address.partition(":")
+    if not colon:
+        return "it has no scheme, such as s3://"
+    if scheme.lower() not in SCHEMES:
+        return f"its scheme is none of {', '.join(sorted(SCHEMES))}"
+    found = _PLACE.fullmatch(rest)
+    if found is None:
+        return f"what follows {scheme}: is no place"
+    path = found[1] or ""
+    try:
+        spelled = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        return "its path is not UTF-8"
+    if _CONTROL.search(spelled) or (scheme.lower() != "file" and "//" in spelled):
+        return "its path cannot be one"
+    return None

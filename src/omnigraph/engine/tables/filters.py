@@ -16,6 +16,9 @@ from omnigraph.compiler.ir import Comparator, Scalarish
 
 NOTHING: Final = "false"
 
+VALUES_MAX: Final = 500
+"""The most values one filter lists: the time to parse a filter grows faster than its length."""
+
 _I64_LOW: Final = INTEGER_BOUNDS[Scalar.I64][0]
 
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.fitting import INLINE
 from omnigraph.catalog.temporal import parse_datetime
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import NotExportable
 from omnigraph.ids import TableKey, split_table_key
 from omnigraph.storage.tables import ROW_ADDRESS
@@ -33,8 +34,6 @@ FetchBlobs = Callable[[str, Sequence[int]], list[bytes | None]]
 _IMPLICIT: Final = ("id", "src", "dst", ROW_ADDRESS)
 _EARLIEST: Final = parse_datetime("0000-01-01")
 _LATEST: Final = parse_datetime("9999-12-31T23:59:59.999")
-ELSEWHERE: Final = 3
-"""How the table format marks a blob that is kept outside of it."""
 
 
 def properties_of(schema: pa.Schema) -> tuple[str, ...]:
@@ -74,14 +73,14 @@ class Speller:
         kept = [
             at
             for at, each in zip(addresses, found, strict=True)
-            if each is not None and each["kind"] != ELSEWHERE
+            if each is not None and each["kind"] != EXTERNAL_BLOB
         ]
         data = iter(self.fetch(name, kept))
         return [
             None
             if each is None
             else each["blob_uri"]
-            if each["kind"] == ELSEWHERE
+            if each["kind"] == EXTERNAL_BLOB
             else INLINE + base64.b64encode(next(data) or b"").decode()
             for each in found
         ]

@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.catalog.types import Vector
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine.tables import filters
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.engine.tables.columns import column_type, schema_of
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
@@ -47,9 +50,6 @@ _CELL_BYTES: Final = 48
 
 _BLOB_BYTES: Final = 4_096
 """What a blob is taken to weigh before anybody looked."""
-
-_KIND_EXTERNAL: Final = 3
-"""How the table format marks a blob of which it keeps only the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +133,11 @@ def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
         )
         return
     listed = values.to_pylist()
-    for at in range(0, len(listed), 500):
-        some = [str(each) for each in listed[at : at + 500]]
-        spelled = ", ".join("'" + each.replace("'", "''") + "'" for each in some)
+    for at in range(0, len(listed), filters.VALUES_MAX):
+        some = [str(each) for each in listed[at : at + filters.VALUES_MAX]]
         yield ScanRequest(
             columns=columns,
-            where=f"`{column}` IN ({spelled})",
+            where=filters.one_of(column, STRING, some),
             among={column: some},
             with_row_id=True,
             with_row_address=True,
@@ -265,7 +264,7 @@ def _with_bytes(
     cells: list[dict[str, bytes | str | None] | None] = []
     inline = []
     for at, each in enumerate(descriptions):
-        is_external = each is not None and each["kind"] == _KIND_EXTERNAL
+        is_external = each is not None and each["kind"] == EXTERNAL_BLOB
         uri = each["blob_uri"] if is_external else None
         cells.append(None if each is None else {"data": None, "uri": uri})
         if each is not None and not is_external:

@@ -20,7 +20,7 @@ from omnigraph.catalog.model import EdgeType, NodeType, Unique
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.compiler.ir import STRING, Comparator, Predicate, Scalarish
 from omnigraph.engine.tables import filters
-from omnigraph.engine.tables.cells import Blob, Cell, Row
+from omnigraph.engine.tables.cells import EXTERNAL_BLOB, Blob, Cell, Row
 from omnigraph.engine.tables.columns import column_type, read_cells, schema_of
 from omnigraph.errors import KeyInvalid, TableUnknown
 from omnigraph.ids import TableKey, Version
@@ -32,12 +32,6 @@ from omnigraph.storage.tables import (
     ScanRequest,
     Tables,
 )
-
-KEYS_PER_FILTER_MAX: Final = 500
-"""A filter with more is split: the time to parse it grows faster than its length."""
-
-_KIND_EXTERNAL: Final = 3
-"""How the table format marks a blob of which it keeps only the address."""
 
 Type = NodeType | EdgeType
 
@@ -171,7 +165,7 @@ class Committed:
             *_split(targets, lambda some: _among("dst", some)),
         ]
         # Short lists share a pass; an edge that both find is still one edge.
-        if len(sources) + len(targets) <= KEYS_PER_FILTER_MAX and len(parts) > 1:
+        if len(sources) + len(targets) <= filters.VALUES_MAX and len(parts) > 1:
             parts = [" OR ".join(parts)]
         found = self._find(edge, parts, ("src",), {"src": sources, "dst": targets})
         return list({each.id: each for each in found}.values())
@@ -259,7 +253,7 @@ def _read_rows(
 def _blob_of(description: Mapping[str, Any] | None) -> Cell:
     if description is None:
         return None
-    if description["kind"] == _KIND_EXTERNAL:
+    if description["kind"] == EXTERNAL_BLOB:
         return Blob(uri=description["blob_uri"])
     return _UNREAD
 
@@ -312,6 +306,6 @@ def _agreeing(type_: Type, group: tuple[str, ...], rows: Sequence[Row]) -> str:
 def _split(items: Collection[Any], filter_for: Callable[[Sequence[Any]], str]) -> list[str]:
     """Filters for the items, so many at a time; none for none."""
     listed = list(items)
-    starts = range(0, len(listed), KEYS_PER_FILTER_MAX)
-    made = (filter_for(listed[at : at + KEYS_PER_FILTER_MAX]) for at in starts)
+    starts = range(0, len(listed), filters.VALUES_MAX)
+    made = (filter_for(listed[at : at + filters.VALUES_MAX]) for at in starts)
     return [each for each in made if each != filters.NOTHING]

@@ -30,8 +30,7 @@ from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import Scalarish, Value
 from omnigraph.compiler.spelling import suggest
-from omnigraph.engine.tables.blob_addresses import find_flaw
-from omnigraph.engine.tables.cells import Blob, Cell, Row
+from omnigraph.engine.tables.cells import Blob, Cell, Row, find_address_flaw
 from omnigraph.engine.write.violations import Violation, ViolationKind, clip
 
 _ENDS = {"from": "src", "to": "dst"}
@@ -237,7 +236,7 @@ def coerce_blob(value: object) -> Blob:
         return Blob(data=bytes(value))
     text = fit_text(value)
     if not text.startswith(INLINE):
-        if (flaw := find_flaw(text)) is not None:
+        if (flaw := find_address_flaw(text)) is not None:
             raise Misfit(
                 f"{clip(text)} is neither '{INLINE}…' nor the address of something: {flaw}"
             )

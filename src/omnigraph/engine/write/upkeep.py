@@ -126,7 +126,7 @@ class Upkeep:
         anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
         if not needs_upkeep(anatomy, specs):
             return False
-        steps = _Steps(self.context, specs, _scope(anatomy))
+        steps = _Steps(self.context, specs, index_scope(anatomy))
         write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
         run(lock, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
         return True
@@ -146,7 +146,7 @@ def count_untidy(anatomy: TableStats, specs: tuple[IndexSpec, ...]) -> int:
     return max(small, *uncovered)
 
 
-def _scope(anatomy: TableStats) -> IndexScope:
+def index_scope(anatomy: TableStats) -> IndexScope:
     pieces = max((each.segment_count for each in anatomy.indices), default=0)
     return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 

@@ -27,7 +27,7 @@ from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.schema.rewriting import Rewriter, RewriterFactory, in_process
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, TableKey

@@ -18,7 +18,7 @@ from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.resolve import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
 from omnigraph.ids import MAIN, OperationId
 from omnigraph.testing.failpoints import COMMIT, At, Trigger

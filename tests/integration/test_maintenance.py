@@ -21,7 +21,7 @@ from omnigraph.engine.maintain.doctor import DoctorFinding, check_tables, examin
 from omnigraph.engine.maintain.repair import RepairAction, RepairRequest
 from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import WriteRequest

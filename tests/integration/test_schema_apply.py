@@ -11,7 +11,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.target import Target
-from omnigraph.engine.schema.apply import Effect, SchemaRequest
+from omnigraph.engine.schema.plan import EffectKind, SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import WriteRequest
@@ -86,7 +86,7 @@ def test_a_nullable_property_is_added_without_writing_rows(root: Path) -> None:
     before = data()
     wanted = with_person("name: String @key  age: I64? @index  mail: String?  tags: [String]?")
     result = open_at(root).apply_schema(SchemaRequest(wanted, actor="ann"))
-    assert [each.effect for each in result.plan.effects] == [Effect.RESHAPED]
+    assert [each.effect for each in result.plan.effects] == [EffectKind.RESHAPED]
     assert result.commit is not None
     assert result.commit.actor == "ann"
     grown = {each for each in data() if "__manifest" not in each} - before
@@ -251,7 +251,7 @@ def test_a_renamed_type_is_the_same_table_under_another_key(root: Path) -> None:
     versions = graph.snapshot().pins[PERSON].version
     wanted = with_person("name: String @key  age: I64? @index", name='Human @rename_from("Person")')
     result = graph.apply_schema(SchemaRequest(wanted))
-    assert [each.effect for each in result.plan.effects] == [Effect.RENAMED]
+    assert [each.effect for each in result.plan.effects] == [EffectKind.RENAMED]
     pin = graph.snapshot().pins[TableKey("node:Human")]
     assert (pin.path, pin.version) == (path, versions)
     assert PERSON not in graph.snapshot().pins
@@ -310,7 +310,7 @@ def test_a_hard_drop_of_a_property_leaves_none_of_its_bytes(root: Path) -> None:
     result = graph.apply_schema(
         SchemaRequest(with_person("name: String @key  age: I64? @index"), allow_data_loss=True)
     )
-    assert [each.effect for each in result.plan.effects] == [Effect.REWRITTEN]
+    assert [each.effect for each in result.plan.effects] == [EffectKind.REWRITTEN]
     table = root / graph.snapshot().pins[PERSON].path
     assert [f for f in table.rglob("*.lance") if b"SECRET-" in f.read_bytes()] == []
     assert [row["name"] for row in rows_of(graph, PERSON)] == ["ann", "bob"]

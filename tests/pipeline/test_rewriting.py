@@ -13,7 +13,7 @@ from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import create, open_graph
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.schema.rewriting import Rewriter, RewriterFactory, TableAt, in_process
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing

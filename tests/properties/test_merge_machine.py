@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 import omnigraph
 from omnigraph.effects import REAL
-from omnigraph.engine.merge import check, plan_table
+from omnigraph.engine.merge import check, plan_rows
 from omnigraph.engine.tables import row_refs
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
@@ -365,7 +365,7 @@ def test_branches_merged_in_all_directions_agree_with_the_model(
     if size == "shared out":
         share_out(monkeypatch)
     if size == "tiny":
-        monkeypatch.setattr(plan_table, "CONTESTED_AT_A_TIME", 2)
+        monkeypatch.setattr(plan_rows, "CONTESTED_AT_A_TIME", 2)
         monkeypatch.setattr(row_refs, "KEYS_SPELLED_MAX", 1)
         monkeypatch.setattr(row_refs, "ROWS_MAX", 1)
         monkeypatch.setattr(check, "RIVALS_SPELLED_MAX", 0)

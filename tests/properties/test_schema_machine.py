@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.opening import create
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import TableKey

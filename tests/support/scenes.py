@@ -15,7 +15,7 @@ from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.maintain.cleanup import CleanupRequest
-from omnigraph.engine.schema.apply import SchemaRequest
+from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import MANIFEST

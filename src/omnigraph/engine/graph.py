@@ -55,13 +55,8 @@ from omnigraph.engine.query.reading import Analysis, Reader, ReadView, bind_quer
 from omnigraph.engine.query.result import QueryResult, ReadTarget
 from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.target import NOW_ON_MAIN, Target
-from omnigraph.engine.schema.apply import (
-    SchemaPlan,
-    SchemaRequest,
-    SchemaResult,
-    apply_schema,
-    plan_schema,
-)
+from omnigraph.engine.schema.apply import SchemaResult, apply_schema
+from omnigraph.engine.schema.plan import SchemaPlan, SchemaRequest, plan_schema
 from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
 from omnigraph.engine.search.provider import GraphEmbedder, search_provider
 from omnigraph.engine.settings import DEFAULTS, Settings

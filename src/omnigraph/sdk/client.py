@@ -23,7 +23,8 @@ from omnigraph.engine.maintain.optimize import OptimizeResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.result import ReadTarget
-from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult
+from omnigraph.engine.schema.apply import SchemaResult
+from omnigraph.engine.schema.plan import SchemaPlan
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 

@@ -10,7 +10,8 @@ from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.merge.run import MergeResult, TableCounts
-from omnigraph.engine.schema.apply import SchemaResult, decode_schema_plan
+from omnigraph.engine.schema.apply import SchemaResult
+from omnigraph.engine.schema.plan import decode_schema_plan
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import SchemaCorrupt, ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch

@@ -21,7 +21,8 @@ from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.maintain.optimize import OptimizedTable, OptimizeResult
 from omnigraph.engine.maintain.repair import RepairResult
 from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult
+from omnigraph.engine.schema.apply import SchemaResult
+from omnigraph.engine.schema.plan import SchemaPlan
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import RecordFault
 from omnigraph.ids import lance_branch, split_table_key

@@ -14,7 +14,8 @@ from omnigraph.engine.maintain.indexes import IndicesResult
 from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
 from omnigraph.engine.maintain.optimize import OptimizeResult
 from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
-from omnigraph.engine.schema.apply import SchemaPlan, SchemaRequest, SchemaResult
+from omnigraph.engine.schema.apply import SchemaResult
+from omnigraph.engine.schema.plan import SchemaPlan, SchemaRequest
 from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch

@@ -20,7 +20,8 @@ from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult, decode_table
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import BlobName, OpenBlob
-from omnigraph.engine.schema.apply import SchemaPlan, SchemaResult, decode_schema_plan
+from omnigraph.engine.schema.apply import SchemaResult
+from omnigraph.engine.schema.plan import SchemaPlan, decode_schema_plan
 from omnigraph.engine.write.batch import check_ids
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import UsageError

@@ -19,7 +19,7 @@ from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.engine.schema.apply import SchemaPlan
+    from omnigraph.engine.schema.plan import SchemaPlan
 
 app = typer.Typer(help="Look at schemas, plan changes to them, apply them.", no_args_is_help=True)
 

@@ -1,165 +1,71 @@
-"""Changing the schema of a graph: what a new one would do, and doing it.
+"""Applying a new schema: one commit that changes every affected table (`plan` says which).
 
-A schema is changed on main while it is the only branch. Whoever changes it holds every table, so
-no writer is half done under the old one, and the change is one commit like any other:
+A schema changes on main while main is the only branch. The writer locks every table, so no other
+writer can be half way through a write under the old schema.
 
-| step of the plan | table | manifest |
-|---|---|---|
-| a type is added | an empty one is made | registered |
-| a type is renamed | nothing | the same table under another key, the old key hidden |
-| a type is dropped | nothing; removed afterwards if data may be lost | hidden |
-| properties are added, renamed, dropped | other columns for the same rows, one commit | version |
-| anything else | nothing | the commit alone |
-
-1. A property that is added costs nothing, whatever the table weighs, unless it is filled.
-2. Numbers only rise: a key that was hidden is shown again by a version above its tombstone, and
-   commits that say nothing are made until there is one (D15).
-3. Old rows keep what a dropped property held until they are cleaned up, unless data may be lost:
-   then they are written anew without it, and the older versions go.
+1. Adding a property writes no row, whatever the size of the table, unless the property is filled.
+2. Version numbers only rise. A hidden key is shown again by a version above its tombstone; empty
+   commits raise the version of the table until it is high enough (D15).
+3. After a soft drop, old rows keep the values of the property until cleanup. A hard drop writes
+   the rows again without the property and deletes the older versions of the table.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, cast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
 
-import pyarrow as pa
-
-from omnigraph.catalog.migration import MigrationPlan, plan_migration
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.catalog.plan_codec import decode_plan
-from omnigraph.catalog.steps import (
-    AddProperty,
-    AddType,
-    DropMode,
-    DropProperty,
-    DropType,
-    RenameProperty,
-    RenameType,
-    Step,
-)
 from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
 from omnigraph.commit.attempt.schema_lock import check_unlocked, locked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.change import Change, Creation, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin, TableVersion
-from omnigraph.commit.manifest.records import Commit, Idempotency, JsonObject
+from omnigraph.commit.manifest.records import Commit, Idempotency
 from omnigraph.commit.manifest.schema_files import SchemaShift, keep_schema
 from omnigraph.commit.manifest.updates import DropTable, RegisterTable, SetVersion, Update
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.active_schema import ActiveSchema, SchemaCache, compile_active_schema
-from omnigraph.engine.schema.backfill import find_fill
+from omnigraph.engine.schema.plan import (
+    SchemaPlan,
+    SchemaRequest,
+    TableShape,
+    decode_schema_plan,
+    find_effects,
+    plan_shapes,
+)
 from omnigraph.engine.schema.rewriting import RewriterFactory, Rewriting, in_process
 from omnigraph.engine.stages import stage
 from omnigraph.engine.tables.columns import schema_of
-from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
+from omnigraph.engine.write.idempotency import find_done, run_idempotent
 from omnigraph.errors import (
-    BackfillInvalid,
     BranchesExist,
     ExpectedVersionMismatch,
     OmnigraphError,
     TableNotFound,
 )
-from omnigraph.ids import MAIN, TableKey, TypeKind, Version, table_key
+from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.tables import Handle, Mark, Reshape, Staged, TableRef, TableSettings
+from omnigraph.storage.tables import Handle, Mark, Staged, TableRef, TableSettings
 
 LIFT: Final = TableSettings(config={"omnigraph.lift": "1"})
-"""(2) A commit that says nothing."""
+"""(2) The content of an empty commit."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaRequest:
-    """What somebody asks for."""
-
-    text: str
-    name: str = "<schema>"
-    allow_data_loss: bool = False
-    backfill: Mapping[str, str] = field(default_factory=dict)
-    """`Type.property` to an expression over the columns of a row."""
-    actor: str | None = None
-    idempotency: IdempotencyKey | None = None
-    """The key that makes asking again harmless."""
-
-    @property
-    def drop_mode(self) -> DropMode:
-        return DropMode.HARD if self.allow_data_loss else DropMode.SOFT
-
-
-class Effect(StrEnum):
-    """What a change does to a table, the costliest of it."""
-
-    CREATED = "created"
-    RENAMED = "renamed"
-    RESHAPED = "reshaped"
-    """Other columns, and no row is touched."""
-    FILLED = "filled"
-    """A column is written for every row."""
-    REWRITTEN = "rewritten"
-    """Every row is written anew."""
-    HIDDEN = "hidden"
-    """Older commits still show it."""
-    REMOVED = "removed"
-
-
-@dataclass(frozen=True, slots=True)
-class TableEffect:
-    key: TableKey
-    """As the table is called afterwards, or was before, if it goes."""
-    effect: Effect
-    row_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaPlan:
-    """What a schema would change."""
-
-    migration: MigrationPlan
-    effects: tuple[TableEffect, ...]
-
-    def to_json(self) -> JsonObject:
-        effects = [
-            {"table_key": each.key, "effect": each.effect.value, "row_count": each.row_count}
-            for each in self.effects
-        ]
-        return cast("JsonObject", {**self.migration.to_json(), "effects": effects})
-
-
-def decode_schema_plan(document: Mapping[str, object]) -> SchemaPlan:
-    """What `SchemaPlan.to_json` made. Raises SchemaCorrupt, ValueError, KeyError, TypeError."""
-    found = document["effects"]
-    effects = [
-        TableEffect(
-            TableKey(each["table_key"]), Effect(each["effect"]), row_count=each["row_count"]
-        )
-        for each in (found if isinstance(found, list) else [])
-    ]
-    return SchemaPlan(decode_plan(document), tuple(effects))
-
-
-@dataclass(frozen=True, slots=True)
 class SchemaResult:
-    """What a schema changed."""
+    """The plan that was applied, and its commit."""
 
     plan: SchemaPlan
     manifest_version: Version
     commit: Commit | None
-    """None when there was nothing to change, and no key to remember it by."""
+    """None if nothing changed and the request had no idempotency key to record."""
 
     @property
     def applied(self) -> bool:
         return self.commit is not None and bool(self.plan.migration.steps)
-
-
-def plan_schema(manifest: Manifest, accepted: ActiveSchema, request: SchemaRequest) -> SchemaPlan:
-    """Raises SchemaInvalid, BackfillInvalid. A plan may hold steps that cannot be taken."""
-    desired = compile_active_schema(request.text, name=request.name)
-    migration, shapes = _plan(accepted, desired, request)
-    return SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
 
 
 def apply_schema(
@@ -168,11 +74,12 @@ def apply_schema(
     request: SchemaRequest,
     rewriter_for: RewriterFactory = in_process,
 ) -> SchemaResult:
-    """Change the schema, as one commit or not at all; large tables are written anew by whom `hire`
-    names.
+    """Change the schema, as one commit or not at all.
+
+    `rewriter_for` chooses who writes a table again: for a large table, workers of Spark.
 
     Raises SchemaInvalid, MigrationUnsupported, BackfillInvalid before anything is touched;
-    SchemaLocked, SchemaChanged, BranchesExist, and whatever `commit.attempt.phases` raises.
+    SchemaLocked, SchemaChanged, BranchesExist, and what `commit.attempt.phases` raises.
     """
     heal(context)
 
@@ -185,7 +92,7 @@ def apply_schema(
 
 
 def _applied_before(manifest: Manifest, request: SchemaRequest) -> SchemaResult | None:
-    """What came of it when this was asked for before. Raises KeyReused."""
+    """The result of an earlier request with the same key. Raises KeyReused."""
     done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
@@ -202,9 +109,9 @@ def _apply(
     manifest = context.bases.current(MAIN).manifest
     accepted = schemas.for_manifest(manifest)
     desired = compile_active_schema(request.text, name=request.name)
-    migration, shapes = _plan(accepted, desired, request)
+    migration, shapes = plan_shapes(accepted, desired, request)
     migration.check_supported()
-    plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
+    plan = SchemaPlan(migration, tuple(find_effects(manifest, shapes)))
     if not migration.steps:
         return _change_nothing(context, accepted, plan, request)
     keys = {*manifest.pins, *(each.key for each in shapes), *(each.was for each in shapes)}
@@ -217,11 +124,13 @@ def _apply(
         with locked(context, lock.leases, lock.base):
             if others := find_branches(context.stores)[1:]:
                 raise BranchesExist(others)
-            plan = SchemaPlan(migration, tuple(_find_effects(manifest, shapes)))
+            plan = SchemaPlan(migration, tuple(find_effects(manifest, shapes)))
             for each in (accepted, desired):
                 keep_schema(context.stores.objects, each.source, each.schema_hash)
             draft = _Draft(lock, shapes, rewriter_for)
-            change = draft.change(accepted, desired, request.actor, _note(plan, request))
+            change = draft.change(
+                accepted, desired, request.actor, _idempotency_record(plan, request)
+            )
             with stage("changing the tables"):
                 published = run(lock, change)
         schemas.adopt(desired)
@@ -233,7 +142,7 @@ def _apply(
 def _change_nothing(
     context: WriteContext, accepted: ActiveSchema, plan: SchemaPlan, request: SchemaRequest
 ) -> SchemaResult:
-    """No commit; but for a key, which has to be somewhere, one that moves no table."""
+    """Make no commit, except to record an idempotency key: then one that moves no table."""
     if request.idempotency is None:
         return SchemaResult(plan, context.bases.current(MAIN).manifest.version, None)
     with acquire_write_locks(context, MAIN, ()) as lock:
@@ -242,140 +151,25 @@ def _change_nothing(
             MAIN,
             (),
             actor=request.actor,
-            idempotency=_note(plan, request),
+            idempotency=_idempotency_record(plan, request),
             schema_hash=accepted.schema_hash,
         )
         published = run(lock, change)
     return SchemaResult(plan, published.base.manifest.version, published.commits[-1])
 
 
-def _note(plan: SchemaPlan, request: SchemaRequest) -> Idempotency | None:
+def _idempotency_record(plan: SchemaPlan, request: SchemaRequest) -> Idempotency | None:
     return None if request.idempotency is None else request.idempotency.record(plan.to_json())
-
-
-# ── what happens to each table ───────────────────────────────────────────────────────────────────
-
-
-@dataclass
-class _Shape:
-    """What becomes of one table."""
-
-    kind: TypeKind
-    name: str
-    old_name: str
-    type: NodeType | EdgeType | None
-    """As the new schema has it; None if it is dropped."""
-    is_added: bool = False
-    is_hard: bool = False
-    drops: list[str] = field(default_factory=list)
-    renames: dict[str, str] = field(default_factory=dict)
-    added: list[Property] = field(default_factory=list)
-    reshape: Reshape | None = None
-
-    @property
-    def key(self) -> TableKey:
-        return table_key(self.kind, self.name)
-
-    @property
-    def was(self) -> TableKey:
-        return table_key(self.kind, self.old_name)
-
-
-def _plan(
-    accepted: ActiveSchema, desired: ActiveSchema, request: SchemaRequest
-) -> tuple[MigrationPlan, tuple[_Shape, ...]]:
-    migration = plan_migration(
-        accepted.catalog,
-        desired.catalog,
-        drop_mode=request.drop_mode,
-        filled=request.backfill.keys(),
-    )
-    shapes = _gather(migration.steps, desired.catalog)
-    known = {f"{shape.name}.{each.name}" for shape in shapes for each in shape.added}
-    for entity in sorted(request.backfill):
-        if entity not in known:
-            raise BackfillInvalid(entity, reason="no property of that name is added")
-    for shape in shapes:
-        shape.reshape = _find_reshape(shape, request.backfill)
-    return migration, shapes
-
-
-def _gather(steps: tuple[Step, ...], desired: Catalog) -> tuple[_Shape, ...]:
-    """The steps, table by table. Interfaces have none."""
-    shapes: dict[TableKey, _Shape] = {}
-    for step in steps:
-        match step:
-            case AddType("node" | "edge" as kind, name):
-                _shape(shapes, desired, kind, name).is_added = True
-            case RenameType("node" | "edge" as kind, old, name):
-                _shape(shapes, desired, kind, name).old_name = old
-            case DropType("node" | "edge" as kind, name, mode):
-                _shape(shapes, desired, kind, name).is_hard = mode is DropMode.HARD
-            case AddProperty("node" | "edge" as kind, name, property_name):
-                shape = _shape(shapes, desired, kind, name)
-                added = None if shape.type is None else shape.type.find(property_name)
-                assert added is not None, "what is added is in the new schema"
-                shape.added.append(added)
-            case RenameProperty("node" | "edge" as kind, name, old, new):
-                _shape(shapes, desired, kind, name).renames[old] = new
-            case DropProperty("node" | "edge" as kind, name, property_name, mode):
-                shape = _shape(shapes, desired, kind, name)
-                shape.drops.append(property_name)
-                shape.is_hard |= mode is DropMode.HARD
-            case _:
-                continue
-    return tuple(shapes.values())
-
-
-def _shape(shapes: dict[TableKey, _Shape], desired: Catalog, kind: TypeKind, name: str) -> _Shape:
-    type_ = desired.node(name) if kind == "node" else desired.edge(name)
-    return shapes.setdefault(table_key(kind, name), _Shape(kind, name, name, type_))
-
-
-def _find_reshape(shape: _Shape, backfill: Mapping[str, str]) -> Reshape | None:
-    if not (shape.drops or shape.renames or shape.added):
-        return None
-    found = [(each, find_fill(shape.name, each, backfill)) for each in shape.added]
-    return Reshape(
-        drops=tuple(shape.drops),
-        renames=shape.renames,
-        nulls=tuple(_field_of(shape, each) for each, fill in found if fill is None),
-        fills=tuple(fill for _, fill in found if fill is not None),
-    )
-
-
-def _field_of(shape: _Shape, added: Property) -> "pa.Field[pa.DataType]":
-    assert shape.type is not None, "only what stays gets a property"
-    return schema_of(shape.type).field(added.name)
-
-
-def _find_effects(manifest: Manifest, shapes: tuple[_Shape, ...]) -> Iterator[TableEffect]:
-    for shape in shapes:
-        pin = manifest.pins.get(shape.was)
-        rows = 0 if pin is None else pin.row_count
-        yield TableEffect(shape.key, _effect_on(shape, rows), rows)
-
-
-def _effect_on(shape: _Shape, row_count: int) -> Effect:
-    if shape.is_added:
-        return Effect.CREATED
-    if shape.type is None:
-        return Effect.REMOVED if shape.is_hard else Effect.HIDDEN
-    if shape.reshape is None:
-        return Effect.RENAMED
-    if row_count and shape.is_hard:
-        return Effect.REWRITTEN
-    return Effect.FILLED if row_count and shape.reshape.fills else Effect.RESHAPED
 
 
 # ── the change ───────────────────────────────────────────────────────────────────────────────────
 
 
 class _Draft:
-    """The change while it is put together, under the leases of all tables."""
+    """Builds the `Change`, while the locks of all tables are held."""
 
     def __init__(
-        self, lock: WriteLock, shapes: tuple[_Shape, ...], rewriter_for: RewriterFactory
+        self, lock: WriteLock, shapes: tuple[TableShape, ...], rewriter_for: RewriterFactory
     ) -> None:
         self.tables = lock.context.stores.tables
         self.rewriting = Rewriting(self.tables, rewriter_for)
@@ -414,8 +208,8 @@ class _Draft:
             schema=SchemaShift(accepted.schema_hash, desired.files()),
         )
 
-    def _add(self, shape: _Shape) -> None:
-        assert shape.type is not None, "what is added is in the new schema"
+    def _add(self, shape: TableShape) -> None:
+        assert shape.type is not None, "an added type is in the new schema"
         path = self._find_path(shape)
         found = self._find_version(path)
         lifts = max(0, self._floor(shape.key) - (found + 1))
@@ -426,7 +220,7 @@ class _Draft:
     def _hide(self, pin: Pin) -> None:
         self.updates.append(DropTable(pin.key, Version(pin.version + 1)))
 
-    def _alter(self, shape: _Shape, pin: Pin) -> None:
+    def _alter(self, shape: TableShape, pin: Pin) -> None:
         stages = list(self._stages(shape, pin))
         if shape.key != pin.key:
             self.updates.append(RegisterTable(shape.key, pin.path))
@@ -442,7 +236,7 @@ class _Draft:
             moved = TableVersion(shape.key, shown.version, shown.owner, shown.row_count, shown.file)
             self.updates.append(SetVersion(moved))
 
-    def _stages(self, shape: _Shape, pin: Pin) -> Iterator[Stage]:
+    def _stages(self, shape: TableShape, pin: Pin) -> Iterator[Stage]:
         type_, reshape = shape.type, shape.reshape
         if type_ is None or reshape is None:
             return
@@ -455,7 +249,7 @@ class _Draft:
 
         yield alter
         if self._is_indexed(pin, reshape.renames.keys()):
-            # Indexes go by the names of their columns, and the old name may be used again.
+            # An index belongs to a column name, and a new property may take the old name.
             renamed = frozenset(reshape.renames.values())
             yield lambda handle, mark: self.tables.stage_unindex(handle, renamed, mark)
         if (
@@ -475,15 +269,15 @@ class _Draft:
         return self.tables.stage_settings(handle, LIFT, mark)
 
     def _floor(self, key: TableKey) -> int:
-        """(2) The lowest version by which a key that is hidden, or new, can be shown."""
+        """(2) The lowest version at which the manifest can show a hidden or new key."""
         latest = self.manifest.latest.get(key)
         shown = 0 if latest is None else latest.version
         return max(self.manifest.tombstones.get(key, 0), shown) + 1
 
-    def _find_path(self, shape: _Shape) -> str:
-        """Where it was before, or where its name belongs, or beside that if another type is there.
+    def _find_path(self, shape: TableShape) -> str:
+        """The former path of the key, else the path of its name, else a free path beside it.
 
-        A type that was renamed stays where its former name put it.
+        A renamed type keeps the path of its former name, so that path can be taken.
         """
         path = self.manifest.paths.get(shape.key, table_path(shape.kind, shape.name))
         number = 2
@@ -494,7 +288,7 @@ class _Draft:
         return path
 
     def _find_version(self, path: str) -> Version:
-        """The newest version of what is there, which nobody shows; 0 if there is nothing."""
+        """The newest version of the hidden table at a path; 0 if the path holds no table."""
         try:
             return Version(self.tables.open_at(TableRef(path)).version)
         except TableNotFound:
@@ -503,7 +297,7 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class _Recheck:
-    """Nothing may move under a change of the schema."""
+    """No table may have moved since the change was planned."""
 
     before: Manifest
 
@@ -517,9 +311,9 @@ class _Recheck:
 
 
 def _purge(
-    context: WriteContext, before: Manifest, after: Manifest, shapes: tuple[_Shape, ...]
+    context: WriteContext, before: Manifest, after: Manifest, shapes: tuple[TableShape, ...]
 ) -> None:
-    """(3) What was dropped for good goes now. What cannot go is left for cleanup."""
+    """(3) Delete what a hard drop made unreachable. What fails here is left for cleanup."""
     for shape in shapes:
         if not shape.is_hard:
             continue

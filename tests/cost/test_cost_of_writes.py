@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.leases.holder import DEFAULT_TIMING
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lease import DEFAULT_TIMING
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.engine.graph import Mode
@@ -75,7 +75,7 @@ def test_a_graph_that_recovered_before_pays_nothing_for_it(root: Path) -> None:
 def test_who_is_next_in_line_looks_at_the_lease_and_not_at_the_line(root: Path) -> None:
     """Whoever waits takes time from whom it waits for."""
     calls = Recorder()
-    place = Place(PERSON, MAIN)
+    place = LockKey(PERSON, MAIN)
     patience = replace(DEFAULT_TIMING, wait_ms_max=60)
     waiting = open_living(root, calls, timing=patience)
     with (

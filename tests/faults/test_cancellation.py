@@ -166,7 +166,7 @@ def test_an_interrupt_while_waiting_gives_the_place_in_line_up(root: Path, where
     trigger = Trigger(At(PUBLISH), pause)
     holder = open_living(root, observe=trigger.observe)
     waiter = holder if where == "queue" else open_living(root)
-    line = holder.context.queues._waiting
+    line = holder.context.queues._queues
 
     def is_waiting() -> bool:
         if where == "queue":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.maintain.cleanup import CleanupRequest, cleanup
 from omnigraph.engine.maintain.indexes import (
@@ -89,7 +89,7 @@ def test_nobody_waits_for_an_index_that_is_being_built(
     pause.release()
     assert building.result(PATIENCE_S).commits
     check_found(stage.root)
-    assert not find_notes(stores_at(stage.root).objects), "the note is gone with the work"
+    assert not find_staging(stores_at(stage.root).objects), "the note is gone with the work"
     rest = build(open_mortal(stage.root))
     assert rest.commits, "the row that was updated has an index again"
     assert not build(open_mortal(stage.root)).commits

@@ -17,7 +17,7 @@ from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.merge.run import MergeRequest
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import OutcomeUnknown, StorageFailure
-from omnigraph.storage.layout import SCHEMA_LOCK_NOTE
+from omnigraph.storage.layout import SCHEMA_LOCK_OWNER
 from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
 from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
 from support.breaking import (
@@ -100,7 +100,7 @@ class Stage:
         graph = open_mortal(self.root)
         assert graph.examine(is_deep=True) == []
         stores = stores_at(self.root)
-        assert not stores.objects.exists(SCHEMA_LOCK_NOTE)
+        assert not stores.objects.exists(SCHEMA_LOCK_OWNER)
         if self.allowed[0] == self.allowed[1]:
             outcome = self.sources.index(graph.schema_source)
             check_whole(self.root, self.allowed)
@@ -190,7 +190,7 @@ def test_a_merge_needs_no_reopening_after_a_schema_change_was_killed(tmp_path: P
     be_killed(root, "schema.after_lock")
     merged = graph.merge(MergeRequest(SIDE))
     assert merged.tables == (PERSON,)
-    assert not stores_at(root).objects.exists(SCHEMA_LOCK_NOTE)
+    assert not stores_at(root).objects.exists(SCHEMA_LOCK_OWNER)
     assert graph.examine(is_deep=True) == []
 
 
@@ -212,7 +212,7 @@ def test_indexes_need_no_reopening_after_a_schema_change_was_killed(
     built = graph.ensure_indices()
     assert {each.table for each in built.indexes} >= {PERSON, COMPANY}
     assert ("Pet" in graph.schema_source) is is_done
-    assert not stores_at(root).objects.exists(SCHEMA_LOCK_NOTE)
+    assert not stores_at(root).objects.exists(SCHEMA_LOCK_OWNER)
     assert graph.examine(is_deep=True) == []
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
-from omnigraph.commit.leases.holder import Timing
+from omnigraph.commit.leases.lease import Timing
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.graph import Mode
@@ -288,8 +288,8 @@ def test_a_fence_goes_when_its_process_is_gone(tmp_path: Path) -> None:
     for _ in stage.sweep(zombie, cases):
         stores = stage.stores()
         (fence,) = find_fences(stores.objects, stores.effects, stores.objects.list(RECOVERY))
-        assert {each.table for each in fence.places} == {PERSON, COMPANY}
-        assert not fence.is_over
+        assert {each.table for each in fence.lock_keys} == {PERSON, COMPANY}
+        assert not fence.is_expired
         zombie.kill()
         zombie.finish(PATIENCE_S)
         open_in(stage.stores(), Mode.READ_WRITE)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.commit.leases.holder import Taking, Timing
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.holder import AcquireMode
+from omnigraph.commit.leases.lease import Timing
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.resolve import ACTOR
@@ -175,7 +176,7 @@ def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
     def take_over(step: str) -> None:
         if step == "publish":
             held = heir.leases.hold(
-                [Place(key, MAIN) for key in BOTH], OperationId("heir"), Taking.OVER
+                [LockKey(key, MAIN) for key in BOTH], OperationId("heir"), AcquireMode.TAKE_OVER
             )
             taken.enter_context(held)
             time.sleep(TIMING.ttl_ms / 1000)

@@ -21,7 +21,7 @@ from omnigraph.storage.layout import (
     branch_ref_file,
     job_key,
     sidecar_key,
-    staging_note_key,
+    staging_record_key,
 )
 from omnigraph.storage.stores import open_stores
 
@@ -89,7 +89,7 @@ def test_small_files_beside_the_tables_are(graph: LocalGraph) -> None:
     with pytest.raises(LeaseCorrupt, match=REASON):
         omnigraph.open(graph.uri).insert("Person", [{"name": "bo"}])
     lease.write_bytes(kept)
-    put(graph, staging_note_key(ID), DEEP)  # as good as one that is not whole yet
+    put(graph, staging_record_key(ID), DEEP)  # as good as one that is not whole yet
     omnigraph.open(graph.uri).insert("Person", [{"name": "cy"}])
     put(graph, SCHEMA_STATE, DEEP)
     with pytest.raises(SchemaFilesInvalid, match=REASON):

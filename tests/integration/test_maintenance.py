@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.cli.app import run
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import DEFAULT_TIMING
+from omnigraph.commit.leases.lease import DEFAULT_TIMING
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.retention import RetentionPolicy, find_retained

@@ -129,7 +129,7 @@ def while_somebody_writes(graph: LocalGraph, work: Callable[[], object]) -> obje
     with ThreadPoolExecutor(1) as pool:
         with acquire_write_locks(context, MAIN, [PERSON, KNOWS]) as lock:
             waiting = pool.submit(work)
-            while not any(len(line) > 1 for line in list(context.queues._waiting.values())):
+            while not any(len(line) > 1 for line in list(context.queues._queues.values())):
                 REAL.sleep_ms(1)
             run(lock, written_by_hand(graph, lock, name="first"))
         return waiting.result()
@@ -304,7 +304,7 @@ def test_an_update_does_not_mind_that_its_table_was_tidied_meanwhile(untidy: Loc
     text = 'query q() { update Person set { age: 1 } where name = "p7" }'
 
     def is_waiting() -> bool:
-        return any(len(line) > 1 for line in list(context.queues._waiting.values()))
+        return any(len(line) > 1 for line in list(context.queues._queues.values()))
 
     with ThreadPoolExecutor(1) as pool:
         with acquire_write_locks(context, MAIN, [PERSON]) as lock:

@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.catalog.build import compile_schema
 from omnigraph.commit.attempt.phases import acquire_write_locks
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.effects import REAL
@@ -73,7 +73,7 @@ def test_upkeep_waits_for_nobody(tmp_path: Path) -> None:
         upkeep.after(MAIN, [PERSON])
         assert REAL.monotonic_ms() - started_ms < 5_000
     assert fragments_in(root) == FRAGMENTS_MAX + 3
-    with mine.queues.hold([Place(PERSON, MAIN)]):
+    with mine.queues.hold([LockKey(PERSON, MAIN)]):
         assert not upkeep.tidy(MAIN, PERSON)
     assert upkeep.tidy(MAIN, PERSON)
     assert fragments_in(root) <= 4
@@ -93,7 +93,7 @@ def test_a_table_that_is_always_written_is_tidied_up_at_last(
     upkeep = Upkeep(mine, compile_schema(Source("s", SCHEMA)))
     monkeypatch.setattr("omnigraph.engine.write.upkeep.OVERDUE", 1)
     with ThreadPoolExecutor(1) as other:
-        with mine.queues.hold([Place(PERSON, MAIN)]):
+        with mine.queues.hold([LockKey(PERSON, MAIN)]):
             tidied = other.submit(upkeep.after, MAIN, [PERSON])
             REAL.sleep_ms(300)
             assert not tidied.done(), "it stands in line"

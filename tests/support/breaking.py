@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.context import Observer, WriteContext, unobserved
-from omnigraph.commit.leases.holder import DEFAULT_TIMING, Lease, Timing, decode_lease
+from omnigraph.commit.leases.lease import DEFAULT_TIMING, Lease, Timing, decode_lease
 from omnigraph.commit.leases.owner import Owner, is_dead
 from omnigraph.commit.manifest.base import Bases, read_base
 from omnigraph.commit.manifest.branches import find_branches

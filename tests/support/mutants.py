@@ -301,14 +301,14 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "a lease of the living is taken over",
-            "if not self._is_over(current, stored):",
-            "if self._is_over(current, stored):",
+            "if not self._is_abandoned(current, stored):",
+            "if self._is_abandoned(current, stored):",
             "tests/unit/commit/leases/test_holder.py::test_what_is_held_is_waited_for_and_then_named",
         ),
         (
             "what the dead held is taken without recovery",
-            "                raise Abandoned(place, current.operation_id)\n",
-            "                current = self._nobody()\n",
+            "                raise LeaseAbandoned(lock_key, current.operation_id)\n",
+            "                current = self._free_lease()\n",
             "tests/unit/commit/leases/test_holder.py::test_one_that_is_not_renewed_is_abandoned",
         ),
         (
@@ -325,7 +325,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "nothing is renewed while the rest is waited for",
-            "            self._heart.attend(held)\n",
+            "            self._heartbeat.add(held)\n",
             "",
             "tests/unit/commit/leases/test_holder.py::test_what_is_held_is_renewed_while_the_rest_is_waited_for",
         ),
@@ -508,7 +508,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/recovery/heal.py",
         (
             "a sleeper is forgotten",
-            "        leave_fence(context.stores.objects, operation_id, places, sleeper)\n",
+            "        write_fence(context.stores.objects, operation_id, lock_keys, paused)\n",
             "        pass\n",
             "tests/faults/test_zombie_sweep.py",
         ),

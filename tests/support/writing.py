@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.commit.attempt.phases import acquire_write_locks, run
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import DEFAULT_TIMING, Timing
+from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.commit.leases.owner import Owner
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind

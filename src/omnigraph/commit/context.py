@@ -6,9 +6,10 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from omnigraph.commit.leases.holder import DEFAULT_TIMING, Leases, Timing
+from omnigraph.commit.leases.holder import Leases
+from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.commit.leases.owner import Owner
-from omnigraph.commit.leases.queues import Queues
+from omnigraph.commit.leases.process_queues import ProcessQueues
 from omnigraph.commit.manifest.base import Base, Bases
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import open_pin
@@ -60,7 +61,7 @@ class WriteContext:
     ) -> None:
         self.stores = stores
         self.bases = bases
-        self.queues = Queues()
+        self.queues = ProcessQueues()
         self.leases = Leases(stores.volatile, stores.effects, timing, owner)
         self.observe = observe
         self.meter = meter

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.manifest.base import Base, Bases, manifest_ref, read_past
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.model import TABLE_VERSION, Manifest
@@ -179,7 +179,7 @@ def _retain_operations(stores: Stores, retained: Retained, read: Mapping[BranchN
             path = main.paths.get(pin.key)
             if path is not None:
                 retained.busy.add(TableRef(path, lance_branch(pin.branch)))
-    for note in find_notes(stores.objects):
+    for note in find_staging(stores.objects):
         base = read.get(note.branch)
         if not note.is_alive or base is None:
             continue

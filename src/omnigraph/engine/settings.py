@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.context import UNMETERED, Meter
-from omnigraph.commit.leases.holder import DEFAULT_TIMING, Timing
+from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability

@@ -82,7 +82,7 @@ def _bucket_root(uri: str) -> Root:
 SCHEMA_SOURCE: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"
 SCHEMA_STATE: Final = "__schema_state.json"
-SCHEMA_LOCK_NOTE: Final = "__schema_lock.json"
+SCHEMA_LOCK_OWNER: Final = "__schema_lock.json"
 """Says whose the branch is that stands for «a schema change is under way»."""
 
 RECOVERY: Final = "__recovery"
@@ -124,7 +124,7 @@ def lease_line_prefix(table: str, branch: str | None) -> str:
     return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.line"
 
 
-def staging_note_key(operation_id: str) -> str:
+def staging_record_key(operation_id: str) -> str:
     return f"{STAGING}/{operation_id}.json"
 
 

@@ -27,8 +27,15 @@ from typing import Final, TypeVar, assert_never
 
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import Abandoned, HeldLeases
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import (
+    BRANCHES_LOCK_KEY,
+    SCHEMA_LOCK_KEY,
+    LockKey,
+    branch_lock_key,
+    manifest_queue_key,
+)
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.branches import fork_table
 from omnigraph.commit.manifest.change import Change, Creation, TableWrite
@@ -44,12 +51,8 @@ from omnigraph.commit.recovery.heal import clear_abandoned, lease
 from omnigraph.commit.recovery.resolve import recovery_commit_id, undo
 from omnigraph.commit.recovery.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.recovery.sidecar_store import (
-    BRANCHES_PLACE,
-    SCHEMA_PLACE,
-    branch_place,
     has_sidecar,
-    manifest_place,
-    places_of,
+    lock_keys_of,
     remove_sidecar,
     write_sidecar,
 )
@@ -110,9 +113,9 @@ def acquire_write_locks(
     LeaseHeld when somebody else writes them for too long, SchemaLocked while the schema is being
     changed, DriftFound when one of them moved without us, BranchNotFound.
     """
-    places = [Place(key, branch) for key in keys] or [branch_place(branch)]
+    lock_keys = [LockKey(key, branch) for key in keys] or [branch_lock_key(branch)]
     if is_schema_change:
-        places.append(SCHEMA_PLACE)
+        lock_keys.append(SCHEMA_LOCK_KEY)
     else:
         check_unlocked(context)
     came_ms = context.stores.effects.monotonic_ms()
@@ -122,7 +125,7 @@ def acquire_write_locks(
         base = heal_drift(context, leases, context.bases.current(branch), keys)
         return WriteLock(context, leases, base)
 
-    with _acquire(context, places, begin, wait_ms_max) as lock:
+    with _acquire(context, lock_keys, begin, wait_ms_max) as lock:
         yield lock
 
 
@@ -132,14 +135,14 @@ def lock_branches(context: WriteContext) -> Iterator[None]:
 
     Raises LeaseHeld when others do so for too long.
     """
-    with _acquire(context, [BRANCHES_PLACE], lambda _: None):
+    with _acquire(context, [BRANCHES_LOCK_KEY], lambda _: None):
         yield
 
 
 @contextmanager
 def _acquire(
     context: WriteContext,
-    places: Collection[Place],
+    lock_keys: Collection[LockKey],
     begin: Callable[[HeldLeases], T],
     wait_ms_max: int | None = None,
 ) -> Iterator[T]:
@@ -151,20 +154,20 @@ def _acquire(
         operation_id = OperationId(context.stores.effects.new_id())
         try:
             with (
-                context.queues.hold(places),
+                context.queues.hold(lock_keys),
                 context.leases.hold(
-                    places,
+                    lock_keys,
                     operation_id,
                     wait_ms_max=wait_ms_max,
-                    has_successor=partial(context.queues.has_successor, places),
+                    has_successor=partial(context.queues.has_successor, lock_keys),
                 ) as leases,
             ):
                 yield begin(leases)
                 return
-        except Abandoned as abandoned:
+        except LeaseAbandoned as abandoned:
             late = abandoned
         finally:
-            context.leases.give_back(filter(context.queues.is_free, places))
+            context.leases.release_unclaimed(filter(context.queues.is_free, lock_keys))
         clear_abandoned(context, late)
 
 
@@ -225,10 +228,10 @@ def _acquire_rest(lock: WriteLock, sidecar: Sidecar) -> Iterator[None]:
     its branch: while it lives nobody may take it for one of the dead.
     """
     with ExitStack() as stack:
-        for place in set(places_of(sidecar)) - lock.leases.places:
+        for lock_key in set(lock_keys_of(sidecar)) - lock.leases.lock_keys:
             wait_ms_max = lock.context.leases.timing.wait_ms_max
             stack.enter_context(
-                lease(lock.context, place, lock.operation_id, wait_ms_max=wait_ms_max)
+                lease(lock.context, lock_key, lock.operation_id, wait_ms_max=wait_ms_max)
             )
         yield
 
@@ -309,7 +312,7 @@ def publish_applied(lock: WriteLock, applied: Applied) -> Published:
                     schema_hash=change.schema_hash,
                     fence=recovery_commit_id(lock.operation_id),
                 ),
-                lock.context.leases.turn(manifest_place(change.branch)),
+                lock.context.leases.backoff(manifest_queue_key(change.branch)),
             )
         except ExpectedVersionMismatch as mismatch:
             if mismatch.table_key not in reads or not rechecks_left:

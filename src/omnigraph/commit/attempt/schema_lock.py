@@ -15,15 +15,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import Abandoned, HeldLeases
+from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY
 from omnigraph.commit.leases.owner import this_process
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.recovery.heal import clear_abandoned
-from omnigraph.commit.recovery.sidecar_store import SCHEMA_PLACE
 from omnigraph.errors import LeaseHeld, ObjectNotFound, SchemaLocked, StorageFailure
 from omnigraph.ids import SCHEMA_LOCK, OperationId
 from omnigraph.jsontext import read_json
-from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, branch_ref_file
+from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_OWNER, branch_ref_file
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +33,13 @@ logger = logging.getLogger(__name__)
 def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None]:
     """Keep other programs out while the lease on the schema is held. Raises SchemaLocked."""
     stores = context.stores
-    assert SCHEMA_PLACE in held.places, "(1)"
+    assert SCHEMA_LOCK_KEY in held.lock_keys, "(1)"
     if _is_there(context):
-        if not stores.objects.exists(SCHEMA_LOCK_NOTE):
+        if not stores.objects.exists(SCHEMA_LOCK_OWNER):
             raise _locked(context)
         _remove(context)
     document = {"operation_id": held.operation_id, "owner": str(this_process())}
-    stores.objects.put_over(SCHEMA_LOCK_NOTE, json.dumps(document).encode())
+    stores.objects.put_over(SCHEMA_LOCK_OWNER, json.dumps(document).encode())
     # A fork that died halfway left a folder that would be in the way.
     stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
     stores.tables.fork(base.handle, SCHEMA_LOCK)
@@ -66,22 +67,22 @@ def clear_stale(context: WriteContext) -> None:
 
     Costs one look if there is none.
     """
-    if not context.stores.objects.exists(SCHEMA_LOCK_NOTE):
+    if not context.stores.objects.exists(SCHEMA_LOCK_OWNER):
         return
     operation_id = OperationId(context.stores.effects.new_id())
     while True:
-        if not context.queues.is_free(SCHEMA_PLACE):
+        if not context.queues.is_free(SCHEMA_LOCK_KEY):
             return
         try:
             with (
-                context.queues.hold([SCHEMA_PLACE]),
-                context.leases.hold([SCHEMA_PLACE], operation_id, wait_ms_max=0),
+                context.queues.hold([SCHEMA_LOCK_KEY]),
+                context.leases.hold([SCHEMA_LOCK_KEY], operation_id, wait_ms_max=0),
             ):
                 _remove(context)
                 return
         except LeaseHeld:
             return
-        except Abandoned as abandoned:
+        except LeaseAbandoned as abandoned:
             late = abandoned
         clear_abandoned(context, late)
 
@@ -93,7 +94,7 @@ def _is_there(context: WriteContext) -> bool:
 def _remove(context: WriteContext) -> None:
     """The note goes last: while the branch is there, it says that the branch is ours."""
     context.stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
-    context.stores.objects.delete(SCHEMA_LOCK_NOTE)
+    context.stores.objects.delete(SCHEMA_LOCK_OWNER)
 
 
 def _locked(context: WriteContext) -> SchemaLocked:
@@ -104,7 +105,7 @@ def _locked(context: WriteContext) -> SchemaLocked:
     except ObjectNotFound:
         age_ms = None
     try:
-        owner = read_json(objects.read(SCHEMA_LOCK_NOTE).data).get("owner")
+        owner = read_json(objects.read(SCHEMA_LOCK_OWNER).data).get("owner")
     except (ObjectNotFound, ValueError):
         owner = None
     return SchemaLocked(owner=owner, age_ms=age_ms)

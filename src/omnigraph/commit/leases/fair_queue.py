@@ -1,11 +1,10 @@
-"""Waiting in line, among all processes.
+"""A fair queue among all processes, made of ticket objects in the store.
 
-Whoever waits leaves a ticket; the oldest live ticket is next; whoever comes when there are tickets
-gets in line too. A line is a courtesy and proves nothing: whatever it leads to is decided by
-compare-and-swap, and somebody who cannot see the line loses nothing but time.
-
-Looking costs time that those who are served need. The further back one stands, the seldomer one
-looks: long before it matters one has moved up, and looks more often again.
+1. A waiter writes a ticket. The oldest live ticket is first. A newcomer that finds a ticket joins.
+2. The queue is only a courtesy. A compare-and-swap decides every race that the queue orders, so a
+   process that cannot read the queue loses time and nothing else.
+3. A waiter polls the less often, the more tickets are ahead of it: polling takes time from the
+   writers that are served.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ POLL_MS_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A place in line. Tickets sort by the time they were drawn."""
+    """A position in the queue. Tickets sort by the time they were written."""
 
     number: str
     owner: Owner
@@ -35,7 +34,7 @@ class Ticket:
 
 
 def decode_ticket(name: str) -> Ticket | None:
-    """None for a name that is no ticket of ours."""
+    """None for a name that is not a ticket."""
     parts = name.split("~", 4)
     if len(parts) != 5 or not (parts[1].isdecimal() and parts[2].isdecimal()):
         return None
@@ -45,23 +44,23 @@ def decode_ticket(name: str) -> Ticket | None:
 
 @dataclass(frozen=True, slots=True)
 class FairQueue:
-    """One line, as one process stands in it."""
+    """One queue, as one process sees it."""
 
     objects: Objects
     effects: Effects
     owner: Owner
     prefix: str
     patience_ms: int
-    """Nobody waits longer than this; an older ticket was left by somebody who died out of sight."""
+    """No process waits longer than this. The process of an older ticket has died."""
     poll_ms: int
-    """How often whoever is next looks."""
+    """The polling interval of the first waiter."""
 
     def is_empty(self) -> bool:
         return not self.objects.list(self.prefix)
 
     @contextmanager
-    def stand(self) -> Iterator[Ticket]:
-        """Be in line."""
+    def join(self) -> Iterator[Ticket]:
+        """Write a ticket, and delete it at the end."""
         ticket = Ticket(self.effects.new_id(), self.owner)
         key = f"{self.prefix}/{ticket.encode()}"
         self.objects.put_new(key, b"{}")
@@ -71,44 +70,46 @@ class FairQueue:
             self.objects.delete(key)
 
     def count_ahead(self, ticket: Ticket) -> int:
-        """How many are to be served before this ticket."""
+        """The number of live tickets that are older. Deletes the tickets of dead processes."""
         ahead = 0
         for listed in self.objects.list(self.prefix):
             other = decode_ticket(listed.key.rpartition("/")[2])
             if other is None or other.number >= ticket.number:
                 continue
-            if not is_dead(other.owner) and not self._is_forgotten(listed):
+            if not is_dead(other.owner) and not self._is_expired(listed):
                 ahead += 1
             else:
-                # Or everybody after it would have to stand in line for ever.
+                # A dead ticket would make every later writer join the queue for ever.
                 self.objects.delete(listed.key)
         return ahead
 
     def sleep(self, ahead: int) -> None:
-        """Until it is worth looking again, with so many ahead."""
+        """Wait until the next poll, given the number of tickets ahead."""
         self.effects.sleep_ms(min(self.poll_ms * (1 + 2 * ahead), POLL_MS_MAX))
 
-    def _is_forgotten(self, listed: Listed) -> bool:
+    def _is_expired(self, listed: Listed) -> bool:
         if self.effects.now_ms() - listed.modified_ms < self.patience_ms // 2:
             return False
         return self.objects.clock_ms() - listed.modified_ms > self.patience_ms
 
 
-class Turn:
-    """One way through a line: straight on while nobody is in it, and in line from then on.
+class FairBackoff:
+    """Backs off from a contended swap by joining a fair queue.
 
-    A line that cannot be read or joined is passed by.
+    Entering passes straight through while the queue is empty. A writer that finds a ticket, or
+    that was refused once, joins the queue and stays in it until the exit. A queue that cannot be
+    read or joined is ignored.
     """
 
-    def __init__(self, line: FairQueue | None, *, wait_ms_max: int = 0) -> None:
-        self._line = line
+    def __init__(self, queue: FairQueue | None, *, wait_ms_max: int = 0) -> None:
+        self._queue = queue
         self._wait_ms_max = wait_ms_max
-        self._standing = ExitStack()
-        self._is_standing = False
+        self._tickets = ExitStack()
+        self._has_joined = False
 
     def __enter__(self) -> Self:
         with suppress(StorageFailure):
-            if self._line is not None and not self._line.is_empty():
+            if self._queue is not None and not self._queue.is_empty():
                 self.wait()
         return self
 
@@ -119,16 +120,21 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         with suppress(StorageFailure):
-            self._standing.close()
+            self._tickets.close()
 
     def wait(self) -> None:
-        """Get in line, unless we stand there already, and wait until we are next, for a while."""
-        line = self._line
-        if line is None or self._is_standing:
+        """Join the queue, unless that was done before, and wait until no ticket is ahead.
+
+        The wait ends after `wait_ms_max`, because the queue is only a courtesy.
+        """
+        queue = self._queue
+        if queue is None or self._has_joined:
             return
-        self._is_standing = True
+        self._has_joined = True
         with suppress(StorageFailure):
-            ticket = self._standing.enter_context(line.stand())
-            deadline_ms = line.effects.monotonic_ms() + self._wait_ms_max
-            while (ahead := line.count_ahead(ticket)) and line.effects.monotonic_ms() < deadline_ms:
-                line.sleep(ahead)
+            ticket = self._tickets.enter_context(queue.join())
+            deadline_ms = queue.effects.monotonic_ms() + self._wait_ms_max
+            while (
+                ahead := queue.count_ahead(ticket)
+            ) and queue.effects.monotonic_ms() < deadline_ms:
+                queue.sleep(ahead)

@@ -1,9 +1,11 @@
-"""Writers that were taken for dead and may only be asleep.
+"""Fences: the tables that a recovered writer may still move once.
 
-Such a writer is fenced: what it wakes up to publish is refused. But one table commit may be under
-way, and lands when it wakes, however late. Its recovery leaves a fence that names its tables, so
-that whoever opens the graph looks at them; without it every table of every branch would have to be.
-A fence goes when its process is gone, or when nobody expects it to wake any more.
+A writer that was recovered while its process was only paused cannot publish any more: the publish
+finds the recovery commit (D2). But one table commit may be under way and lands when the process
+resumes, however late. The recovery of such a writer writes `__recovery/{operation}.fence` with the
+tables of the operation. An open and `refresh` then check those tables for drift. Without a fence
+they would have to check every table of every branch. A fence is deleted when the process is dead,
+or after `FENCE_MS_MAX`.
 """
 
 import json
@@ -11,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.leases.owner import Owner, is_dead
-from omnigraph.commit.leases.queues import Place
 from omnigraph.effects import Effects
 from omnigraph.errors import ObjectNotFound
 from omnigraph.ids import OperationId, TableKey
@@ -20,43 +22,43 @@ from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import FENCE_SUFFIX, fence_key
 from omnigraph.storage.objects import Listed, Objects
 
-KEPT_MS_MAX: Final = 7 * 24 * 3_600_000
-"""A process of another machine cannot be asked. Later than this, writes, doctor and repair still
-find what it did.
+FENCE_MS_MAX: Final = 7 * 24 * 3_600_000
+"""Whether a process of another machine is dead is unknown. A commit that lands after this time is
+still found by the next write to the table, by doctor and by repair.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
     key: str
-    places: tuple[Place, ...]
-    is_over: bool
-    """Can the writer not wake any more?"""
+    lock_keys: tuple[LockKey, ...]
+    is_expired: bool
+    """Is the process dead, or the fence older than `FENCE_MS_MAX`?"""
 
 
-def leave_fence(
-    objects: Objects, operation_id: OperationId, places: Sequence[Place], sleeper: Owner
+def write_fence(
+    objects: Objects, operation_id: OperationId, lock_keys: Sequence[LockKey], paused: Owner
 ) -> None:
-    document = {"places": [list(each) for each in places], "owner": asdict(sleeper)}
+    document = {"places": [list(each) for each in lock_keys], "owner": asdict(paused)}
     objects.put_over(fence_key(operation_id), json.dumps(document).encode())
 
 
 def find_fences(objects: Objects, effects: Effects, listed: Sequence[Listed]) -> tuple[Fence, ...]:
-    """The fences among what is listed of `__recovery`."""
+    """The fences in a listing of `__recovery`."""
     left = [each for each in listed if each.key.endswith(FENCE_SUFFIX)]
     found = (_read(objects, effects, each) for each in left)
     return tuple(each for each in found if each is not None)
 
 
 def _read(objects: Objects, effects: Effects, listed: Listed) -> Fence | None:
-    """One that a power cut left torn is over: its writer is gone, too."""
+    """A fence that a power cut left torn is expired: the power cut also ended the writer."""
     try:
         document = read_json(objects.read(listed.key).data)
-        places = tuple(Place(TableKey(table), branch) for table, branch in document["places"])
+        lock_keys = tuple(LockKey(TableKey(table), branch) for table, branch in document["places"])
         is_gone = is_dead(Owner(**document["owner"]))
     except ObjectNotFound:
         return None
     except (ValueError, KeyError, TypeError):
-        return Fence(listed.key, (), is_over=True)
-    is_old = effects.now_ms() - listed.modified_ms > KEPT_MS_MAX
-    return Fence(listed.key, places, is_over=is_gone or is_old)
+        return Fence(listed.key, (), is_expired=True)
+    is_old = effects.now_ms() - listed.modified_ms > FENCE_MS_MAX
+    return Fence(listed.key, lock_keys, is_expired=is_gone or is_old)

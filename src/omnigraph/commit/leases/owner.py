@@ -1,4 +1,4 @@
-"""Who is writing: enough about a process to tell, on the same machine, whether it still lives."""
+"""The process that writes, described well enough to tell on the same machine if it is dead."""
 
 import os
 import socket
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 _STAT_BYTES_MAX: Final = 4096
-"""More than the kernel ever tells of a process."""
+"""More than `/proc/{pid}/stat` ever holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process. A number alone is reused; with the boot and the start time it is not."""
+    """A process. The kernel reuses a pid; a pid with its boot and its start time is unique."""
 
     host: str
     boot_id: str
@@ -35,12 +35,12 @@ def _process(pid: int) -> Owner:
 
 
 def find_process(pid: int) -> Owner:
-    """A process of this machine, as it is now."""
+    """A running process of this machine."""
     return Owner(socket.gethostname(), _boot_id(), pid, _start_of(pid) or 0)
 
 
 def is_dead(owner: Owner) -> bool:
-    """Is it certain that the process is gone? Of another machine nothing is certain."""
+    """Is the process certainly dead? Always False for a process of another machine."""
     if owner.host != socket.gethostname():
         return False
     if owner.boot_id != _boot_id():
@@ -57,9 +57,9 @@ def _boot_id() -> str:
 
 
 def _start_of(pid: int) -> int | None:
-    """When a process started; None if it does not run. A zombie has ended, only nobody asked."""
+    """When a process started; None if it does not run. A zombie process does not run."""
     try:
-        # Not by way of a Path: whoever waits for a lease asks all the time.
+        # Not with a Path: a writer that waits for a lease calls this every few milliseconds.
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None if Path("/proc/self").exists() else _start_without_proc(pid)
@@ -69,13 +69,13 @@ def _start_of(pid: int) -> int | None:
         return None
     finally:
         os.close(descriptor)
-    # The name stands in parentheses and may hold spaces; the fields after it do not.
+    # The name of the program stands in parentheses and may hold spaces; later fields do not.
     fields = told.rpartition(b")")[2].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def _start_without_proc(pid: int) -> int | None:
-    """Without /proc only the number can be asked about, and every start counts as 0."""
+    """Without /proc only the pid can be checked, and every start time counts as 0."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

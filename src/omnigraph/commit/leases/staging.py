@@ -1,9 +1,10 @@
-"""The note of a bulk job: while it is renewed, files that nothing refers to may still be wanted.
+"""The staging record of a bulk job: files that no manifest and no sidecar names may be in use.
 
-A load writes for minutes before it arms. Until then no sidecar speaks for its files, so this note
-does, from before the first of them to after the last step of the attempt (D8). It names the job's
-owner, and it is renewed as a lease is, so whoever cleans up can tell a job that is under way from
-one that died. Workers of a Spark that outlives the job look at it too, and stop (`Witness`).
+A load stages files for minutes before it arms, and until then no sidecar names them. The record
+`__staging/{operation}.json` protects those files: cleanup deletes no file of a table that a live
+record names. The job writes the record before its first file, renews it like a lease, and removes
+it after the attempt (D8). A worker of a Spark that outlives the job probes the record and stops
+(`LivenessProbe`).
 """
 
 import json
@@ -14,27 +15,27 @@ from dataclasses import asdict, dataclass, fields
 from threading import Event, Thread
 from typing import Final
 
-from omnigraph.commit.leases.holder import Timing
+from omnigraph.commit.leases.lease import Timing
 from omnigraph.commit.leases.owner import Owner, is_dead, this_process
 from omnigraph.effects import Effects
 from omnigraph.errors import ObjectNotFound, StorageFailure
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version
 from omnigraph.jsontext import read_json
-from omnigraph.storage.layout import STAGING, staging_note_key
+from omnigraph.storage.layout import STAGING, staging_record_key
 from omnigraph.storage.objects import Objects, StoredObject
 
 TORN_MS: Final = 60_000
-"""How long a note that cannot be read counts as one that is being written."""
+"""How long a record that cannot be read counts as one that is being written."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class StagingNote:
+class StagingRecord:
     operation_id: OperationId
     branch: BranchName
     tables: Mapping[TableKey, Version]
-    """Every table the job may write, at the version it started from."""
+    """Every table that the job may write, with the version that the job started from."""
     owner: Owner
     ttl_ms: int
 
@@ -57,44 +58,44 @@ def staging(
     branch: BranchName,
     tables: Mapping[TableKey, Version],
     timing: Timing,
-) -> Iterator[StagingNote]:
-    """Leave the note, keep it fresh, and remove it at the end, however that comes.
+) -> Iterator[StagingRecord]:
+    """Write the record, renew it in the background, and remove it at the end, also on an error.
 
-    A note that cannot be removed is not worth failing for: it goes stale by itself.
+    A record that cannot be removed fails nothing: it expires.
     """
-    note = StagingNote(operation_id, branch, tables, this_process(), timing.ttl_ms)
-    key = staging_note_key(operation_id)
-    objects.put_new(key, note.encode(0))
+    record = StagingRecord(operation_id, branch, tables, this_process(), timing.ttl_ms)
+    key = staging_record_key(operation_id)
+    objects.put_new(key, record.encode(0))
     done = Event()
     heart = Thread(
-        target=_renew, args=(objects, note, done, timing.heartbeat_ms / 1000), daemon=True
+        target=_renew, args=(objects, record, done, timing.heartbeat_ms / 1000), daemon=True
     )
     heart.start()
     try:
-        yield note
+        yield record
     finally:
         done.set()
         heart.join()
         try:
             objects.delete(key)
         except StorageFailure:
-            logger.warning("the staging note of %s could not be removed", operation_id)
+            logger.warning("the staging record of %s could not be removed", operation_id)
 
 
-def _renew(objects: Objects, note: StagingNote, done: Event, interval_s: float) -> None:
-    """It waits on real time, as leases do: the note is a promise to other processes."""
+def _renew(objects: Objects, record: StagingRecord, done: Event, interval_s: float) -> None:
+    """Waits in real time, as the heartbeat of leases does: other processes judge by real time."""
     beats = 0
     while not done.wait(interval_s):
         beats += 1
         try:
-            objects.put_over(staging_note_key(note.operation_id), note.encode(beats))
+            objects.put_over(staging_record_key(record.operation_id), record.encode(beats))
         except StorageFailure:
-            logger.info("the staging note of %s was not renewed", note.operation_id)
+            logger.info("the staging record of %s was not renewed", record.operation_id)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNote:
-    """A note as whoever cleans up sees it."""
+class StagingStatus:
+    """A bulk job, as cleanup and doctor see it."""
 
     operation_id: OperationId
     branch: BranchName
@@ -102,17 +103,19 @@ class FoundNote:
     is_alive: bool
 
 
-def find_notes(objects: Objects) -> tuple[FoundNote, ...]:
-    """Every note there is. One that cannot be read says nothing, and is dead once it is old."""
-    notes = [
+def find_staging(objects: Objects) -> tuple[StagingStatus, ...]:
+    """The job of every record. A record that cannot be read names no table, and is dead once it is
+    older than `TORN_MS`.
+    """
+    records = [
         each
         for each in objects.list(STAGING)
         if each.key.endswith(".json") and "/" not in each.key.removeprefix(f"{STAGING}/")
     ]
-    # Asking a bucket for the time writes to it, which somebody who only looks should not.
-    now_ms = objects.clock_ms() if notes else 0
+    # Reading the clock of a bucket writes an object, so it is read only if there is a record.
+    now_ms = objects.clock_ms() if records else 0
     found = []
-    for listed in notes:
+    for listed in records:
         name = listed.key.removeprefix(f"{STAGING}/")
         try:
             found.append(_decode(objects.read(listed.key), now_ms))
@@ -121,11 +124,11 @@ def find_notes(objects: Objects) -> tuple[FoundNote, ...]:
         except (ValueError, KeyError, TypeError):
             operation_id = OperationId(name.removesuffix(".json"))
             is_young = now_ms - listed.modified_ms <= TORN_MS
-            found.append(FoundNote(operation_id, MAIN, {}, is_young))
+            found.append(StagingStatus(operation_id, MAIN, {}, is_young))
     return tuple(found)
 
 
-def _decode(stored: StoredObject, now_ms: int) -> FoundNote:
+def _decode(stored: StoredObject, now_ms: int) -> StagingStatus:
     document = read_json(stored.data)
     owner = Owner(
         host=document["host"],
@@ -134,7 +137,7 @@ def _decode(stored: StoredObject, now_ms: int) -> FoundNote:
         pid_start=document["pid_start"],
     )
     is_fresh = now_ms - stored.modified_ms <= document["ttl_ms"]
-    return FoundNote(
+    return StagingStatus(
         OperationId(document["operation_id"]),
         BranchName(document["branch"]),
         {TableKey(key): Version(version) for key, version in document["tables"].items()},
@@ -142,40 +145,40 @@ def _decode(stored: StoredObject, now_ms: int) -> FoundNote:
     )
 
 
-LOOK_MS: Final = 1_000
-"""How often a worker looks whether its job goes on."""
+PROBE_MS: Final = 1_000
+"""How often a worker reads the record of its job."""
 SILENT_TTLS: Final = 3
-"""For how many lifetimes of a note a worker waits for it to be renewed. Longer than who cleans up:
-a job that was only slow would fail by it."""
+"""A worker stops once the record was not renewed for this many times to live. Cleanup waits for
+one. A worker waits longer, because stopping it would fail a job that is only slow."""
 
 
-class Witness:
-    """Sees from another process whether the job of a note goes on.
+class LivenessProbe:
+    """Tells a worker in another process whether its job still runs.
 
-    On the machine of its owner that is known at once. Elsewhere the note tells by changing; clocks
-    of different machines are not compared.
+    On the machine of the job's owner, a dead process is recognised at once. On another machine the
+    record must keep changing; the clocks of two machines are never compared.
     """
 
     def __init__(self, objects: Objects, operation_id: OperationId, effects: Effects) -> None:
         self._objects = objects
         self._effects = effects
-        self._key = staging_note_key(operation_id)
-        self._looked_ms: int | None = None
+        self._key = staging_record_key(operation_id)
+        self._probed_ms: int | None = None
         self._seen = b""
         self._changed_ms = 0
 
-    def is_wanted(self) -> bool:
-        """False if the note was removed, its owner died, or it was not renewed for long."""
+    def is_job_alive(self) -> bool:
+        """False if the record was removed, was not renewed in time, or names a dead process."""
         now_ms = self._effects.monotonic_ms()
-        if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
+        if self._probed_ms is not None and now_ms - self._probed_ms < PROBE_MS:
             return True
-        self._looked_ms = now_ms
+        self._probed_ms = now_ms
         try:
             data = self._objects.read(self._key).data
         except ObjectNotFound:
             return False
         except StorageFailure:
-            return True  # which says nothing about the job
+            return True  # a store that fails says nothing about the job
         if data != self._seen:
             self._seen, self._changed_ms = data, now_ms
         try:
@@ -183,5 +186,5 @@ class Witness:
             owner = Owner(**{each.name: document[each.name] for each in fields(Owner)})
             ttl_ms = int(document["ttl_ms"])
         except (ValueError, KeyError, TypeError):
-            return True  # it is being written
+            return True  # the record is being written
         return not is_dead(owner) and now_ms - self._changed_ms <= SILENT_TTLS * ttl_ms

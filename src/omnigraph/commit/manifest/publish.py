@@ -1,22 +1,22 @@
 """The one write that makes work visible: a compare-and-swap on the manifest of a branch.
 
-1. Table versions, registrations, tombstones, commits and the branch head go in one swap, on the
-   very handle that was validated. Every publish of a branch writes the row of its head, so two
-   that start from the same version overlap, and one of them is refused.
-2. A refusal is not a failure: the branch is read again, expectations are compared again, the parent
-   is found again, and the same commits are tried once more; `BUDGET` times after the first. Who
-   was refused once gets in line, and who finds a line gets in it: without that, of many writers
-   that always have something to publish, some would be overtaken for ever.
-3. An expectation that does not hold is never retried here. The caller read something that is no
-   longer so, and must decide again.
-4. A reply that got lost is looked up: the commits carry ids that were minted before the first try.
-   The outcome is unknown only when nothing landed and nothing moved, or when nothing can be seen.
-   A commit that is there is never written again, because its place in the history is taken.
-5. A commit records the version of the manifest that shows it. Should the swap land further on, as
-   a merge may beside which a setting was changed, the record is put right before anybody is told.
-6. A write that was given an idempotency key is published once, however many tried at the same time:
-   each looks for the key in the very manifest it swaps (D23).
-7. What is acknowledged has reached the disk, and so has everything it stands on (D11).
+1. One swap writes table versions, registrations, tombstones, commits and the branch head, on the
+   handle that was validated. Every publish of a branch writes the row of its head. Two publishes
+   that start from the same version therefore overlap, and one of them is refused.
+2. A refused swap is retried `BUDGET` times: the publisher reads the branch again, compares the
+   expectations again, finds the parent again and publishes the same commits. After the first
+   refusal it waits in the fair queue of the branch, and so does a publisher that finds a ticket
+   there. Without the queue, busy writers could overtake one of them for ever.
+3. An expectation that does not hold is never retried here. What the caller read has changed, and
+   the caller must decide again.
+4. After a lost reply the publisher looks for its commits, whose ids were minted before the first
+   try. The outcome is unknown if no commit landed and the branch did not move, or if the branch
+   cannot be read. A commit that landed is never written again: it has a position in the history.
+5. A commit records the version of the manifest that shows it. A merge-insert beside a change of
+   settings lands at a later version. The publisher corrects the record before it returns.
+6. A write with an idempotency key is published once, however many writers try at the same time:
+   each looks for the key in the manifest that it swaps (D23).
+7. Everything acknowledged, and everything it builds on, has reached the disk (D11).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from typing import Final, assert_never
 import pyarrow as pa
 
 from omnigraph.commit.compat.migrate import migrate
-from omnigraph.commit.leases.fair_queue import Turn
+from omnigraph.commit.leases.fair_queue import FairBackoff
 from omnigraph.commit.manifest.base import Base, Bases, read_base, scan_manifest
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.updates import (
@@ -42,47 +42,46 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Elsewhere, Landed, Mark, Outcome, Refused
 
 BUDGET: Final = 5
-"""Retries after a lost race."""
+"""Retries after a refused swap."""
 
 KEY: Final = "object_id"
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is to become visible on a branch, in one commit or a chain of them."""
+    """One commit, or a chain of commits, to publish on a branch."""
 
     branch: BranchName
     intents: tuple[CommitIntent, ...]
     updates: tuple[Update, ...] = ()
     expected: Mapping[TableKey, Version] = field(default_factory=dict)
-    """Every table that was read to decide this, and the version it was read at. 0: not there."""
+    """Every table that was read to decide this, with the version that was read; 0 if absent."""
     on_top_of: CommitId | None = None
-    """The commit that must be the newest in the very manifest that is swapped."""
+    """The commit that must be the head of the manifest that is swapped."""
     schema_hash: str | None = None
-    """The schema it was decided under. Another one in force means that it must be decided anew."""
+    """The schema this was decided under. The publish is refused under another schema."""
     fence: CommitId | None = None
-    """If this commit is on the branch, somebody recovered our operation: finished or undone, we
-    must not go on.
+    """The recovery commit of the operation. Once it is on the branch the operation was rolled
+    forward or rolled back, and its writer must stop.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
     base: Base
-    """The branch right after."""
+    """The branch as this publish left it."""
     commits: tuple[Commit, ...]
 
 
 def publish(
-    stores: Stores, bases: Bases, publication: Publication, turn: Turn | None = None
+    stores: Stores, bases: Bases, publication: Publication, backoff: FairBackoff | None = None
 ) -> Published:
-    """Carry a publication out, when its turn comes.
+    """Publish, with retries.
 
     Raises ExpectedVersionMismatch, UpdateRefused, AlreadyDone, Contention, Fenced, BranchNotFound,
-    HeadMoved; and OutcomeUnknown when the store failed and it cannot be told
-    whether the swap will land.
+    HeadMoved; and OutcomeUnknown if the store failed and the swap may still land.
     """
-    with turn or Turn(None) as line:
+    with backoff or FairBackoff(None) as queue:
         base = bases.current(publication.branch)
         for _ in range(1 + BUDGET):
             base = migrate(stores, base)
@@ -94,13 +93,13 @@ def publish(
             if published is not None:
                 bases.remember(published.base)
                 return published
-            line.wait()
+            queue.wait()
             base = bases.after(base)
     raise Contention(publication.branch, attempts=1 + BUDGET)
 
 
 def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
-    """Those of our commits that an earlier try, or whoever finished our work, made visible."""
+    """Our commits on the branch: an earlier try landed, or recovery rolled the write forward."""
     log = base.manifest.log
     found = (log.find(each.id) for each in publication.intents)
     landed = tuple(each for each in found if each is not None)
@@ -122,13 +121,13 @@ def _check_keys(base: Base, publication: Publication) -> None:
 
 
 def _acknowledge(stores: Stores, base: Base, commits: tuple[Commit, ...]) -> Published:
-    """Answer for commits that are there already."""
-    _harden(stores, base, commits[-1].id)
+    """Return commits that landed before."""
+    _fsync_manifest(stores, base, commits[-1].id)
     return Published(replace(base, durable=base.handle), commits)
 
 
-def _harden(stores: Stores, base: Base, commit_id: CommitId) -> None:
-    """(7) Flush what others wrote of the manifest: they may be relaxed, or died before they did."""
+def _fsync_manifest(stores: Stores, base: Base, commit_id: CommitId) -> None:
+    """(7) Flush what other writers wrote of the manifest: they may not have flushed it."""
     if base.durable is base.handle:
         return
     try:
@@ -140,7 +139,7 @@ def _harden(stores: Stores, base: Base, commit_id: CommitId) -> None:
 def _attempt(
     stores: Stores, base: Base, publication: Publication, landed: tuple[Commit, ...]
 ) -> Published | None:
-    """One swap; None when somebody else was first."""
+    """One swap; None if it was refused."""
     base.manifest.check_expected(publication.expected)
     base.manifest.check_head(publication.on_top_of)
     base.manifest.check_schema(publication.schema_hash)
@@ -150,16 +149,16 @@ def _attempt(
     try:
         outcome = _swap(stores, base, planned.rows)
     except StorageFailure as failure:
-        return _look_up(stores, base, publication, failure)
+        return _find_after_failure(stores, base, publication, failure)
     match outcome:
         case Landed(handle):
-            assert handle.version == planned.manifest.version, "landed where nobody recorded it"
-            # The swap flushed what it wrote itself.
-            _harden(stores, base, planned.commits[-1].id)
+            assert handle.version == planned.manifest.version, "landed = recorded (D9)"
+            # The swap flushed its own files.
+            _fsync_manifest(stores, base, planned.commits[-1].id)
             now = Base(handle, planned.manifest, base.identifier, durable=handle)
             return Published(now, (*landed, *planned.commits))
         case Elsewhere(handle):
-            return _put_right(stores, replace(base, handle=handle), planned, landed)
+            return _correct_record(stores, replace(base, handle=handle), planned, landed)
         case Refused():
             return None
     assert_never(outcome)
@@ -170,7 +169,7 @@ def _swap(stores: Stores, base: Base, rows: pa.Table) -> Outcome:
     return stores.tables.single_step.swap_rows(base.handle, rows, key=KEY, mark=mark)
 
 
-def _look_up(
+def _find_after_failure(
     stores: Stores, base: Base, publication: Publication, failure: StorageFailure
 ) -> Published | None:
     unknown = OutcomeUnknown(publication.branch, commit_id=publication.intents[-1].id)
@@ -183,14 +182,14 @@ def _look_up(
         return _acknowledge(stores, seen, landed)
     if seen.handle.version == base.handle.version and seen.identifier == base.identifier:
         raise unknown from failure
-    # The version we swapped for is taken by somebody else, so our swap can no longer land.
+    # Another publish took the version of our swap, so our swap can no longer land.
     return None
 
 
-def _put_right(
+def _correct_record(
     stores: Stores, base: Base, planned: Successor, landed: tuple[Commit, ...]
 ) -> Published:
-    """Record the version that really shows the commits: the one `base` stands at."""
+    """(5) Let the commits record the version that shows them: the one of `base`."""
     actual = Version(base.handle.version)
     branch = planned.manifest.branch
     commits = tuple(replace(each, manifest_version=actual) for each in planned.commits)
@@ -201,7 +200,7 @@ def _put_right(
             Refused,
         ):
             base = read_base(stores, branch)
-            # Whoever was first may have published on top of us, and is the head now.
+            # Another publish may have landed on top of ours, and is the head now.
             head = base.manifest.head or head
         manifest = scan_manifest(stores, outcome.handle, branch)
     except StorageFailure as failure:

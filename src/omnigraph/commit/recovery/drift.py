@@ -22,8 +22,9 @@ from enum import StrEnum
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
-from omnigraph.commit.leases.holder import Abandoned, HeldLeases
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Base, read_base
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.model import Manifest, Pin
@@ -76,8 +77,8 @@ class Drift:
     torn: int | None = None
 
     @property
-    def place(self) -> Place:
-        return Place(self.pin.key, self.branch)
+    def lock_key(self) -> LockKey:
+        return LockKey(self.pin.key, self.branch)
 
     @property
     def held(self) -> tuple[Transacted, ...]:
@@ -159,8 +160,8 @@ def heal_drift(
 ) -> Base:
     """The branch, once every table it owns among `keys` is at the version it shows.
 
-    The caller holds their leases. Raises DriftFound, and Abandoned if a sidecar must be resolved
-    first. Costs one probe for each table.
+    The caller holds their leases. Raises DriftFound, and LeaseAbandoned if a sidecar must be
+    resolved first. Costs one probe for each table.
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
@@ -182,7 +183,7 @@ def _heal(context: WriteContext, held: HeldLeases, base: Base, pin: Pin) -> Base
     for each in drift.moved:
         operation_id = operation_of(each)
         if operation_id and operation_id not in drift.over:
-            raise Abandoned(drift.place, operation_id)
+            raise LeaseAbandoned(drift.lock_key, operation_id)
     if not drift.since:
         return base
     head = _undo_fenced(context, held, drift)
@@ -198,7 +199,7 @@ def _undo_fenced(context: WriteContext, held: HeldLeases, drift: Drift) -> Handl
     held.check()
     undone = next(operation_of(each) for each in reversed(drift.moved) if drift.is_over(each))
     logger.warning("undoing what %s, which is over, did to %s", undone, drift.pin.key)
-    return restore(context, drift.place, drift.head, to=Version(drift.below), recovers=undone)
+    return restore(context, drift.lock_key, drift.head, to=Version(drift.below), recovers=undone)
 
 
 def _show(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
@@ -223,40 +224,45 @@ def _show(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
 def heal_fenced(context: WriteContext, listed: Sequence[Listed]) -> None:
     """Undo what sleepers did since they woke up, where `__recovery` has fences of them."""
     fences = find_fences(context.stores.objects, context.stores.effects, listed)
-    undo_over(context, (place for each in fences for place in each.places))
+    undo_over(context, (lock_key for each in fences for lock_key in each.lock_keys))
     for each in fences:
-        if each.is_over:
+        if each.is_expired:
             context.stores.objects.delete(each.key)
 
 
-def undo_over(context: WriteContext, places: Iterable[Place] | None = None) -> tuple[Drift, ...]:
+def undo_over(
+    context: WriteContext, lock_keys: Iterable[LockKey] | None = None
+) -> tuple[Drift, ...]:
     """Undo what operations that are over left, and what is torn, in these tables or in all.
 
     What somebody writes just now is left to them: they looked first.
     """
     undone = []
-    for place in sorted(set(_owned(context) if places is None else places)):
+    for lock_key in sorted(set(_owned(context) if lock_keys is None else lock_keys)):
         with suppress(BranchNotFound, LeaseHeld):
-            base = context.bases.current(BranchName(place.branch))
-            pin = base.manifest.pins.get(place.table)
+            base = context.bases.current(BranchName(lock_key.branch))
+            pin = base.manifest.pins.get(lock_key.table)
             if pin is None or not _is_ahead(context, base, pin):
                 continue
             drift = look_at(context.stores, base.manifest, pin)
             if drift.below is None and drift.torn is None:
                 continue
-            with lease(context, place, wait_ms_max=0) as held, suppress(Abandoned, DriftFound):
+            with (
+                lease(context, lock_key, wait_ms_max=0) as held,
+                suppress(LeaseAbandoned, DriftFound),
+            ):
                 heal_drift(
-                    context, held, context.bases.current(base.manifest.branch), [place.table]
+                    context, held, context.bases.current(base.manifest.branch), [lock_key.table]
                 )
             undone.append(drift)
     return tuple(undone)
 
 
-def _owned(context: WriteContext) -> Iterator[Place]:
+def _owned(context: WriteContext) -> Iterator[LockKey]:
     for branch in find_branches(context.stores):
         for pin in read_base(context.stores, branch).manifest.pins.values():
             if pin.owner == branch:
-                yield Place(pin.key, branch)
+                yield LockKey(pin.key, branch)
 
 
 # ── when somebody asks ───────────────────────────────────────────────────────────────────────────
@@ -281,7 +287,7 @@ def settle_drift(
         head = each.head
         if how is Settling.DISCARD:
             head = restore(
-                context, each.place, head, to=each.pin.version, recovers=held.operation_id
+                context, each.lock_key, head, to=each.pin.version, recovers=held.operation_id
             )
         context.stores.tables.fsync_version(head)
         heads[each.pin.key] = head

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.fences import leave_fence
-from omnigraph.commit.leases.holder import Abandoned, HeldLeases, Taking
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.fences import write_fence
+from omnigraph.commit.leases.holder import AcquireMode, HeldLeases
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.recovery.audit import Recovery
 from omnigraph.commit.recovery.resolve import resolve
-from omnigraph.commit.recovery.sidecar_store import find_sidecars, places_of, read_sidecar
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, lock_keys_of, read_sidecar
 from omnigraph.ids import OperationId
 from omnigraph.storage.objects import Listed
 
@@ -35,16 +36,16 @@ def recover(context: WriteContext, operation_id: OperationId) -> Recovery | None
     sidecar = read_sidecar(context.stores.objects, operation_id)
     if sidecar is None:
         return None
-    places = places_of(sidecar)
-    if any(context.leases.is_alive(place, operation_id) for place in places):
+    lock_keys = lock_keys_of(sidecar)
+    if any(context.leases.is_alive(lock_key, operation_id) for lock_key in lock_keys):
         return None
-    sleeper = context.leases.find_sleeper(places, operation_id)
-    if sleeper is not None:
+    paused = context.leases.find_paused_owner(lock_keys, operation_id)
+    if paused is not None:
         # Before the leases are taken over: whoever comes after us cannot see it in them any more.
-        leave_fence(context.stores.objects, operation_id, places, sleeper)
+        write_fence(context.stores.objects, operation_id, lock_keys, paused)
     with (
-        context.queues.hold(places),
-        context.leases.hold(places, operation_id, Taking.OVER) as held,
+        context.queues.hold(lock_keys),
+        context.leases.hold(lock_keys, operation_id, AcquireMode.TAKE_OVER) as held,
     ):
         # Somebody may have resolved it while we waited for the leases.
         sidecar = read_sidecar(context.stores.objects, operation_id)
@@ -58,34 +59,35 @@ def recover(context: WriteContext, operation_id: OperationId) -> Recovery | None
 @contextmanager
 def lease(
     context: WriteContext,
-    place: Place,
+    lock_key: LockKey,
     operation_id: OperationId | None = None,
     *,
     wait_ms_max: int,
 ) -> Iterator[HeldLeases]:
-    """Hold one place, after clearing what its last holder left; for an operation of its own if none
-    is named. Raises LeaseHeld.
+    """Hold one lock key, for an operation of its own if none is named. Raises LeaseHeld.
+
+    First recovers the operation that abandoned the lease, if any.
     """
     operation_id = operation_id or OperationId(context.stores.effects.new_id())
     while True:
         try:
             with (
-                context.queues.hold([place]),
-                context.leases.hold([place], operation_id, wait_ms_max=wait_ms_max) as held,
+                context.queues.hold([lock_key]),
+                context.leases.hold([lock_key], operation_id, wait_ms_max=wait_ms_max) as held,
             ):
                 yield held
                 return
-        except Abandoned as abandoned:
+        except LeaseAbandoned as abandoned:
             late = abandoned
         clear_abandoned(context, late)
 
 
-def clear_abandoned(context: WriteContext, abandoned: Abandoned) -> None:
-    """Resolve what the late holder of a place left, and free the place."""
+def clear_abandoned(context: WriteContext, abandoned: LeaseAbandoned) -> None:
+    """Resolve what the late holder of a lease left, and free the lease."""
     recover(context, abandoned.operation_id)
-    place = abandoned.place
+    lock_key = abandoned.lock_key
     with (
-        context.queues.hold([place]),
-        context.leases.hold([place], abandoned.operation_id, Taking.OVER),
+        context.queues.hold([lock_key]),
+        context.leases.hold([lock_key], abandoned.operation_id, AcquireMode.TAKE_OVER),
     ):
         pass

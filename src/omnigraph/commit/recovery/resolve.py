@@ -28,7 +28,7 @@ from typing import Final
 from omnigraph.commit.compat.old_sidecar import OldPin, OldSidecar
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.holder import HeldLeases
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Base, find_incarnation
 from omnigraph.commit.manifest.change import WriterKind
 from omnigraph.commit.manifest.publish import Publication, publish
@@ -75,7 +75,7 @@ logger = logging.getLogger(__name__)
 
 
 def recovery_commit_id(operation_id: OperationId) -> CommitId:
-    """The id of the commit that recovers an operation: its time, and a hash in place of chance."""
+    """The id of the commit that recovers an operation: its time, and a hash instead of chance."""
     digest = int.from_bytes(hashlib.sha256(f"recovery:{operation_id}".encode()).digest()[:10])
     tail = "".join(CROCKFORD[digest >> shift & 31] for shift in range(75, -1, -5))
     return CommitId(f"{operation_id[:10]}{tail}")
@@ -102,8 +102,8 @@ class Inspection:
     """The fork as it was when it was looked at."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.key, self.branch)
+    def lock_key(self) -> LockKey:
+        return LockKey(self.key, self.branch)
 
     @property
     def is_new(self) -> bool:
@@ -360,7 +360,7 @@ def roll_back(
             restored = each.head
             if find_held(each.shown, each.since):
                 restored = restore(
-                    context, each.place, each.head, to=each.shown, recovers=sidecar.operation_id
+                    context, each.lock_key, each.head, to=each.shown, recovers=sidecar.operation_id
                 )
             context.stores.tables.fsync_version(restored)
             updates.append(SetVersion(describe_table(context.stores, each.key, restored)))
@@ -404,13 +404,15 @@ def _restore_below(context: WriteContext, sidecar: AnySidecar, found: Inspection
     below = find_below(found.shown, held, lambda each: is_part(each, write, operation_id))
     if below is None:
         return None
-    restored = restore(context, found.place, found.head, to=Version(below), recovers=operation_id)
+    restored = restore(
+        context, found.lock_key, found.head, to=Version(below), recovers=operation_id
+    )
     context.stores.tables.fsync_version(restored)
     return Version(below)
 
 
 def restore(
-    context: WriteContext, place: Place, head: Handle, *, to: Version, recovers: OperationId
+    context: WriteContext, lock_key: LockKey, head: Handle, *, to: Version, recovers: OperationId
 ) -> Handle:
     """An older content as the newest version; done anew until nothing came between.
 
@@ -425,7 +427,9 @@ def restore(
         newest = tables.open_at(head.ref)
         for each in tables.find_transactions(newest, after=head.version):
             if each.kind not in MAINTENANCE and not operation_of(each):
-                raise DriftFound(place.table, branch=place.branch, shown=to, head=newest.version)
+                raise DriftFound(
+                    lock_key.table, branch=lock_key.branch, shown=to, head=newest.version
+                )
         head = newest
 
 

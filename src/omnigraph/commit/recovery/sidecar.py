@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.change import WriterKind
 from omnigraph.commit.manifest.document import Document
 from omnigraph.commit.manifest.model import TableVersion
@@ -65,8 +65,8 @@ class PinnedWrite:
     """The key the branch is to show it by, if another one."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.key, self.branch)
+    def lock_key(self) -> LockKey:
+        return LockKey(self.key, self.branch)
 
 
 @dataclass(frozen=True, slots=True)

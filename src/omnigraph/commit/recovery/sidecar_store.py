@@ -1,14 +1,14 @@
 """Sidecars in the store: writing, reading and removing them, and what their writers had to hold."""
 
 from collections.abc import Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from omnigraph.commit.compat.old_sidecar import OldSidecar, decode_old_sidecar
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY, LockKey, branch_lock_key
 from omnigraph.commit.manifest.document import load_document
 from omnigraph.commit.recovery.sidecar import VERSION, Sidecar, decode_sidecar
 from omnigraph.errors import ObjectNotFound, SidecarTooNew
-from omnigraph.ids import MAIN, BranchName, OperationId, TableKey
+from omnigraph.ids import OperationId
 from omnigraph.storage.layout import RECOVERY, sidecar_key
 from omnigraph.storage.objects import Listed, Objects
 
@@ -60,32 +60,15 @@ def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | No
     return found
 
 
-def places_of(sidecar: AnySidecar) -> list[Place]:
+def lock_keys_of(sidecar: AnySidecar) -> list[LockKey]:
     """What the writer had to hold. One that moves no table holds the branch itself."""
     match sidecar:
         case Sidecar(writes=writes):
-            places = [each.place for each in writes]
+            lock_keys = [each.lock_key for each in writes]
         case OldSidecar(pins=pins):
-            places = [Place(each.key, each.branch) for each in pins]
+            lock_keys = [LockKey(each.key, each.branch) for each in pins]
         case _:
             assert_never(sidecar)
     if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
-        places.append(SCHEMA_PLACE)
-    return places or [branch_place(sidecar.branch)]
-
-
-SCHEMA_PLACE: Final = Place(TableKey("schema"), MAIN)
-"""What whoever changes the schema holds, besides every table."""
-
-
-def branch_place(branch: BranchName) -> Place:
-    return Place(TableKey("graph"), branch)
-
-
-BRANCHES_PLACE: Final = Place(TableKey("branches"), MAIN)
-"""Whoever makes or deletes a branch holds it, and moves no table."""
-
-
-def manifest_place(branch: BranchName) -> Place:
-    """Where the publishers of a branch stand in line. Nobody holds it."""
-    return Place(TableKey("manifest"), branch)
+        lock_keys.append(SCHEMA_LOCK_KEY)
+    return lock_keys or [branch_lock_key(sidecar.branch)]

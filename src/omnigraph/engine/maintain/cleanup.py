@@ -19,8 +19,8 @@ from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.compat.legacy import has_legacy_commits
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.queues import Place
-from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.leases.lock_key import LockKey
+from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.manifest.base import manifest_ref
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.recovery.heal import heal, lease
@@ -127,7 +127,7 @@ class _Cleaner:
             return True
         key = self.retained.keys[ref.path]
         try:
-            with lease(self.context, Place(key, ref.branch), wait_ms_max=WAIT_MS):
+            with lease(self.context, LockKey(key, ref.branch), wait_ms_max=WAIT_MS):
                 self._check_branches()
                 self.context.stores.tables.clear_branch(ref.path, ref.branch)
         except OmnigraphError:
@@ -243,7 +243,7 @@ class _Cleaner:
         objects = self.context.stores.objects
         doomed: dict[str, list[Listed]] = defaultdict(list)
         before_ms = objects.clock_ms() - self.request.debris_age_ms
-        living = {each.operation_id for each in find_notes(objects) if each.is_alive}
+        living = {each.operation_id for each in find_staging(objects) if each.is_alive}
         for listed in objects.list(STAGING):
             name = listed.key.removeprefix(f"{STAGING}/").partition("/")[0]
             doomed[f"{STAGING}/{name}"].append(listed)

@@ -31,8 +31,8 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.queues import Place
-from omnigraph.commit.leases.staging import find_notes
+from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY, LockKey
+from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.manifest import stamp
 from omnigraph.commit.manifest.base import Base, manifest_ref, read_base, read_past
 from omnigraph.commit.manifest.branches import find_branches
@@ -40,12 +40,7 @@ from omnigraph.commit.manifest.model import SCHEMA, Manifest, Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.drift import Drift, DriftClass, look_at
-from omnigraph.commit.recovery.sidecar_store import (
-    SCHEMA_PLACE,
-    find_sidecars,
-    places_of,
-    read_sidecar,
-)
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, lock_keys_of, read_sidecar
 from omnigraph.engine.active_schema import ActiveSchema, read_active_schema
 from omnigraph.engine.maintain.blob_check import find_lost_blobs
 from omnigraph.engine.maintain.cleanup import DEBRIS_AGE_MS
@@ -60,7 +55,7 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName
 from omnigraph.jsontext import read_json
-from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_NOTE, SCHEMA_SOURCE
+from omnigraph.storage.layout import MANIFEST, SCHEMA_LOCK_OWNER, SCHEMA_SOURCE
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import ScanRequest
 
@@ -152,7 +147,7 @@ def check_tables(
 
 def _is_moving(context: WriteContext, branch: BranchName, pin: Pin) -> bool:
     """Does somebody write the table, or did since the branch was read?"""
-    if context.leases.find_holder(Place(pin.key, branch)) is not None:
+    if context.leases.find_holder(LockKey(pin.key, branch)) is not None:
         return True
     try:
         return context.bases.current(branch).manifest.pins.get(pin.key) != pin
@@ -349,7 +344,7 @@ def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
             continue
         if sidecar is None:
             continue
-        if not any(context.leases.is_alive(place, operation_id) for place in places_of(sidecar)):
+        if not any(context.leases.is_alive(place, operation_id) for place in lock_keys_of(sidecar)):
             yield DoctorFinding(
                 sidecar.branch, operation_id, "waits to be finished or undone", RESOLVE
             )
@@ -359,17 +354,17 @@ def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
         if objects.exists(key):
             problem = "is what another program left of a change of the schema"
             yield DoctorFinding(MAIN, key, problem, CLEANUP_LATER)
-    for note in find_notes(objects):
+    for note in find_staging(objects):
         if not note.is_alive:
             problem = "staged files and is gone"
             yield DoctorFinding(note.branch, note.operation_id, problem, CLEANUP_LATER)
 
 
 def _check_lock(context: WriteContext) -> Iterator[DoctorFinding]:
-    if not context.stores.objects.exists(SCHEMA_LOCK_NOTE):
+    if not context.stores.objects.exists(SCHEMA_LOCK_OWNER):
         problem = "was locked by another program, which may be at work"
         yield DoctorFinding(MAIN, "schema", problem, "let it finish")
-    elif context.leases.find_holder(SCHEMA_PLACE) is None:
+    elif context.leases.find_holder(SCHEMA_LOCK_KEY) is None:
         yield DoctorFinding(MAIN, "schema", "was locked by somebody who is gone", RESOLVE)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.recovery.audit import RecoveryKind, read_audit
-from omnigraph.commit.recovery.sidecar_store import find_sidecars, places_of, read_sidecar
+from omnigraph.commit.recovery.sidecar_store import find_sidecars, lock_keys_of, read_sidecar
 from omnigraph.errors import SidecarCorrupt, SidecarTooNew
 from omnigraph.ids import BranchName, OperationId, TableKey
 
@@ -66,15 +66,15 @@ def _look(context: WriteContext, operation_id: OperationId) -> PendingWrite | No
         return PendingWrite(operation_id, PendingState.TOO_NEW, problem=str(error))
     if sidecar is None:
         return None
-    places = places_of(sidecar)
-    is_alive = any(context.leases.is_alive(place, operation_id) for place in places)
+    lock_keys = lock_keys_of(sidecar)
+    is_alive = any(context.leases.is_alive(lock_key, operation_id) for lock_key in lock_keys)
     return PendingWrite(
         operation_id,
         PendingState.UNDER_WAY if is_alive else PendingState.UNRESOLVED,
         sidecar.kind.value,
         sidecar.branch,
         sidecar.actor,
-        tuple(place.table for place in places),
+        tuple(lock_key.table for lock_key in lock_keys),
     )
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import Abandoned
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.recovery.drift import (
     Drift,
@@ -91,12 +91,12 @@ def repair(context: WriteContext, request: RepairRequest) -> RepairResult:
     """
     request.check()
     check_unlocked(context)
-    undone: dict[Place, RepairedTable] = {}
+    undone: dict[LockKey, RepairedTable] = {}
     if request.is_confirmed:
         heal(context)
-        undone = {each.place: _report(each, RepairAction.UNDONE) for each in undo_over(context)}
+        undone = {each.lock_key: _report(each, RepairAction.UNDONE) for each in undo_over(context)}
     tables = [
-        undone.get(Place(each.key, each.branch), each)
+        undone.get(LockKey(each.key, each.branch), each)
         if each.action is RepairAction.NO_OP
         else each
         for branch in find_branches(context.stores)
@@ -113,13 +113,13 @@ def _repair(
     if not request.is_confirmed:
         seen = look_for_drift(context.stores, base.manifest)
         return [_report(each, _decide(each, request)) for each in seen]
-    places = [Place(key, branch) for key in base.manifest.pins]
+    lock_keys = [LockKey(key, branch) for key in base.manifest.pins]
     operation_id = OperationId(context.stores.effects.new_id())
     while True:
         try:
             with (
-                context.queues.hold(places),
-                context.leases.hold(places, operation_id) as held,
+                context.queues.hold(lock_keys),
+                context.leases.hold(lock_keys, operation_id) as held,
             ):
                 if pending := find_sidecars(context.stores.objects):
                     raise RecoveryPending(pending[0])
@@ -130,7 +130,7 @@ def _repair(
                     if drifts:
                         settle_drift(context, held, drifts, how, actor)
                 return [_report(each, action) for each, action in decided]
-        except Abandoned as abandoned:
+        except LeaseAbandoned as abandoned:
             late = abandoned
         clear_abandoned(context, late)
 

@@ -16,12 +16,12 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.context import WriteContext
+from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.schema_files import promote
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import lease
-from omnigraph.commit.recovery.sidecar_store import SCHEMA_PLACE
 from omnigraph.engine.active_schema import ActiveSchema, compile_active_schema
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.errors import LeaseHeld, ObjectNotFound, ProgramInvalid
@@ -86,7 +86,7 @@ def resolve_staged_schema(stores: Stores) -> LeftoverVerdict | None:
         return None
     context = WriteContext(stores, Bases(stores))
     try:
-        with lease(context, SCHEMA_PLACE, wait_ms_max=0):
+        with lease(context, SCHEMA_LOCK_KEY, wait_ms_max=0):
             if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
                 return None
             return _resolve(stores, context.bases.current(MAIN).manifest)

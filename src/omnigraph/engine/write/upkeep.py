@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.queues import Place
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.errors import OmnigraphError
@@ -110,7 +110,7 @@ class Upkeep:
 
     def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:
         """Put fragments together and extend the indexes, if there is enough to do."""
-        if not is_overdue and not self.context.queues.is_free(Place(key, branch)):
+        if not is_overdue and not self.context.queues.is_free(LockKey(key, branch)):
             return False
         wait_ms_max = WAIT_MS_MAX if is_overdue else 0
         with acquire_write_locks(self.context, branch, [key], wait_ms_max=wait_ms_max) as lock:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from omnigraph.catalog.model import EdgeType
-from omnigraph.commit.leases.staging import Witness
+from omnigraph.commit.leases.staging import LivenessProbe
 from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import ORDINAL, LoadMode, LoadTarget
 from omnigraph.engine.tables.columns import schema_of
@@ -62,12 +62,12 @@ class Storage:
             return
         witness = _witnesses.get(self.operation_id)
         if witness is None:
-            witness = _witnesses[self.operation_id] = Witness(
+            witness = _witnesses[self.operation_id] = LivenessProbe(
                 self._open().objects, self.operation_id, REAL
             )
             for old in list(_witnesses)[:-_WITNESSES_MAX]:
                 del _witnesses[old]
-        if not witness.is_wanted():
+        if not witness.is_job_alive():
             raise JobAbandoned(f"nobody waits for {self.operation_id} any more")
 
 
@@ -76,7 +76,7 @@ class JobAbandoned(Exception):
 
 
 _WITNESSES_MAX: Final = 64
-_witnesses: Final[dict[OperationId, Witness]] = {}
+_witnesses: Final[dict[OperationId, LivenessProbe]] = {}
 """What a worker saw of the notes of its jobs. Workers are used again, so it outlives a task."""
 
 

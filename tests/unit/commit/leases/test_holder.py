@@ -10,9 +10,10 @@ from typing import cast
 import pytest
 
 from omnigraph.commit.leases.fair_queue import decode_ticket
-from omnigraph.commit.leases.holder import Abandoned, Leases, Taking, Timing, decode_lease
+from omnigraph.commit.leases.holder import AcquireMode, Leases
+from omnigraph.commit.leases.lease import LeaseAbandoned, Timing, decode_lease
+from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.leases.owner import Owner, is_dead, this_process
-from omnigraph.commit.leases.queues import Place
 from omnigraph.effects import REAL, Effects
 from omnigraph.errors import LeaseCorrupt, LeaseHeld, LeaseLost, StorageFailure
 from omnigraph.ids import OperationId, TableKey
@@ -21,8 +22,8 @@ from omnigraph.storage.layout import lease_key
 from omnigraph.storage.objects import Objects, StoredObject, Tag
 from omnigraph.storage.stores import open_objects
 
-PLACE = Place(TableKey("node:Person"), "main")
-OTHER = Place(TableKey("node:Company"), "side/branch")
+PEOPLE = LockKey(TableKey("node:Person"), "main")
+OTHER = LockKey(TableKey("node:Company"), "side/branch")
 ONE, TWO = OperationId("01ONE"), OperationId("01TWO")
 TIMING = Timing(ttl_ms=1000, heartbeat_ms=10_000_000, wait_ms_max=300, poll_ms=10)
 ELSEWHERE = Owner("another-host", "boot", 5, 5)
@@ -91,8 +92,8 @@ def test_what_is_given_back_can_be_taken_and_the_epoch_counts_up(
 ) -> None:
     epochs = []
     for operation in (ONE, TWO, ONE):
-        with leases(objects, world).hold([PLACE, OTHER], operation):
-            stored = objects.read(lease_key(PLACE.table, PLACE.branch))
+        with leases(objects, world).hold([PEOPLE, OTHER], operation):
+            stored = objects.read(lease_key(PEOPLE.table, PEOPLE.branch))
             lease = decode_lease(stored.data, key="k")
             epochs.append(lease.epoch)
             assert lease.operation_id == operation
@@ -100,9 +101,9 @@ def test_what_is_given_back_can_be_taken_and_the_epoch_counts_up(
 
 
 def test_what_is_held_is_waited_for_and_then_named(objects: Objects, world: World) -> None:
-    with leases(objects, world).hold([PLACE], ONE):
+    with leases(objects, world).hold([PEOPLE], ONE):
         world.now += 50
-        with pytest.raises(LeaseHeld) as caught, leases(objects, world).hold([PLACE], TWO):
+        with pytest.raises(LeaseHeld) as caught, leases(objects, world).hold([PEOPLE], TWO):
             pass
     assert caught.value.table_key == "node:Person"
     assert "another-host" in caught.value.owner
@@ -113,17 +114,17 @@ def test_what_is_held_is_waited_for_and_then_named(objects: Objects, world: Worl
 def test_who_is_next_looks_often_and_who_is_not_looks_seldomer(
     objects: Objects, world: World
 ) -> None:
-    with leases(objects, world).hold([PLACE], ONE):
-        with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+    with leases(objects, world).hold([PEOPLE], ONE):
+        with pytest.raises(LeaseHeld), leases(objects, world).hold([PEOPLE], TWO):
             pass
         alone = list(world.slept)
         world.slept.clear()
-        line = leases(objects, world).line(PLACE)
+        line = leases(objects, world).queue(PEOPLE)
         with (
-            line.stand(),
-            line.stand(),
+            line.join(),
+            line.join(),
             pytest.raises(LeaseHeld),
-            leases(objects, world).hold([PLACE], TWO),
+            leases(objects, world).hold([PEOPLE], TWO),
         ):
             pass
     assert set(alone) == {TIMING.poll_ms}
@@ -131,24 +132,27 @@ def test_who_is_next_looks_often_and_who_is_not_looks_seldomer(
 
 
 def test_one_that_is_not_renewed_is_abandoned(objects: Objects, world: World) -> None:
-    with leases(objects, world).hold([PLACE], ONE) as held:
+    with leases(objects, world).hold([PEOPLE], ONE) as held:
         world.now += TIMING.ttl_ms
-        assert leases(objects, world).is_alive(PLACE, ONE)
+        assert leases(objects, world).is_alive(PEOPLE, ONE)
         held.renew()
         world.now += TIMING.ttl_ms
-        assert leases(objects, world).is_alive(PLACE, ONE)
+        assert leases(objects, world).is_alive(PEOPLE, ONE)
         world.now += 1
-        assert not leases(objects, world).is_alive(PLACE, ONE)
-        with pytest.raises(Abandoned) as caught, leases(objects, world).hold([PLACE], TWO):
+        assert not leases(objects, world).is_alive(PEOPLE, ONE)
+        with pytest.raises(LeaseAbandoned) as caught, leases(objects, world).hold([PEOPLE], TWO):
             pass
     assert caught.value.operation_id == ONE
 
 
 def test_whoever_was_taken_over_notices_at_the_next_step(objects: Objects, world: World) -> None:
-    with leases(objects, world).hold([PLACE], ONE) as paused:
+    with leases(objects, world).hold([PEOPLE], ONE) as paused:
         paused.check()
         world.now += TIMING.ttl_ms + 1
-        with leases(objects, world).hold([PLACE], TWO, Taking.OVER), pytest.raises(LeaseLost):
+        with (
+            leases(objects, world).hold([PEOPLE], TWO, AcquireMode.TAKE_OVER),
+            pytest.raises(LeaseLost),
+        ):
             paused.check()
         with pytest.raises(LeaseLost):
             paused.check()
@@ -175,7 +179,7 @@ def test_a_renewal_that_came_through_without_an_answer_is_no_loss(
     objects: Objects, world: World
 ) -> None:
     deaf = Deaf(objects)
-    with leases(cast("Objects", deaf), world).hold([PLACE], ONE) as held:
+    with leases(cast("Objects", deaf), world).hold([PEOPLE], ONE) as held:
         deaf.is_deaf = True
         held.renew()
         deaf.is_deaf = False
@@ -190,9 +194,9 @@ def test_a_renewal_that_came_through_without_an_answer_is_no_loss(
 def test_a_lease_that_was_taken_over_and_given_back_is_not_ours_again(
     objects: Objects, world: World
 ) -> None:
-    with leases(objects, world).hold([PLACE], ONE) as held:
+    with leases(objects, world).hold([PEOPLE], ONE) as held:
         world.now += 2 * TIMING.ttl_ms
-        with leases(objects, world).hold([PLACE], TWO, Taking.OVER):
+        with leases(objects, world).hold([PEOPLE], TWO, AcquireMode.TAKE_OVER):
             pass
         with pytest.raises(LeaseLost):
             held.check()
@@ -201,7 +205,7 @@ def test_a_lease_that_was_taken_over_and_given_back_is_not_ours_again(
 def test_what_is_held_is_renewed_while_the_rest_is_waited_for(tmp_path: Path) -> None:
     store = open_objects(str(tmp_path), REAL, durability=Durability.RELAXED)
     timing = Timing(ttl_ms=200, heartbeat_ms=20, wait_ms_max=5_000, poll_ms=5)
-    first, second = sorted([PLACE, OTHER])
+    first, second = sorted([PEOPLE, OTHER])
     waiting, slow = Leases(store, REAL, timing, ELSEWHERE), Leases(store, REAL, timing, ELSEWHERE)
 
     def take_both() -> None:
@@ -218,26 +222,26 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(tmp_path: Path) ->
 
 
 def test_giving_back_late_does_not_free_what_another_holds(objects: Objects, world: World) -> None:
-    with leases(objects, world).hold([PLACE], ONE):
+    with leases(objects, world).hold([PEOPLE], ONE):
         world.now += TIMING.ttl_ms + 1
-        second = leases(objects, world).hold([PLACE], TWO, Taking.OVER)
+        second = leases(objects, world).hold([PEOPLE], TWO, AcquireMode.TAKE_OVER)
         second.__enter__()
-    assert leases(objects, world).is_alive(PLACE, TWO)
+    assert leases(objects, world).is_alive(PEOPLE, TWO)
     second.__exit__(None, None, None)
-    assert not leases(objects, world).is_alive(PLACE, TWO)
+    assert not leases(objects, world).is_alive(PEOPLE, TWO)
 
 
 def test_a_sleeper_that_nobody_missed_goes_on(objects: Objects, world: World) -> None:
-    with leases(objects, world).hold([PLACE], ONE) as held:
+    with leases(objects, world).hold([PEOPLE], ONE) as held:
         world.now += TIMING.ttl_ms * 10
         held.check()
-        assert leases(objects, world).is_alive(PLACE, ONE)
+        assert leases(objects, world).is_alive(PEOPLE, ONE)
 
 
 def test_a_dead_process_of_this_machine_is_not_waited_for(objects: Objects, world: World) -> None:
     gone = replace(this_process(), pid_start=1)
-    held = leases(objects, world, gone).hold([PLACE], ONE)
-    with held, pytest.raises(Abandoned), leases(objects, world).hold([PLACE], TWO):
+    held = leases(objects, world, gone).hold([PEOPLE], ONE)
+    with held, pytest.raises(LeaseAbandoned), leases(objects, world).hold([PEOPLE], TWO):
         pass
     assert world.slept == []
 
@@ -245,23 +249,23 @@ def test_a_dead_process_of_this_machine_is_not_waited_for(objects: Objects, worl
 def test_taking_several_gives_the_first_back_when_the_last_is_held(
     objects: Objects, world: World
 ) -> None:
-    last = max(PLACE, OTHER)
+    last = max(PEOPLE, OTHER)
     with leases(objects, world).hold([last], ONE):
-        with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE, OTHER], TWO):
+        with pytest.raises(LeaseHeld), leases(objects, world).hold([PEOPLE, OTHER], TWO):
             pass
-        assert not leases(objects, world).is_alive(min(PLACE, OTHER), TWO)
+        assert not leases(objects, world).is_alive(min(PEOPLE, OTHER), TWO)
 
 
 def test_nobody_passes_those_who_wait(objects: Objects, world: World) -> None:
     """A newcomer gets in line behind a ticket, though the place is free."""
-    with leases(objects, world).hold([PLACE], ONE):
+    with leases(objects, world).hold([PEOPLE], ONE):
         pass
     ticket = f"{'0' * 26}~5~5~boot~another-host"
     objects.put_new(f"__leases/node%3APerson@main.line/{ticket}", b"{}")
-    with pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+    with pytest.raises(LeaseHeld), leases(objects, world).hold([PEOPLE], TWO):
         pass
     objects.delete(f"__leases/node%3APerson@main.line/{ticket}")
-    with leases(objects, world).hold([PLACE], TWO):
+    with leases(objects, world).hold([PEOPLE], TWO):
         pass
 
 
@@ -269,13 +273,13 @@ def test_a_ticket_of_the_dead_stops_nobody(objects: Objects, world: World) -> No
     me = this_process()
     ticket = f"{'0' * 26}~{me.pid}~1~{me.boot_id}~{me.host}"
     objects.put_new(f"__leases/node%3APerson@main.line/{ticket}", b"{}")
-    with leases(objects, world).hold([PLACE], TWO):
+    with leases(objects, world).hold([PEOPLE], TWO):
         pass
 
 
 def test_those_who_waited_leave_no_ticket(objects: Objects, world: World) -> None:
-    held = leases(objects, world).hold([PLACE], ONE)
-    with held, pytest.raises(LeaseHeld), leases(objects, world).hold([PLACE], TWO):
+    held = leases(objects, world).hold([PEOPLE], ONE)
+    with held, pytest.raises(LeaseHeld), leases(objects, world).hold([PEOPLE], TWO):
         pass
     assert [each.key for each in objects.list("__leases")] == [lease_key("node:Person", "main")]
 
@@ -284,17 +288,17 @@ def test_those_who_waited_leave_no_ticket(objects: Objects, world: World) -> Non
 def test_a_lease_that_a_power_cut_emptied_is_free(
     objects: Objects, world: World, damage: bytes
 ) -> None:
-    objects.put_over(lease_key(PLACE.table, PLACE.branch), damage)
-    with leases(objects, world).hold([PLACE], ONE):
-        assert leases(objects, world).is_alive(PLACE, ONE)
+    objects.put_over(lease_key(PEOPLE.table, PEOPLE.branch), damage)
+    with leases(objects, world).hold([PEOPLE], ONE):
+        assert leases(objects, world).is_alive(PEOPLE, ONE)
 
 
 @pytest.mark.parametrize("damage", [b"{}", b"[]", b"null", b"\xff", b'{"host": 1}'])
 def test_a_lease_that_cannot_be_read_is_named(
     objects: Objects, world: World, damage: bytes
 ) -> None:
-    objects.put_over(lease_key(PLACE.table, PLACE.branch), damage)
-    with pytest.raises(LeaseCorrupt, match="Person"), leases(objects, world).hold([PLACE], ONE):
+    objects.put_over(lease_key(PEOPLE.table, PEOPLE.branch), damage)
+    with pytest.raises(LeaseCorrupt, match="Person"), leases(objects, world).hold([PEOPLE], ONE):
         pass
 
 
@@ -316,10 +320,10 @@ def test_this_process_lives_and_others_cannot_be_told() -> None:
 def test_a_lease_torn_by_a_power_cut_is_free_once_its_time_is_over(
     objects: Objects, world: World
 ) -> None:
-    objects.put_over(lease_key(PLACE.table, PLACE.branch), b'{"operation_id": "01TO')
+    objects.put_over(lease_key(PEOPLE.table, PEOPLE.branch), b'{"operation_id": "01TO')
     world.now += TIMING.ttl_ms + 1
-    with leases(objects, world).hold([PLACE], ONE):
-        assert leases(objects, world).is_alive(PLACE, ONE)
+    with leases(objects, world).hold([PEOPLE], ONE):
+        assert leases(objects, world).is_alive(PEOPLE, ONE)
 
 
 # ── passing on ───────────────────────────────────────────────────────────────────────────────────
@@ -330,18 +334,18 @@ def somebody_waits() -> bool:
 
 
 def holder_of(objects: Objects) -> tuple[str, int, bool]:
-    lease = decode_lease(objects.read(lease_key(PLACE.table, PLACE.branch)).data, key="k")
+    lease = decode_lease(objects.read(lease_key(PEOPLE.table, PEOPLE.branch)).data, key="k")
     return lease.operation_id, lease.epoch, lease.is_free
 
 
 def test_a_lease_is_passed_on_to_the_next_of_the_process(objects: Objects, world: World) -> None:
     mine, theirs = leases(objects, world), leases(objects, world)
-    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+    with mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
         pass
     assert holder_of(objects) == (ONE, 1, False)
-    with pytest.raises(LeaseHeld), theirs.hold([PLACE], TWO, wait_ms_max=0):
+    with pytest.raises(LeaseHeld), theirs.hold([PEOPLE], TWO, wait_ms_max=0):
         pass
-    with mine.hold([PLACE], TWO) as held:
+    with mine.hold([PEOPLE], TWO) as held:
         assert holder_of(objects) == (TWO, 2, False)
         held.check()
     assert holder_of(objects) == (TWO, 2, True)
@@ -351,50 +355,50 @@ def test_others_get_their_turn_however_many_wait_here(objects: Objects, world: W
     mine, theirs = leases(objects, world), leases(objects, world)
     turns = 0
     while turns < 100:
-        with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+        with mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
             world.now += 40
         turns += 1
         if holder_of(objects)[2]:
             break
     assert turns == 1 + TIMING.streak_ms // 40
-    with theirs.hold([PLACE], TWO):
+    with theirs.hold([PEOPLE], TWO):
         pass
-    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+    with mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
         pass
     assert not holder_of(objects)[2], "and a new streak begins"
 
 
 def test_what_nobody_came_for_is_given_back(objects: Objects, world: World) -> None:
     mine = leases(objects, world)
-    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+    with mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
         pass
-    mine.give_back([PLACE, OTHER])
+    mine.release_unclaimed([PEOPLE, OTHER])
     assert holder_of(objects) == (ONE, 1, True)
-    mine.give_back([PLACE])
+    mine.release_unclaimed([PEOPLE])
 
 
 def test_whoever_fails_or_was_overtaken_passes_nothing_on(objects: Objects, world: World) -> None:
     mine, theirs = leases(objects, world), leases(objects, world)
-    with pytest.raises(ZeroDivisionError), mine.hold([PLACE], ONE, has_successor=somebody_waits):
+    with pytest.raises(ZeroDivisionError), mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
         raise ZeroDivisionError
     assert holder_of(objects) == (ONE, 1, True)
-    with mine.hold([PLACE], ONE, has_successor=somebody_waits) as held:
+    with mine.hold([PEOPLE], ONE, has_successor=somebody_waits) as held:
         world.now += TIMING.ttl_ms + 1
-        with theirs.hold([PLACE], TWO, Taking.OVER), pytest.raises(LeaseLost):
+        with theirs.hold([PEOPLE], TWO, AcquireMode.TAKE_OVER), pytest.raises(LeaseLost):
             held.check()
     assert holder_of(objects)[0] == TWO
-    with mine.hold([PLACE], ONE):
+    with mine.hold([PEOPLE], ONE):
         assert holder_of(objects)[0] == ONE
 
 
 def test_what_was_kept_too_long_is_another_ones(objects: Objects, world: World) -> None:
     mine, theirs = leases(objects, world), leases(objects, world)
-    with mine.hold([PLACE], ONE, has_successor=somebody_waits):
+    with mine.hold([PEOPLE], ONE, has_successor=somebody_waits):
         pass
     world.now += TIMING.ttl_ms + 1
-    with pytest.raises(Abandoned), theirs.hold([PLACE], TWO):
+    with pytest.raises(LeaseAbandoned), theirs.hold([PEOPLE], TWO):
         pass
-    with theirs.hold([PLACE], TWO, Taking.OVER):
-        with pytest.raises(LeaseHeld), mine.hold([PLACE], ONE, wait_ms_max=0):
+    with theirs.hold([PEOPLE], TWO, AcquireMode.TAKE_OVER):
+        with pytest.raises(LeaseHeld), mine.hold([PEOPLE], ONE, wait_ms_max=0):
             pass
         assert holder_of(objects)[0] == TWO

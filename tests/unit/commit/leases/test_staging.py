@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.leases.owner import Owner, this_process
-from omnigraph.commit.leases.staging import LOOK_MS, SILENT_TTLS, StagingNote, Witness
+from omnigraph.commit.leases.staging import PROBE_MS, SILENT_TTLS, LivenessProbe, StagingRecord
 from omnigraph.effects import REAL
 from omnigraph.ids import MAIN, OperationId
-from omnigraph.storage.layout import staging_note_key
+from omnigraph.storage.layout import staging_record_key
 from omnigraph.storage.objects import Objects
 from support.writing import stores_at
 
@@ -23,12 +23,12 @@ class Scene:
     objects: Objects
     now_ms: int = 0
 
-    def witness(self) -> Witness:
-        return Witness(self.objects, JOB, replace(REAL, monotonic_ms=lambda: self.now_ms))
+    def witness(self) -> LivenessProbe:
+        return LivenessProbe(self.objects, JOB, replace(REAL, monotonic_ms=lambda: self.now_ms))
 
     def renew(self, beats: int, owner: Owner = ELSEWHERE) -> None:
-        note = StagingNote(JOB, MAIN, {}, owner, TTL_MS)
-        self.objects.put_over(staging_note_key(JOB), note.encode(beats))
+        note = StagingRecord(JOB, MAIN, {}, owner, TTL_MS)
+        self.objects.put_over(staging_record_key(JOB), note.encode(beats))
 
 
 @pytest.fixture
@@ -40,24 +40,24 @@ def test_a_job_is_wanted_while_its_note_is_renewed(scene: Scene) -> None:
     witness = scene.witness()
     for beats in range(5):
         scene.renew(beats)
-        assert witness.is_wanted()
+        assert witness.is_job_alive()
         scene.now_ms += SILENT_TTLS * TTL_MS
-    assert witness.is_wanted()
-    scene.now_ms += LOOK_MS
-    assert not witness.is_wanted(), "it was not renewed"
+    assert witness.is_job_alive()
+    scene.now_ms += PROBE_MS
+    assert not witness.is_job_alive(), "it was not renewed"
 
 
 def test_a_job_whose_owner_died_on_this_machine_is_not_wanted(scene: Scene) -> None:
     scene.renew(0, this_process())
-    assert scene.witness().is_wanted()
+    assert scene.witness().is_job_alive()
     scene.renew(0, replace(this_process(), pid_start=1))
-    assert not scene.witness().is_wanted()
+    assert not scene.witness().is_job_alive()
 
 
 def test_a_job_whose_note_was_removed_is_over(scene: Scene) -> None:
-    assert not scene.witness().is_wanted()
+    assert not scene.witness().is_job_alive()
 
 
 def test_a_note_that_cannot_be_read_says_nothing(scene: Scene) -> None:
-    scene.objects.put_over(staging_note_key(JOB), b"{")
-    assert scene.witness().is_wanted()
+    scene.objects.put_over(staging_record_key(JOB), b"{")
+    assert scene.witness().is_job_alive()

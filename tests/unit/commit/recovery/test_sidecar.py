@@ -12,7 +12,7 @@ from omnigraph.commit.manifest.updates import CommitIntent, DropTable, RegisterT
 from omnigraph.commit.recovery.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.recovery.sidecar_store import (
     find_sidecars,
-    places_of,
+    lock_keys_of,
     read_sidecar,
     remove_sidecar,
     write_sidecar,
@@ -126,7 +126,7 @@ def test_a_note_of_version_2_is_read_with_its_own_meaning(objects: Objects) -> N
     assert (found.version, found.kind, found.branch) == (2, WriterKind.BRANCH_MERGE, MAIN)
     assert found.pins[0].confirmed == 6
     assert found.merge_source == "01JZ8Q3F0H2D9C8B7A6Z5Y4XWV"
-    assert places_of(found) == [("node:Person", "main")]
+    assert lock_keys_of(found) == [("node:Person", "main")]
 
 
 @pytest.mark.parametrize(

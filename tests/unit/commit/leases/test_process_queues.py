@@ -1,4 +1,4 @@
-"""Queues inside a process: first come, first served, and never two at once."""
+"""ProcessQueues inside a process: first come, first served, and never two at once."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -6,14 +6,15 @@ from threading import Event, Thread
 
 import pytest
 
-from omnigraph.commit.leases.queues import Place, Queues
+from omnigraph.commit.leases.lock_key import LockKey
+from omnigraph.commit.leases.process_queues import ProcessQueues
 from omnigraph.ids import TableKey
 
-A, B, C = (Place(TableKey(f"node:{name}"), "main") for name in "ABC")
+A, B, C = (LockKey(TableKey(f"node:{name}"), "main") for name in "ABC")
 
 
 def test_whoever_comes_first_goes_first() -> None:
-    queues = Queues()
+    queues = ProcessQueues()
     order: list[int] = []
     threads = []
 
@@ -25,7 +26,7 @@ def test_whoever_comes_first_goes_first() -> None:
         for number in range(8):
             threads.append(Thread(target=work, args=(number,)))
             threads[-1].start()
-            while len(queues._waiting[A]) < number + 2:
+            while len(queues._queues[A]) < number + 2:
                 time.sleep(0.001)  # noqa: TID251 - the test waits for a thread, not for time
     for thread in threads:
         thread.join()
@@ -34,10 +35,10 @@ def test_whoever_comes_first_goes_first() -> None:
 
 def test_places_are_taken_in_one_order_whatever_was_asked() -> None:
     """Opposite orders would wait for each other for good."""
-    queues = Queues()
+    queues = ProcessQueues()
     done = []
 
-    def work(places: list[Place]) -> None:
+    def work(places: list[LockKey]) -> None:
         for _ in range(200):
             with queues.hold(places):
                 pass
@@ -52,25 +53,25 @@ def test_places_are_taken_in_one_order_whatever_was_asked() -> None:
 
 
 def test_the_same_table_on_two_branches_is_two_places() -> None:
-    queues = Queues()
-    with queues.hold([A]), queues.hold([Place(A.table, "side")]):
+    queues = ProcessQueues()
+    with queues.hold([A]), queues.hold([LockKey(A.table, "side")]):
         pass
 
 
 def test_a_place_asked_for_twice_is_taken_once() -> None:
-    with Queues().hold([A, A]):
+    with ProcessQueues().hold([A, A]):
         pass
 
 
 def test_an_error_gives_everything_back() -> None:
-    queues = Queues()
+    queues = ProcessQueues()
     with pytest.raises(ZeroDivisionError), queues.hold([A, B]):
         raise ZeroDivisionError
-    assert queues._waiting == {}
+    assert queues._queues == {}
 
 
 def test_a_waiter_that_gives_up_does_not_stop_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    queues = Queues()
+    queues = ProcessQueues()
     passed = Event()
 
     def interrupted(self: Event, timeout: float | None = None) -> bool:  # noqa: ARG001
@@ -85,23 +86,23 @@ def test_a_waiter_that_gives_up_does_not_stop_the_line(monkeypatch: pytest.Monke
         thread.start()
     thread.join(timeout=5)
     assert passed.is_set()
-    assert queues._waiting == {}
+    assert queues._queues == {}
 
 
-def _pass_through(queues: Queues, passed: Event) -> None:
+def _pass_through(queues: ProcessQueues, passed: Event) -> None:
     with queues.hold([A]):
         passed.set()
 
 
 def test_a_successor_is_somebody_who_wants_the_same_place_and_no_other() -> None:
-    queues = Queues()
+    queues = ProcessQueues()
     found = []
-    wishes: list[list[Place]] = [[], [A], [A, B], [B]]
+    wishes: list[list[LockKey]] = [[], [A], [A, B], [B]]
     for wanted in wishes:
         with ThreadPoolExecutor(1) as other:
             with queues.hold([A]):
                 waiting = other.submit(pass_through, queues, wanted)
-                while A in wanted and len(queues._waiting[A]) < 2:
+                while A in wanted and len(queues._queues[A]) < 2:
                     time.sleep(0.001)  # noqa: TID251 - the test waits for a thread, not for time
                 found.append(queues.has_successor([A]))
             waiting.result()
@@ -110,6 +111,6 @@ def test_a_successor_is_somebody_who_wants_the_same_place_and_no_other() -> None
         assert not queues.has_successor([A, B])
 
 
-def pass_through(queues: Queues, places: list[Place]) -> None:
+def pass_through(queues: ProcessQueues, places: list[LockKey]) -> None:
     with queues.hold(places):
         pass

@@ -32,29 +32,29 @@ from omnigraph.storage.tables import (
     ROW_ADDRESS,
     ROW_ID,
     ROW_UPDATED,
-    Blobs,
-    Elsewhere,
+    BlobMode,
     Handle,
     IndexKind,
     IndexScope,
     IndexSpec,
     Landed,
+    LandedLater,
+    ManifestSwap,
     Mark,
     Metric,
-    Nearest,
     Outcome,
     Refused,
     Replacement,
     RowChanges,
     ScanRequest,
     Staged,
-    Swap,
     TableRef,
     Tables,
     TableSettings,
-    TextMatch,
     TextQuery,
+    TextQueryMode,
     TransactionKind,
+    VectorQuery,
 )
 
 BUCKET = "tables-contract"
@@ -280,7 +280,7 @@ def test_versions_share_the_parts_that_did_not_change(tables: Tables) -> None:
     fork = tables.fork(first, "side")
     grown = append(tables, fork, "d")
     shrunk = commit(tables, tables.stage_delete(first, "id = 'a'", mark()))
-    parts = [tables.find_parts(each) for each in (first, fork, grown, shrunk)]
+    parts = [tables.find_fragments(each) for each in (first, fork, grown, shrunk)]
     assert [[part.row_count for part in each] for each in parts] == [
         [2, 1],
         [2, 1],
@@ -300,7 +300,7 @@ def test_a_row_remembers_the_version_that_gave_it_its_content(tables: Tables) ->
     moved = tables.stage_compaction(changed)
     assert moved is not None
     outcome = tables.single_step.commit_compaction(moved)
-    assert isinstance(outcome, Landed | Elsewhere)
+    assert isinstance(outcome, Landed | LandedLater)
     for each in (changed, outcome.handle):
         rows = tables.read(each, ScanRequest(columns=("id", ROW_UPDATED)))
         found = dict(zip(texts(rows, "id"), numbers(rows, ROW_UPDATED), strict=True))
@@ -558,7 +558,7 @@ def test_wide_integers_times_lists_vectors_and_blobs_survive_every_change(local:
     handle = commit(tables, tables.stage_append(handle, wide_rows("a", "b"), mark()))
     changed = wide_rows("a", "c", blob_bytes=300_000)
     handle = commit(tables, tables.stage_upsert(handle, changed, mark(), key="id"))
-    rows = tables.read(handle, ScanRequest(blobs=Blobs.BYTES)).sort_by("id")
+    rows = tables.read(handle, ScanRequest(blobs=BlobMode.BYTES)).sort_by("id")
     assert rows["id"].to_pylist() == ["a", "b", "c"]
     assert rows["big"].to_pylist() == [2**64 - 1] * 3
     assert rows["at"].combine_chunks().view(pa.int64()).to_pylist() == [1_234_567_890_123] * 3
@@ -673,7 +673,7 @@ def test_a_commit_that_something_harmless_slipped_before_lands_elsewhere(tables:
     staged = tables.stage_append(handle, people("b"), mark())
     commit(tables, tables.stage_settings(handle, TableSettings(config={"k": "v"}), mark()))
     outcome = tables.commit_exact(staged)
-    assert isinstance(outcome, Elsewhere)
+    assert isinstance(outcome, LandedLater)
     assert outcome.handle.version == handle.version + 2
     assert content(tables, outcome.handle) == {"a": 0, "b": 0}
 
@@ -813,7 +813,7 @@ def test_a_commit_that_a_restore_buried_is_put_back(
     monkeypatch.setattr(commit, "commit_exact", slip_in_first)
     outcome = tables.restore(head, to=old.version, mark=mark())
     monkeypatch.undo()
-    assert isinstance(outcome, Elsewhere)
+    assert isinstance(outcome, LandedLater)
     assert content(tables, tables.open_at(PERSON)) == {"a": 0, "b": 0, "theirs": 0}
 
 
@@ -843,14 +843,14 @@ def swap(tables: Tables, handle: Handle, rows: pa.Table) -> Outcome:
     return tables.single_step.swap_rows(handle, rows, key="object_id", mark=mark())
 
 
-@pytest.fixture(params=list(Swap), ids=lambda form: form.value)
-def form(request: pytest.FixtureRequest) -> Swap:
-    assert isinstance(request.param, Swap)
+@pytest.fixture(params=list(ManifestSwap), ids=lambda form: form.value)
+def form(request: pytest.FixtureRequest) -> ManifestSwap:
+    assert isinstance(request.param, ManifestSwap)
     return request.param
 
 
 @pytest.fixture(params=["local", "s3"])
-def swapping(request: pytest.FixtureRequest, tmp_path: Path, form: Swap) -> Tables:
+def swapping(request: pytest.FixtureRequest, tmp_path: Path, form: ManifestSwap) -> Tables:
     """Tables whose swaps have one form, wherever they are kept."""
     if request.param == "local":
         return open_swapping(tmp_path, form)
@@ -859,7 +859,7 @@ def swapping(request: pytest.FixtureRequest, tmp_path: Path, form: Swap) -> Tabl
     return open_stores(uri, REAL, storage_options=options, swap=form).tables
 
 
-def open_swapping(folder: Path, form: Swap) -> Tables:
+def open_swapping(folder: Path, form: ManifestSwap) -> Tables:
     uri = str(folder / "g")
     return open_stores(uri, REAL, durability=Durability.RELAXED, swap=form).tables
 
@@ -902,7 +902,9 @@ def test_swaps_contend_even_if_somebody_indexed_the_key(swapping: Tables) -> Non
     assert values(tables, tables.open_at(MANIFEST))["graph_head:feature"] == 1
 
 
-def test_a_manifest_stays_in_few_fragments_and_keeps_what_it_is(tmp_path: Path, form: Swap) -> None:
+def test_a_manifest_stays_in_few_fragments_and_keeps_what_it_is(
+    tmp_path: Path, form: ManifestSwap
+) -> None:
     tables = open_swapping(tmp_path, form)
     handle = new_manifest(tables)
     counts = []
@@ -928,7 +930,7 @@ def grow(tables: Tables, handle: Handle, *, swaps: int, rows: int) -> Handle:
 
 
 def test_the_fragments_of_a_manifest_grow_with_the_logarithm_of_its_history(tmp_path: Path) -> None:
-    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    tables = open_swapping(tmp_path, ManifestSwap.REWRITE_TAIL)
     handle = new_manifest(tables)
     counts = []
     for _ in range(90):
@@ -941,16 +943,18 @@ def test_the_fragments_of_a_manifest_grow_with_the_logarithm_of_its_history(tmp_
 
 
 def test_a_swap_writes_again_only_what_is_not_sealed(tmp_path: Path) -> None:
-    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    tables = open_swapping(tmp_path, ManifestSwap.REWRITE_TAIL)
     handle = grow(tables, new_manifest(tables), swaps=4, rows=130)
-    files = {each.files for each in tables.find_parts(handle)}
+    files = {each.files for each in tables.find_fragments(handle)}
     after = grow(tables, handle, swaps=1, rows=2)
-    kept = {each.files for each in tables.find_parts(after)}
+    kept = {each.files for each in tables.find_fragments(after)}
     assert len(files - kept) == 1, "the tail"
     assert len(files & kept) >= 2
 
 
-def test_a_key_that_was_sealed_is_replaced_and_not_repeated(tmp_path: Path, form: Swap) -> None:
+def test_a_key_that_was_sealed_is_replaced_and_not_repeated(
+    tmp_path: Path, form: ManifestSwap
+) -> None:
     tables = open_swapping(tmp_path, form)
     handle = grow(tables, new_manifest(tables), swaps=4, rows=130)
     for opened in (handle, tables.open_at(MANIFEST)):
@@ -963,10 +967,10 @@ def test_a_key_that_was_sealed_is_replaced_and_not_repeated(tmp_path: Path, form
     assert values(stranger, after) == before | {"graph_head:main": 9, "r2-5": 9}
 
 
-@pytest.mark.parametrize("first", list(Swap))
-@pytest.mark.parametrize("then", list(Swap))
+@pytest.mark.parametrize("first", list(ManifestSwap))
+@pytest.mark.parametrize("then", list(ManifestSwap))
 def test_swaps_of_either_form_contend_whichever_lands_first(
-    tmp_path: Path, first: Swap, then: Swap
+    tmp_path: Path, first: ManifestSwap, then: ManifestSwap
 ) -> None:
     quick, slow = open_swapping(tmp_path, first), open_swapping(tmp_path, then)
     grow(quick, new_manifest(quick), swaps=2, rows=130)
@@ -982,7 +986,7 @@ def test_swaps_of_either_form_contend_whichever_lands_first(
 def test_a_fold_and_a_merge_contend_whichever_lands_first(
     tmp_path: Path, *, folds_first: bool
 ) -> None:
-    tables = open_swapping(tmp_path, Swap.MERGE)
+    tables = open_swapping(tmp_path, ManifestSwap.MERGE)
     handle = new_manifest(tables)
     while len(tables.inspect(handle).fragments) < 15:
         handle = landed(swap(tables, handle, entries(f"c{handle.version}")))
@@ -1008,7 +1012,7 @@ def test_a_swap_is_refused_by_whatever_moved_the_table(local: Stores) -> None:
 
 
 def test_swaps_on_a_branch_leave_main_alone(tmp_path: Path) -> None:
-    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    tables = open_swapping(tmp_path, ManifestSwap.REWRITE_TAIL)
     main = grow(tables, new_manifest(tables), swaps=3, rows=130)
     side = tables.fork(main, "side")
     before = values(tables, main)
@@ -1023,18 +1027,18 @@ def test_swaps_on_a_branch_leave_main_alone(tmp_path: Path) -> None:
 
 
 def test_old_versions_can_go_and_swaps_go_on(tmp_path: Path) -> None:
-    tables = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    tables = open_swapping(tmp_path, ManifestSwap.REWRITE_TAIL)
     handle = grow(tables, new_manifest(tables), swaps=12, rows=130)
     before = values(tables, handle)
     tables.single_step.delete_versions(handle, range(1, handle.version))
-    stranger = open_swapping(tmp_path, Swap.REWRITE_TAIL)
+    stranger = open_swapping(tmp_path, ManifestSwap.REWRITE_TAIL)
     opened = stranger.open_at(MANIFEST)
     assert values(stranger, opened) == before
     after = landed(swap(stranger, opened, entries("graph_head:main", "r3-5", value=4)))
     assert values(stranger, after) == before | {"graph_head:main": 4, "r3-5": 4}
 
 
-def test_racing_publishers_build_one_chain(tmp_path: Path, form: Swap) -> None:
+def test_racing_publishers_build_one_chain(tmp_path: Path, form: ManifestSwap) -> None:
     tables = open_swapping(tmp_path, form)
     new_manifest(tables)
 
@@ -1209,7 +1213,9 @@ def documents(**texts: str) -> pa.Table:
     return pa.table(columns, schema=DOCUMENT)
 
 
-def search(tables: Tables, handle: Handle, text: str, match: TextMatch = TextMatch.ANY) -> set[str]:
+def search(
+    tables: Tables, handle: Handle, text: str, match: TextQueryMode = TextQueryMode.ANY
+) -> set[str]:
     query = ScanRequest(columns=("id",), text=TextQuery("text", text, match))
     return set(texts(tables.read(handle, query), "id"))
 
@@ -1245,7 +1251,7 @@ NAMES = [each.name for each in SPECS]
 
 
 def nearest_to(tables: Tables, handle: Handle, place: float) -> str:
-    near = ScanRequest(columns=("id",), nearest=Nearest("vector", (place, 0.0), limit=1))
+    near = ScanRequest(columns=("id",), nearest=VectorQuery("vector", (place, 0.0), limit=1))
     return str(tables.read(handle, near)["id"][0])
 
 
@@ -1295,9 +1301,9 @@ def test_searches_rank_and_filter_before_they_cut_off(local: Stores) -> None:
     handle = commit(tables, tables.stage_create(PERSON, DOCUMENT, mark(), rows))
     handle = commit(tables, tables.stage_indices(handle, SPECS, IndexScope.UNCOVERED, mark()))
     assert search(tables, handle, "one whale") == {"a", "b", "c", "d"}
-    assert search(tables, handle, "one fox", TextMatch.ALL) == {"a", "b", "d"}
-    assert search(tables, handle, "one fox", TextMatch.PHRASE) == {"a", "b"}
-    nearest = Nearest("vector", (16.0, 0.0), limit=2, metric=Metric.L2)
+    assert search(tables, handle, "one fox", TextQueryMode.ALL) == {"a", "b", "d"}
+    assert search(tables, handle, "one fox", TextQueryMode.PHRASE) == {"a", "b"}
+    nearest = VectorQuery("vector", (16.0, 0.0), limit=2, metric=Metric.L2)
     request = ScanRequest(columns=("id", "_distance"), nearest=nearest, where="id <> 'a'")
     found = tables.read(handle, request)
     assert found["id"].to_pylist()[0] == "b"

@@ -106,7 +106,7 @@ def test_a_snapshot_after_a_foreign_commit_is_one_scan(tmp_path: Path) -> None:
     assert calls.count("tables.probe") == 1
     assert calls.count("tables.open_at") == 1
     assert calls.count("tables.read") == 1
-    assert set(calls) == {"tables.probe", "tables.open_at", "tables.find_parts", "tables.read"}
+    assert set(calls) == {"tables.probe", "tables.open_at", "tables.find_fragments", "tables.read"}
     assert calls_of(watched, graph.snapshot) == ["tables.probe"], "and then it is known"
 
 

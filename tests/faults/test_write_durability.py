@@ -148,7 +148,7 @@ def manifest_files(root: Path, branch: BranchName) -> set[Path]:
     table = root / MANIFEST
     home = table if branch == MAIN else table / "tree" / branch
     tables = on_disk(root, RelaxedDisk()).tables
-    parts = tables.find_parts(tables.open_at(manifest_ref(branch)))
+    parts = tables.find_fragments(tables.open_at(manifest_ref(branch)))
     names = {name for each in parts for name in each.files}
     folders = {table / "data", home / "data"}
     data = {each for folder in folders for each in folder.iterdir() if each.name in names}

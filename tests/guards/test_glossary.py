@@ -23,14 +23,8 @@ SHARED_CLASS_NAMES = {
     "Format",
     "Lines",
     "MergedTable",
-    "Nearest",
-    "Problem",
     "Reader",
-    "Reading",
-    "Request",
-    "Scope",
     "Sized",
-    "TextMatch",
     "Watch",
 }
 

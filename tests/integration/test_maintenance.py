@@ -28,7 +28,7 @@ from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.errors import DriftFound, UsageError, VersionNotFound
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import Blobs, Mark, ScanRequest, TableRef, TableSettings
+from omnigraph.storage.tables import BlobMode, Mark, ScanRequest, TableRef, TableSettings
 from omnigraph.testing.failpoints import At, Pause, Trigger
 from support.breaking import open_living, stores_at
 
@@ -125,7 +125,7 @@ def test_a_table_of_blobs_survives_being_put_together(root: Path) -> None:
     assert any(each.key == "node:Doc" and each.is_committed for each in result.tables)
 
     handle = graph.open_table(graph.snapshot(), TableKey("node:Doc"))
-    rows = graph._stores.tables.read(handle, ScanRequest(blobs=Blobs.BYTES))
+    rows = graph._stores.tables.read(handle, ScanRequest(blobs=BlobMode.BYTES))
     found = dict(zip(rows["name"].to_pylist(), rows["body"].to_pylist(), strict=True))
     assert found == {"d0": b"one", "d1": big, "d2": b"three"}
     check_well(graph)

@@ -27,7 +27,7 @@ from omnigraph.ids import BranchName, table_key
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
-from omnigraph.storage.tables import Blobs, Handle, Mark, ScanRequest, Staged
+from omnigraph.storage.tables import BlobMode, Handle, Mark, ScanRequest, Staged
 from omnigraph.testing.invariants import check_graph
 from support.mutations import read_tables
 
@@ -299,7 +299,7 @@ def test_columns_of_a_table_may_stand_in_any_order(world: World) -> None:
 # ── blobs ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def blobs_of(world: World, ref: str, how: Blobs) -> Mapping[str, Any]:
+def blobs_of(world: World, ref: str, how: BlobMode) -> Mapping[str, Any]:
     stores = open_stores(world.graph.uri, REAL, durability=Durability.RELAXED)
     graph = world.graph._graph
     table = graph.open_table(graph.snapshot(BranchName(world.branch)), table_key("node", "Artwork"))
@@ -320,8 +320,8 @@ def test_blobs_are_bytes_or_addresses_and_survive_an_update_of_something_else(
         s=elsewhere.as_uri(),
     )
     world.run('query q() { update Artwork set { title: "y" } where title = "x" }')
-    assert blobs_of(world, "B-1", Blobs.BYTES) == {"image": b"hello", "scan": b"far away"}
-    described = blobs_of(world, "B-1", Blobs.DESCRIPTIONS)
+    assert blobs_of(world, "B-1", BlobMode.BYTES) == {"image": b"hello", "scan": b"far away"}
+    described = blobs_of(world, "B-1", BlobMode.DESCRIPTIONS)
     assert described["scan"]["blob_uri"] == elsewhere.as_uri()
 
 
@@ -333,7 +333,7 @@ def test_an_address_whose_bytes_are_gone_survives_an_update(world: World) -> Non
     world.graph.insert("Artwork", [row], branch=world.branch)
     elsewhere.unlink()
     world.run('query q() { update Artwork set { year: 1 } where ref = "B-1" }')
-    described = blobs_of(world, "B-1", Blobs.DESCRIPTIONS)
+    described = blobs_of(world, "B-1", BlobMode.DESCRIPTIONS)
     assert described["scan"]["blob_uri"] == elsewhere.as_uri()
     assert described["image"]["size"] == 0
 
@@ -346,7 +346,7 @@ def test_a_blob_can_be_replaced_and_removed(world: World) -> None:
         'where ref = "B-1" }',
         i="base64:b25lIQ==",
     )
-    assert blobs_of(world, "B-1", Blobs.BYTES) == {"image": b"one!", "scan": None}
+    assert blobs_of(world, "B-1", BlobMode.BYTES) == {"image": b"one!", "scan": None}
 
 
 def test_text_that_is_not_base64_is_refused(world: World) -> None:

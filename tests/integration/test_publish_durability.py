@@ -46,7 +46,7 @@ def test_a_publish_flushes_all_it_stands_on_and_then_only_what_is_new(place: Pla
         handle = publish(relaxed, strangers, chain(SEALED_ROWS)).base.handle
     before = files_of_manifest(place)
     folder = Path(place.uri) / MANIFEST / "data"
-    data = {folder / name for each in relaxed.tables.find_parts(handle) for name in each.files}
+    data = {folder / name for each in relaxed.tables.find_fragments(handle) for name in each.files}
     assert len(data) >= 3
 
     disk = RecordingDisk()

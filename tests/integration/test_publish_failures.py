@@ -22,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
 from omnigraph.storage.lance.swap import SEALED_ROWS
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Mark, Swap, TableSettings
+from omnigraph.storage.tables import ManifestSwap, Mark, TableSettings
 from omnigraph.testing.faults import When, watch_stores
 from omnigraph.testing.invariants import check_manifests
 from support.publishing import Place, chain, lineage_only, new_intent, pin_at
@@ -280,9 +280,9 @@ def change_settings(place: Place) -> None:
     stores.tables.commit_exact(staged)
 
 
-@pytest.mark.parametrize("form", list(Swap))
+@pytest.mark.parametrize("form", list(ManifestSwap))
 def test_a_commit_beside_which_settings_changed_records_where_it_is(
-    place: Place, form: Swap
+    place: Place, form: ManifestSwap
 ) -> None:
     """A merge lands one further on and is put right; a rewritten tail is tried again."""
     trouble = Trouble(SWAP, When.BEFORE, lambda: change_settings(place))
@@ -303,7 +303,7 @@ def test_a_record_that_could_not_be_put_right_is_not_called_a_failure(place: Pla
             fail()
 
     trouble = Trouble(SWAP, When.BEFORE, slip_then_fail, times=2)
-    stores = watch_stores(replace(place, swap=Swap.MERGE).open(), trouble)
+    stores = watch_stores(replace(place, swap=ManifestSwap.MERGE).open(), trouble)
     with pytest.raises(OutcomeUnknown) as caught:
         publish(stores, Bases(stores), publication := lineage_only())
     assert caught.value.commit_id == publication.intents[0].id

@@ -94,7 +94,7 @@ def test_compacted_fragments_have_the_totals_a_count_would_give_them(
         fragments
     )
     assert recorder.count("tables.scan") == (1 if counted else 0)
-    others = [group.after[:-1] for group in staged.gathered]
+    others = [group.after[:-1] for group in staged.groups]
     sizes = {each.identity: each.row_count for each in fragments}
     assert sum(sizes[each] for group in others for each in group) == counted
     assert score(stores, after, 0) == pytest.approx(score(stores, after, 1_000))

@@ -23,7 +23,7 @@ from omnigraph.pipeline import rewrite
 from omnigraph.pipeline.rewrite import SparkRewriter, open_rewriter
 from omnigraph.pipeline.settings import REWRITE_ROWS
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import Fill
+from omnigraph.storage.tables import ColumnFill
 from support.loading import SETTINGS as SPARK
 
 SCHEMA = """
@@ -147,7 +147,7 @@ class Broken:
         raise JobFailed("putting fragments together", reason="the test said so")
 
     def fill(
-        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: list[int]
+        self, at: TableAt, fills: tuple[ColumnFill, ...], fragment_ids: list[int]
     ) -> tuple[str, ...]:
         self._real.fill(at, fills, fragment_ids)
         raise JobFailed("filling columns", reason="the test said so")

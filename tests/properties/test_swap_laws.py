@@ -16,7 +16,7 @@ from omnigraph.ids import MAIN, TableKey
 from omnigraph.storage import layout
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
-from omnigraph.storage.tables import Landed, Mark, Swap, TableRef
+from omnigraph.storage.tables import Landed, ManifestSwap, Mark, TableRef
 from support.publishing import Place, advance, new_intent
 
 EXAMPLES = int(os.environ.get("OMNIGRAPH_SWAP_EXAMPLES", "12"))
@@ -24,7 +24,7 @@ MANIFEST = TableRef(layout.MANIFEST)
 COLUMNS: dict[str, pa.DataType] = {"key": pa.string(), "value": pa.int64()}
 SCHEMA = pa.schema(COLUMNS)
 
-WRITERS = [(form, number) for form in Swap for number in range(2)]
+WRITERS = [(form, number) for form in ManifestSwap for number in range(2)]
 SWAPS = st.lists(
     st.tuples(
         st.sampled_from(WRITERS),
@@ -45,7 +45,7 @@ def entries(keys: set[str], value: int) -> pa.Table:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(SWAPS)
 def test_swaps_leave_what_a_dict_would_hold_at_every_version(
-    swaps: list[tuple[tuple[Swap, int], int, int, set[int]]],
+    swaps: list[tuple[tuple[ManifestSwap, int], int, int, set[int]]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stores = {
@@ -54,7 +54,7 @@ def test_swaps_leave_what_a_dict_would_hold_at_every_version(
             )
             for form, number in WRITERS
         }
-        first = stores[Swap.REWRITE_TAIL, 0].tables
+        first = stores[ManifestSwap.REWRITE_TAIL, 0].tables
         staged = first.stage_create(MANIFEST, SCHEMA, Mark(REAL.new_id()), entries({"head"}, 0))
         assert isinstance(first.commit_exact(staged), Landed)
         expected = {1: {"head": 0}}
@@ -89,7 +89,7 @@ def told(base: Base) -> tuple[object, ...]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(PUBLISHES)
 def test_reading_on_tells_what_reading_everything_does(
-    publishes: list[tuple[tuple[Swap, int], int, bool]],
+    publishes: list[tuple[tuple[ManifestSwap, int], int, bool]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         uri = str(Path(folder) / "g")

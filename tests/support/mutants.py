@@ -136,7 +136,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "what a restore buried stays buried",
-            "    if isinstance(outcome, Elsewhere):",
+            "    if isinstance(outcome, LandedLater):",
             "    if isinstance(outcome, Refused):",
             "tests/contract/test_tables.py::test_a_commit_that_a_restore_buried_is_put_back",
         ),

@@ -20,7 +20,7 @@ from omnigraph.errors import Contention
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import Landed, Mark, Swap
+from omnigraph.storage.tables import Landed, ManifestSwap, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Place:
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = Durability.RELAXED
-    swap: Swap = Swap.REWRITE_TAIL
+    swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
 
     def open(self) -> Stores:
         return open_stores(

@@ -31,12 +31,12 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import table_path
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import (
-    Elsewhere,
     Handle,
     IndexKind,
     IndexScope,
     IndexSpec,
     Landed,
+    LandedLater,
     Mark,
     Outcome,
     ScanRequest,
@@ -140,7 +140,7 @@ def _mark() -> Mark:
 
 
 def _landed(outcome: Outcome) -> Handle:
-    assert isinstance(outcome, Landed | Elsewhere), outcome
+    assert isinstance(outcome, Landed | LandedLater), outcome
     return outcome.handle
 
 

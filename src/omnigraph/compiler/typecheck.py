@@ -30,7 +30,7 @@ from omnigraph.compiler.rules import QueryRule
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TypeProblem:
     """A broken rule, before it is known where it was broken."""
 
     rule: QueryRule
@@ -97,7 +97,7 @@ def hint_for_text(given: Operand, wanted: ValueType) -> str | None:
 # ── comparisons ──────────────────────────────────────────────────────────────────────────────────
 
 
-def find_comparison_problem(left: Operand, right: Operand) -> Problem | None:
+def find_comparison_problem(left: Operand, right: Operand) -> TypeProblem | None:
     """T7 and U11: both sides are scalars, neither is null, and their types go together."""
     return (
         find_null_problem(left, right)
@@ -107,20 +107,20 @@ def find_comparison_problem(left: Operand, right: Operand) -> Problem | None:
     )
 
 
-def find_null_problem(left: Operand, right: Operand) -> Problem | None:
+def find_null_problem(left: Operand, right: Operand) -> TypeProblem | None:
     """U11: null is not equal to anything, nor different from it."""
     for null, other in ((left, right), (right, left)):
         if null.type is None:
             message = f"comparing {describe(other)} with null never matches"
-            return Problem(QueryRule.U11, message, "write `is null` or `is not null`")
+            return TypeProblem(QueryRule.U11, message, "write `is null` or `is not null`")
     return None
 
 
-def find_scalar_problem(operand: Operand) -> Problem | None:
+def find_scalar_problem(operand: Operand) -> TypeProblem | None:
     """T7: lists, vectors, Blobs and whole nodes are not compared."""
     if isinstance(operand, IdOf):
         message = f"{describe(operand)} cannot be compared"
-        return Problem(QueryRule.T7, message, "compare one of its properties")
+        return TypeProblem(QueryRule.T7, message, "compare one of its properties")
     if is_scalar(operand):
         return None
     hint = (
@@ -128,7 +128,7 @@ def find_scalar_problem(operand: Operand) -> Problem | None:
         if operand.type is not None and operand.type.is_list
         else None
     )
-    return Problem(QueryRule.T7, f"{describe(operand)} is not a single value to compare", hint)
+    return TypeProblem(QueryRule.T7, f"{describe(operand)} is not a single value to compare", hint)
 
 
 def is_scalar(operand: Operand) -> bool:
@@ -139,35 +139,35 @@ def is_scalar(operand: Operand) -> bool:
     return not (value_type.is_list or value_type.is_vector or value_type.is_blob)
 
 
-def find_mismatch(left: Operand, right: Operand) -> Problem | None:
+def find_mismatch(left: Operand, right: Operand) -> TypeProblem | None:
     """T7: types that do not go together."""
     left_type, right_type = left.type, right.type
     if left_type is None or right_type is None or are_compatible(left_type, right_type):
         return None
     message = f"{describe(left)} and {describe(right)} cannot be compared"
     hint = hint_for_text(left, right_type) or hint_for_text(right, left_type)
-    return Problem(QueryRule.T7, message, hint)
+    return TypeProblem(QueryRule.T7, message, hint)
 
 
-def find_member_problem(needle: Operand, haystack: Operand) -> Problem | None:
+def find_member_problem(needle: Operand, haystack: Operand) -> TypeProblem | None:
     """T7: an element is looked for in a list whose elements it can equal."""
     problem = find_null_problem(needle, haystack)
     if problem is not None:
         return problem
     if isinstance(needle, IdOf) or not is_scalar(needle):
-        return Problem(QueryRule.T7, f"{describe(needle)} is not a single value to look for")
+        return TypeProblem(QueryRule.T7, f"{describe(needle)} is not a single value to look for")
     if haystack.type is None or not haystack.type.is_list:
-        return Problem(QueryRule.T7, f"{describe(haystack)} is not a list to look into")
+        return TypeProblem(QueryRule.T7, f"{describe(haystack)} is not a list to look into")
     if isinstance(haystack, Constant) and haystack.value == ():
         return None
     assert needle.type is not None
     if are_compatible(needle.type, haystack.type.item):
         return None
     message = f"{describe(haystack)} cannot hold {describe(needle)}"
-    return Problem(QueryRule.T7, message, hint_for_text(needle, haystack.type.item))
+    return TypeProblem(QueryRule.T7, message, hint_for_text(needle, haystack.type.item))
 
 
-def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) -> Problem | None:
+def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) -> TypeProblem | None:
     """T7: prefixes and substrings are looked for in Strings."""
     problem = find_null_problem(subject, pattern)
     if problem is not None:
@@ -175,7 +175,7 @@ def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) ->
     for operand in (subject, pattern):
         if isinstance(operand, IdOf) or operand.type is None or not operand.type.is_string:
             message = f"`{test}` takes Strings, not {describe(operand)}"
-            return Problem(QueryRule.T7, message)
+            return TypeProblem(QueryRule.T7, message)
     return None
 
 
@@ -186,17 +186,19 @@ _ORDERED = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 
 def find_aggregate_problem(
     function: AggregateFunction, argument: Operand, *, distinct: bool
-) -> Problem | None:
+) -> TypeProblem | None:
     """T8, and T24 for Blobs."""
     if argument.type is not None and argument.type.is_blob:
-        return Problem(QueryRule.T24, f"{describe(argument)} cannot be aggregated")
+        return TypeProblem(QueryRule.T24, f"{describe(argument)} cannot be aggregated")
     if distinct and function is not AggregateFunction.COUNT:
-        return Problem(QueryRule.T8, f"`{function}` does not take `distinct`; only `count` does")
+        return TypeProblem(
+            QueryRule.T8, f"`{function}` does not take `distinct`; only `count` does"
+        )
     match function:
         case AggregateFunction.COUNT:
             if distinct and not is_scalar(argument):
                 message = f"`count(distinct …)` takes single values, not {describe(argument)}"
-                return Problem(QueryRule.T8, message)
+                return TypeProblem(QueryRule.T8, message)
             return None
         case AggregateFunction.SUM | AggregateFunction.AVG:
             wanted = "a number"
@@ -208,7 +210,7 @@ def find_aggregate_problem(
             assert_never(function)
     if is_fitting and not isinstance(argument, IdOf):
         return None
-    return Problem(QueryRule.T8, f"`{function}` takes {wanted}, not {describe(argument)}")
+    return TypeProblem(QueryRule.T8, f"`{function}` takes {wanted}, not {describe(argument)}")
 
 
 def _is_ordered(argument: Operand) -> bool:
@@ -233,31 +235,31 @@ def aggregate_type(function: AggregateFunction, argument: Operand) -> ValueType:
 # ── search ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_query_problem(rule: QueryRule, function: str, query: Operand) -> Problem | None:
+def find_query_problem(rule: QueryRule, function: str, query: Operand) -> TypeProblem | None:
     """T19 and T20: what is searched for is one String, the same for every row."""
     if isinstance(query, IdOf) or query.type is None or not query.type.is_string:
-        return Problem(rule, f"`{function}` searches for a String, not for {describe(query)}")
+        return TypeProblem(rule, f"`{function}` searches for a String, not for {describe(query)}")
     return _find_row_problem(rule, f"what `{function}` looks for", query)
 
 
-def find_integer_problem(rule: QueryRule, what: str, operand: Operand) -> Problem | None:
+def find_integer_problem(rule: QueryRule, what: str, operand: Operand) -> TypeProblem | None:
     """An integer, the same for every row."""
     if operand.type is None or not operand.type.is_integer:
-        return Problem(rule, f"{what} is an integer, not {describe(operand)}")
+        return TypeProblem(rule, f"{what} is an integer, not {describe(operand)}")
     return _find_row_problem(rule, what, operand)
 
 
-def _find_row_problem(rule: QueryRule, what: str, operand: Operand) -> Problem | None:
+def _find_row_problem(rule: QueryRule, what: str, operand: Operand) -> TypeProblem | None:
     if isinstance(operand, PropertyOf | IdOf):
         message = f"{what} cannot depend on the row: {describe(operand)}"
-        return Problem(rule, message, "use a literal or a parameter")
+        return TypeProblem(rule, message, "use a literal or a parameter")
     return None
 
 
-def find_nearest_problem(target: PropertyOf, query: Operand) -> Problem | None:
+def find_nearest_problem(target: PropertyOf, query: Operand) -> TypeProblem | None:
     """T15: a vector property, and a vector of its length or a String to embed."""
     if not isinstance(target.type.base, Vector):
-        return Problem(QueryRule.T15, f"`nearest` ranks by a vector, not by {describe(target)}")
+        return TypeProblem(QueryRule.T15, f"`nearest` ranks by a vector, not by {describe(target)}")
     problem = _find_row_problem(QueryRule.T15, "what `nearest` looks for", query)
     if problem is not None:
         return problem
@@ -266,11 +268,11 @@ def find_nearest_problem(target: PropertyOf, query: Operand) -> Problem | None:
     dimension = target.type.base.dimension
     if query.type is None or not _is_vector_like(query):
         message = f"`nearest` looks for a vector or a String, not for {describe(query)}"
-        return Problem(QueryRule.T15, message)
+        return TypeProblem(QueryRule.T15, message)
     given = _dimension_of(query)
     if given != dimension:
         message = f"{describe(target)} has {dimension} dimensions, {describe(query)} has {given}"
-        return Problem(QueryRule.T15, message)
+        return TypeProblem(QueryRule.T15, message)
     return None
 
 
@@ -288,26 +290,26 @@ def _dimension_of(query: Operand) -> int:
     return query.type.base.dimension
 
 
-def find_fusion_problem(rrf: Rrf) -> Problem | None:
+def find_fusion_problem(rrf: Rrf) -> TypeProblem | None:
     """T21: two rankings of one variable, fused with a positive integer."""
     first, second = rrf.first.target.variable, rrf.second.target.variable
     if first != second:
         message = f"`rrf` fuses two rankings of one variable, here `${first}` and `${second}`"
-        return Problem(QueryRule.T21, message)
+        return TypeProblem(QueryRule.T21, message)
     problem = find_integer_problem(QueryRule.T21, "k of `rrf`", rrf.k)
     if problem is not None:
         return problem
     if isinstance(rrf.k, Constant) and isinstance(rrf.k.value, int) and rrf.k.value <= 0:
-        return Problem(QueryRule.T21, f"k of `rrf` is positive, not {rrf.k.value}")
+        return TypeProblem(QueryRule.T21, f"k of `rrf` is positive, not {rrf.k.value}")
     return None
 
 
-def find_limit_problem(rank: object) -> Problem | None:
+def find_limit_problem(rank: object) -> TypeProblem | None:
     """T17 and T21: what to report when the ordering has no limit. `bm25` needs none."""
     if isinstance(rank, Nearest):
         message = "ordering by `nearest` needs a limit"
-        return Problem(QueryRule.T17, message, "add `limit 10` after the order")
+        return TypeProblem(QueryRule.T17, message, "add `limit 10` after the order")
     if isinstance(rank, Rrf):
         message = "ordering by `rrf` needs a limit"
-        return Problem(QueryRule.T21, message, "add `limit 10` after the order")
+        return TypeProblem(QueryRule.T21, message, "add `limit 10` after the order")
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.mock import mock_vector
-from omnigraph.embed.providers import Purpose, Request, ask, read_complaint, read_vector
+from omnigraph.embed.providers import EmbeddingRequest, Purpose, ask, read_complaint, read_vector
 from omnigraph.embed.settings import PRESETS, EmbedSettings, Provider
 from omnigraph.errors import EmbedderMissing, EmbeddingFailed, EmbeddingModelMismatch
 
@@ -97,7 +97,7 @@ class Embedder:
 
     # asking
 
-    def _persist(self, request: Request) -> tuple[list[float], int]:
+    def _persist(self, request: EmbeddingRequest) -> tuple[list[float], int]:
         settings, effects = self.settings, self._effects
         started_ms = effects.monotonic_ms()
         for attempt in range(1, settings.attempts + 1):
@@ -119,7 +119,7 @@ class Embedder:
             effects.sleep_ms(wait_ms)
         raise AssertionError("the last attempt returns or raises")
 
-    def _try(self, request: Request, patience_ms: int, attempt: int) -> list[float] | str:
+    def _try(self, request: EmbeddingRequest, patience_ms: int, attempt: int) -> list[float] | str:
         """The numbers, or why it is worth another attempt."""
         from omnigraph.embed import provider_client  # noqa: PLC0415 - most never ask, and it takes a while
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import httpx
 
-from omnigraph.embed.providers import Request
+from omnigraph.embed.providers import EmbeddingRequest
 from omnigraph.jsontext import read_json
 
 _OK: Final = 200
@@ -45,7 +45,7 @@ class ProviderClient:
     def __init__(self, transport: httpx.BaseTransport | None = None) -> None:
         self._client = httpx.Client(transport=transport)
 
-    def ask(self, request: Request, *, timeout_ms: int) -> Reply:
+    def ask(self, request: EmbeddingRequest, *, timeout_ms: int) -> Reply:
         try:
             answer = self._client.post(
                 request.url,

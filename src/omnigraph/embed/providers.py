@@ -16,23 +16,23 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EmbeddingRequest:
     url: str
     headers: Mapping[str, str]
     body: Mapping[str, object]
 
 
-def ask(settings: EmbedSettings, text: str, dimension: int, purpose: Purpose) -> Request:
+def ask(settings: EmbedSettings, text: str, dimension: int, purpose: Purpose) -> EmbeddingRequest:
     key = settings.key or ""
     match settings.provider:
         case Provider.OPENAI_COMPATIBLE | Provider.OPENAI:
-            return Request(
+            return EmbeddingRequest(
                 f"{settings.base_url}/embeddings",
                 {"Authorization": f"Bearer {key}"},
                 {"model": settings.model, "input": [text], "dimensions": dimension},
             )
         case Provider.GEMINI:
-            return Request(
+            return EmbeddingRequest(
                 f"{settings.base_url}/models/{settings.model}:embedContent",
                 {"x-goog-api-key": key},
                 {

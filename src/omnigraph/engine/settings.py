@@ -10,7 +10,7 @@ from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL, Effects
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.storage.durability import Durability
-from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap
+from omnigraph.storage.tables import CACHE_BYTES_MAX, ManifestSwap
 
 
 class AccessMode(StrEnum):
@@ -28,7 +28,7 @@ class AccessMode(StrEnum):
 class Settings:
     storage_options: Mapping[str, str] = field(default_factory=dict)
     durability: Durability = Durability.DURABLE
-    swap: Swap = Swap.REWRITE_TAIL
+    swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
     storage_cache_bytes_max: int = CACHE_BYTES_MAX
     """What is kept of manifests, footers and index pages."""
     maintenance: bool = True

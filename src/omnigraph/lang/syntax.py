@@ -2,10 +2,10 @@
 
 Both grammars are LALR and reserve no word: the lexer of `.pg` looks for a keyword only where the
 grammar has one, that of `.gq` always, and its grammar takes the words back where it wants names. A
-language describes itself with a `Dialect` and reads its trees through a `Reading`, which collects
-what is wrong instead of stopping at it::
+language describes itself with a `Dialect` and reads its trees through a `TreeReading`, which
+collects what is wrong instead of stopping at it::
 
-    reading = Reading(source, DIALECT)
+    reading = TreeReading(source, DIALECT)
     tree = parse_tree(grammar(), reading)        # None if some of the text cannot be read
     ... span_of(tree), reading.string(token), reading.whole_number(token), reading.report(...)
     if reading.findings:
@@ -108,7 +108,7 @@ def span_of(item: Token | Tree[Token]) -> Span:
     return Span(item.meta.start_pos, item.meta.end_pos)
 
 
-class Reading:
+class TreeReading:
     """One pass over one source: reads tokens and keeps what was found wrong with them."""
 
     def __init__(self, source: Source, dialect: Dialect) -> None:
@@ -178,7 +178,7 @@ class Unreadable(Exception):
     """Some piece of a text broke the grammar, or the text could not be cut into pieces."""
 
 
-def parse_pieces(grammar: Lark, reading: Reading) -> Iterator[Tree[Token]]:
+def parse_pieces(grammar: Lark, reading: TreeReading) -> Iterator[Tree[Token]]:
     """The declarations of a text that is right, a few at a time.
 
     A long text makes a large tree of small objects, and the larger it gets the more time Python
@@ -211,7 +211,7 @@ def _find_cuts(text: str, declaration: str) -> Iterator[int]:
             yield last
 
 
-def parse_tree(grammar: Lark, reading: Reading) -> Tree[Token] | None:
+def parse_tree(grammar: Lark, reading: TreeReading) -> Tree[Token] | None:
     """The tree of the whole text; or None, and every declaration that broke the grammar reported.
 
     After a failure the parse resumes at the next declaration, only to find what else is wrong.
@@ -297,7 +297,7 @@ def _find_complete(failure: UnexpectedInput) -> list[Tree[Token]]:
     ]
 
 
-def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None:
+def _report_unexpected(failure: UnexpectedInput, reading: TreeReading) -> int | None:
     """Report a failed parse; return where it stopped, or None if the rest cannot be read."""
     text = reading.source.text
     if isinstance(failure, UnexpectedToken) and failure.token.type == "$END":
@@ -328,7 +328,7 @@ def _report_unexpected(failure: UnexpectedInput, reading: Reading) -> int | None
     return at
 
 
-def _report_found(found: str, at: int, failure: UnexpectedInput, reading: Reading) -> None:
+def _report_found(found: str, at: int, failure: UnexpectedInput, reading: TreeReading) -> None:
     expected = _expected_words(failure, reading.dialect)
     unexpected = Unexpected(found, expected, reading.source.text[:at])
     seen = quoted(found) if found else "the end of the text"

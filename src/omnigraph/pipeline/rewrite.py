@@ -15,7 +15,7 @@ from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_s
 from omnigraph.pipeline.stage.fragments import UNNAMED, Storage
 from omnigraph.pipeline.stage.scratch import runs_here
 from omnigraph.storage.layout import MANIFEST, Root
-from omnigraph.storage.tables import Fill, Handle, Receipt, ScanRequest, Tables
+from omnigraph.storage.tables import ColumnFill, Handle, Receipt, ScanRequest, Tables
 
 FRAGMENTS_PER_TASK: Final = 8
 
@@ -49,7 +49,7 @@ class FillColumns:
     """The work of filling columns; task n fills those of the n-th fragments."""
 
     place: RewritePlace
-    fills: tuple[Fill, ...]
+    fills: tuple[ColumnFill, ...]
     parts: tuple[tuple[int, ...], ...]
 
     def __call__(self, number: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class SparkRewriter:
         return tuple(str(each["outcome"]) for each in answers)
 
     def fill(
-        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: Sequence[int]
+        self, at: TableAt, fills: tuple[ColumnFill, ...], fragment_ids: Sequence[int]
     ) -> tuple[str, ...]:
         parts = _cut(fragment_ids)
         work = FillColumns(RewritePlace(self.storage, at), fills, parts)

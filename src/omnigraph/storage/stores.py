@@ -12,7 +12,7 @@ from omnigraph.storage.layout import MEMORY_URI, Root, parse_root
 from omnigraph.storage.objects import Objects
 from omnigraph.storage.objects_cloud import open_bucket, open_memory
 from omnigraph.storage.objects_local import LocalObjects
-from omnigraph.storage.tables import CACHE_BYTES_MAX, Swap, Tables
+from omnigraph.storage.tables import CACHE_BYTES_MAX, ManifestSwap, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def open_stores(
     *,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
-    swap: Swap = Swap.REWRITE_TAIL,
+    swap: ManifestSwap = ManifestSwap.REWRITE_TAIL,
     cache_bytes_max: int = CACHE_BYTES_MAX,
 ) -> Stores:
     """Open a root. Nothing is created; a bucket is asked to prove that it compares and swaps.
@@ -83,7 +83,7 @@ def open_tables(
     disk: Disk,
     storage_options: Mapping[str, str],
     *,
-    swap: Swap = Swap.REWRITE_TAIL,
+    swap: ManifestSwap = ManifestSwap.REWRITE_TAIL,
     cache_bytes_max: int = CACHE_BYTES_MAX,
 ) -> Tables:
     session = new_session(cache_bytes_max)

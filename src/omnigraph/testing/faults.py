@@ -43,7 +43,7 @@ TABLE_WRITES: Final = frozenset(
         "stage_settings",
         "stage_compaction",
         "run_compaction_task",
-        "stage_gathered",
+        "stage_compaction_results",
         "fill",
         "commit_exact",
         "restore",

@@ -67,9 +67,9 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.tables import (
-    Elsewhere,
     Handle,
     Landed,
+    LandedLater,
     Mark,
     Refused,
     Staged,
@@ -515,7 +515,7 @@ def _commit(lock: WriteLock, write: TableWrite, change: Staged | StagedCompactio
     match outcome:
         case Landed(handle):
             return handle
-        case Elsewhere(handle):
+        case LandedLater(handle):
             _check_company(lock, write, change, handle)
             return handle
         case Refused():

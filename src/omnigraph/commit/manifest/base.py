@@ -104,8 +104,8 @@ def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
     """
     if read_stamp(known.handle) < LINEAGE_IN_MANIFEST or known.manifest.head is None:
         return None
-    before = {each.files: each for each in stores.tables.find_parts(known.handle)}
-    after = {each.files: each for each in stores.tables.find_parts(handle)}
+    before = {each.files: each for each in stores.tables.find_fragments(known.handle)}
+    after = {each.files: each for each in stores.tables.find_fragments(handle)}
     added = [each.fragment_id for files, each in after.items() if files not in before]
     replaced = sum(
         before[files].row_count - each.row_count for files, each in after.items() if files in before

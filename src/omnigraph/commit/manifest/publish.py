@@ -39,7 +39,7 @@ from omnigraph.commit.manifest.updates import (
 from omnigraph.errors import AlreadyDone, Contention, Fenced, OutcomeUnknown, StorageFailure
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Elsewhere, Landed, Mark, Outcome, Refused
+from omnigraph.storage.tables import Landed, LandedLater, Mark, Outcome, Refused
 
 BUDGET: Final = 5
 """Retries after a refused swap."""
@@ -157,7 +157,7 @@ def _attempt(
             _fsync_manifest(stores, base, planned.commits[-1].id)
             now = Base(handle, planned.manifest, base.identifier, durable=handle)
             return Published(now, (*landed, *planned.commits))
-        case Elsewhere(handle):
+        case LandedLater(handle):
             return _correct_record(stores, replace(base, handle=handle), planned, landed)
         case Refused():
             return None

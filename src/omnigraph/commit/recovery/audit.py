@@ -13,7 +13,7 @@ from omnigraph.errors import Contention, ManifestCorrupt, TableNotFound
 from omnigraph.ids import CommitId, OperationId, TableKey, Version
 from omnigraph.storage.layout import RECOVERY_AUDIT
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Elsewhere, Handle, Landed, Mark, TableRef
+from omnigraph.storage.tables import Handle, Landed, LandedLater, Mark, TableRef
 
 TABLE: Final = TableRef(RECOVERY_AUDIT)
 BUDGET: Final = 5
@@ -119,7 +119,7 @@ def record(stores: Stores, recovery: Recovery) -> None:
             return
         else:
             staged = stores.tables.stage_append(head, row, mark)
-        if isinstance(stores.tables.commit_exact(staged), Landed | Elsewhere):
+        if isinstance(stores.tables.commit_exact(staged), Landed | LandedLater):
             return
     raise Contention("main", attempts=1 + BUDGET)
 

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from omnigraph.commit.compat.old_sidecar import OldMode, OldPin
 from omnigraph.commit.recovery.sidecar import PinnedWrite
 from omnigraph.ids import OperationId
-from omnigraph.storage.tables import Transacted, TransactionKind
+from omnigraph.storage.tables import TransactionKind, TransactionRecord
 
 OPERATION: Final = "operation_id"
 """The property of every table transaction that says whose it is."""
@@ -32,18 +32,18 @@ MAINTENANCE: Final = frozenset(
 way that cannot be read back."""
 
 
-def operation_of(transacted: Transacted) -> OperationId:
+def operation_of(transacted: TransactionRecord) -> OperationId:
     """The operation of ours that a transaction is part of, or recovers; empty if it is foreign."""
     properties = transacted.properties
     return OperationId(properties.get(OPERATION) or properties.get(RECOVERS) or "")
 
 
-def find_held(shown: int, since: Sequence[Transacted]) -> tuple[Transacted, ...]:
+def find_held(shown: int, since: Sequence[TransactionRecord]) -> tuple[TransactionRecord, ...]:
     """Those of the transactions since a version whose work the newest version holds, oldest first.
 
     A restore takes out what came after the version it brings back.
     """
-    held: list[Transacted] = []
+    held: list[TransactionRecord] = []
     at = len(since)
     while at > 0:
         transacted = since[at - 1]
@@ -56,7 +56,7 @@ def find_held(shown: int, since: Sequence[Transacted]) -> tuple[Transacted, ...]
 
 
 def find_below(
-    shown: int, held: Sequence[Transacted], is_undone: Callable[[Transacted], bool]
+    shown: int, held: Sequence[TransactionRecord], is_undone: Callable[[TransactionRecord], bool]
 ) -> int | None:
     """The version right below what is to be undone, and above everything foreign (D38).
 
@@ -90,13 +90,13 @@ class Decision(StrEnum):
     ABORT = "abort"
 
 
-def is_part(transacted: Transacted, write: PinnedWrite, operation_id: OperationId) -> bool:
+def is_part(transacted: TransactionRecord, write: PinnedWrite, operation_id: OperationId) -> bool:
     """Is this one of the commits an operation meant, or of its recovery?"""
     return transacted.uuid in write.transactions or operation_of(transacted) == operation_id
 
 
 def classify(
-    write: PinnedWrite, operation_id: OperationId, *, shown: int, since: Sequence[Transacted]
+    write: PinnedWrite, operation_id: OperationId, *, shown: int, since: Sequence[TransactionRecord]
 ) -> PinClass:
     """What an operation did to a table, from the transactions since the version that is shown."""
     held = find_held(shown, since)
@@ -117,7 +117,9 @@ def classify(
     return PinClass.ROLLED_PAST if complete else PinClass.INCOMPLETE
 
 
-def _classify_confirmed(write: PinnedWrite, *, shown: int, since: Sequence[Transacted]) -> PinClass:
+def _classify_confirmed(
+    write: PinnedWrite, *, shown: int, since: Sequence[TransactionRecord]
+) -> PinClass:
     """A writer that cannot name its transactions says afterwards how far it got."""
     if not since:
         return PinClass.NO_MOVEMENT

@@ -40,7 +40,7 @@ from omnigraph.errors import BranchNotFound, DriftFound, InvariantViolated, Leas
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Handle, Transacted, TransactionKind
+from omnigraph.storage.tables import Handle, TransactionKind, TransactionRecord
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Drift:
     branch: BranchName
     head: Handle
     """The newest version; what the branch shows, if that is torn."""
-    since: tuple[Transacted, ...] = ()
+    since: tuple[TransactionRecord, ...] = ()
     over: frozenset[OperationId] = frozenset()
     """(1) The operations among them that are over."""
     torn: int | None = None
@@ -81,11 +81,11 @@ class Drift:
         return LockKey(self.pin.key, self.branch)
 
     @property
-    def held(self) -> tuple[Transacted, ...]:
+    def held(self) -> tuple[TransactionRecord, ...]:
         return find_held(self.pin.version, self.since)
 
     @property
-    def moved(self) -> tuple[Transacted, ...]:
+    def moved(self) -> tuple[TransactionRecord, ...]:
         """What changed rows, and is in the newest version."""
         return tuple(each for each in self.held if each.kind not in MAINTENANCE)
 
@@ -103,7 +103,7 @@ class Drift:
         """The version to restore, if there is anything to undo and nothing foreign on top of it."""
         return find_below(self.pin.version, self.held, self.is_over)
 
-    def is_over(self, transacted: Transacted) -> bool:
+    def is_over(self, transacted: TransactionRecord) -> bool:
         return operation_of(transacted) in self.over
 
     @property

@@ -66,7 +66,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey, Version, lance_branch
-from omnigraph.storage.tables import Branch, Handle, Landed, Mark, TableRef, Transacted
+from omnigraph.storage.tables import Branch, Handle, Landed, Mark, TableRef, TransactionRecord
 
 ACTOR: Final = "omnigraph:recovery"
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -91,7 +91,7 @@ class Inspection:
     shown: Version
     head: Handle | None
     """The newest version on the branch the writer used; None if it never made the fork."""
-    since: tuple[Transacted, ...]
+    since: tuple[TransactionRecord, ...]
     """What made the versions after the one that is shown."""
     is_fork: bool
     """Is the fork unknown to the branch's manifest?"""
@@ -185,7 +185,7 @@ def _look(
     if is_fork and path is not None:
         fork = context.stores.tables.find_branch(path, pin.branch)
     head = None if path is None else _open_head(context, path, pin.branch, is_fork=is_fork)
-    since: tuple[Transacted, ...] = ()
+    since: tuple[TransactionRecord, ...] = ()
     if head is not None and head.version > shown:
         since = context.stores.tables.find_transactions(head, after=shown)
     if head is None:
@@ -220,7 +220,7 @@ def _look(
 def _look_at_new(context: WriteContext, operation_id: OperationId, pin: PinnedWrite) -> Inspection:
     """A table that was to be made: no branch shows it, so what was there counts as shown."""
     tables, shown, verdict = context.stores.tables, pin.expected, PinClass.NO_MOVEMENT
-    since: tuple[Transacted, ...] = ()
+    since: tuple[TransactionRecord, ...] = ()
     head: Handle | None = None
     if shown:
         clear_torn(context, tables.open_at(TableRef(pin.path), shown))

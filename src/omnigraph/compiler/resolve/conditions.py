@@ -20,7 +20,7 @@ from omnigraph.compiler.ir import (
     StringMatch,
     StringTest,
 )
-from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
 from omnigraph.compiler.resolve.operands import (
     property_of,
@@ -30,7 +30,7 @@ from omnigraph.compiler.resolve.operands import (
 from omnigraph.compiler.resolve.search import resolve_text_match
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
-    Problem,
+    TypeProblem,
     find_comparison_problem,
     find_member_problem,
     find_string_problem,
@@ -41,7 +41,9 @@ from omnigraph.lang.source import Span
 # ── filters ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def resolve_condition(condition: ast.Condition, scope: Scope, context: Context) -> Condition | None:
+def resolve_condition(
+    condition: ast.Condition, scope: BlockScope, context: Context
+) -> Condition | None:
     """The condition, or None when a part of it is wrong; every part is looked at."""
     match condition:
         case ast.Comparison():
@@ -62,7 +64,7 @@ def resolve_condition(condition: ast.Condition, scope: Scope, context: Context) 
 
 
 def _resolve_all(
-    conditions: tuple[ast.Condition, ...], scope: Scope, context: Context
+    conditions: tuple[ast.Condition, ...], scope: BlockScope, context: Context
 ) -> tuple[Condition, ...] | None:
     resolved = [resolve_condition(each, scope, context) for each in conditions]
     parts = tuple(each for each in resolved if each is not None)
@@ -70,7 +72,7 @@ def _resolve_all(
 
 
 def _resolve_comparison(
-    comparison: ast.Comparison, scope: Scope, context: Context
+    comparison: ast.Comparison, scope: BlockScope, context: Context
 ) -> Condition | None:
     for text, other in (
         (comparison.left, comparison.right),
@@ -83,7 +85,7 @@ def _resolve_comparison(
     if left is None or right is None:
         return None
     built = _build_comparison(left, comparison.operator, right, comparison.span)
-    if isinstance(built, Problem):
+    if isinstance(built, TypeProblem):
         context.report(built, comparison.span)
         return None
     return built
@@ -93,7 +95,7 @@ def _resolve_text_comparison(
     text: ast.TextMatch,
     other: ast.Expression,
     comparison: ast.Comparison,
-    scope: Scope,
+    scope: BlockScope,
     context: Context,
 ) -> Condition | None:
     """`search(f, q) = true` is the clause itself; nothing else can be asked of it."""
@@ -102,7 +104,9 @@ def _resolve_text_comparison(
         return resolved
     message = f"`{text.function}` is either a clause by itself or compared with `= true`"
     context.report(
-        Problem(QueryRule.U10, message, "to exclude what matches, put the clause into `not { }`"),
+        TypeProblem(
+            QueryRule.U10, message, "to exclude what matches, put the clause into `not { }`"
+        ),
         comparison.span,
     )
     return None
@@ -110,7 +114,7 @@ def _resolve_text_comparison(
 
 def _build_comparison(
     left: Operand, operator: ast.Operator, right: Operand, span: Span
-) -> Condition | Problem:
+) -> Condition | TypeProblem:
     match operator:
         case ast.Operator.CONTAINS if left.type is not None and left.type.is_list:
             return find_member_problem(right, left) or Member(right, left, span)
@@ -203,7 +207,7 @@ def _resolve_match_literal(
     return None
 
 
-def fit_matched(constant: Constant, wanted: ValueType, label: str) -> Constant | Problem:
+def fit_matched(constant: Constant, wanted: ValueType, label: str) -> Constant | TypeProblem:
     """The value that the property, or an element of it, is compared with."""
     problem = _find_unmatchable(constant, wanted, label)
     if problem is not None:
@@ -213,14 +217,14 @@ def fit_matched(constant: Constant, wanted: ValueType, label: str) -> Constant |
     return fit(constant, wanted, target=label, use=Use.MATCH)
 
 
-def _find_unmatchable(constant: Constant, wanted: ValueType, label: str) -> Problem | None:
+def _find_unmatchable(constant: Constant, wanted: ValueType, label: str) -> TypeProblem | None:
     """T3: properties that no literal can be matched with, whatever its value."""
     if wanted.is_vector:
         message = f"{label} is {wanted}: vectors are not matched, only ranked"
-        return Problem(QueryRule.T3, message, "order by `nearest`")
+        return TypeProblem(QueryRule.T3, message, "order by `nearest`")
     if wanted.is_blob:
-        return Problem(QueryRule.T3, f"{label} is {wanted}: a Blob cannot be matched")
+        return TypeProblem(QueryRule.T3, f"{label} is {wanted}: a Blob cannot be matched")
     if wanted.is_list and constant.type is not None and constant.type.is_list:
         message = f"{label} is {wanted}: a match on a list names one element"
-        return Problem(QueryRule.T3, message, "write the element without brackets")
+        return TypeProblem(QueryRule.T3, message, "write the element without brackets")
     return None

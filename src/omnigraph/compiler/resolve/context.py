@@ -10,7 +10,7 @@ from itertools import count
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.compiler.ir import WILDCARD_PREFIX, Parameter
-from omnigraph.compiler.typecheck import Problem
+from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Diagnostic, Source, Span, sort_diagnostics
@@ -32,7 +32,7 @@ class Context:
         self._diagnostics: list[Diagnostic] = []
         self._wildcards = count(1)
 
-    def report(self, problem: Problem, span: Span) -> None:
+    def report(self, problem: TypeProblem, span: Span) -> None:
         self._diagnostics.append(
             Diagnostic(
                 code=problem.rule.value,
@@ -74,17 +74,17 @@ class BoundVariable:
 
 
 @dataclass
-class Scope:
+class BlockScope:
     """The variables of one block, within those of the blocks around it."""
 
-    outer: "Scope | None" = None
+    outer: "BlockScope | None" = None
     variables: dict[str, BoundVariable] = field(default_factory=dict)
     """Those this block binds, those its optional blocks handed out included."""
     sealed: set[str] = field(default_factory=set)
     """Variables of `not` blocks below: local to them, so they must not be bound here later."""
 
     def find(self, name: str) -> BoundVariable | None:
-        scope: Scope | None = self
+        scope: BlockScope | None = self
         while scope is not None:
             found = scope.variables.get(name)
             if found is not None:

@@ -26,7 +26,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import Context
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.typecheck import Problem, describe, hint_for_text
+from omnigraph.compiler.typecheck import TypeProblem, describe, hint_for_text
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
@@ -82,7 +82,9 @@ def _resolve_temporal(
         return Constant(parse_datetime(text), DATETIME, span)
     except TemporalInvalid as error:
         name = "Date" if is_date else "DateTime"
-        context.report(Problem(QueryRule.U13, f"invalid {name} literal '{text}': {error}"), span)
+        context.report(
+            TypeProblem(QueryRule.U13, f"invalid {name} literal '{text}': {error}"), span
+        )
         return None
 
 
@@ -96,7 +98,7 @@ def _resolve_list(
         if isinstance(item, ast.ListLiteral | ast.Null):
             what = "null" if isinstance(item, ast.Null) else "a list"
             message = f"{what} cannot be an element of a list"
-            context.report(Problem(QueryRule.U5, message), item.span)
+            context.report(TypeProblem(QueryRule.U5, message), item.span)
             is_whole = False
             continue
         constant = resolve_literal(item, context)
@@ -105,7 +107,7 @@ def _resolve_list(
             continue
         if item_type is not None and not are_compatible(item_type, constant.type):
             message = f"a list holds values of one type, here {item_type} and {constant.type}"
-            context.report(Problem(QueryRule.U5, message), item.span)
+            context.report(TypeProblem(QueryRule.U5, message), item.span)
             is_whole = False
             continue
         item_type = constant.type if item_type is None else _wider(item_type, constant.type)
@@ -128,7 +130,7 @@ def as_list(item: ValueType) -> ValueType:
 # ── from value to property ───────────────────────────────────────────────────────────────────────
 
 
-def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Constant | Problem:
+def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Constant | TypeProblem:
     """The constant as a value of the wanted type, or why it cannot be one.
 
     `target` names what it is for, as in `Artwork.title`.
@@ -145,7 +147,7 @@ def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Cons
         fitted = _fit_scalar(constant.value, constant.type, wanted, use)
     if isinstance(fitted, _Misfit):
         hint = fitted.hint or hint_for_text(constant, wanted)
-        return Problem(QueryRule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
+        return TypeProblem(QueryRule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
     return Constant(fitted, wanted.required(), constant.span)
 
 
@@ -159,12 +161,12 @@ class _Misfit:
 
 def _fit_null(
     constant: Constant, wanted: ValueType, *, target: str, use: Use
-) -> Constant | Problem:
+) -> Constant | TypeProblem:
     if use is Use.MATCH:
         message = f"{target} is compared with null, which never matches"
-        return Problem(QueryRule.U11, message, "null is tested in a filter, with `is null`")
+        return TypeProblem(QueryRule.U11, message, "null is tested in a filter, with `is null`")
     if not wanted.nullable:
-        return Problem(QueryRule.T3, f"{target} is {wanted}: it cannot be null")
+        return TypeProblem(QueryRule.T3, f"{target} is {wanted}: it cannot be null")
     return Constant(None, wanted, constant.span)
 
 

@@ -29,7 +29,7 @@ from omnigraph.compiler.resolve.literals import Use, fit, is_number, resolve_lit
 from omnigraph.compiler.resolve.operands import resolve_parameter, unknown_property
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
-from omnigraph.compiler.typecheck import Problem, describe
+from omnigraph.compiler.typecheck import TypeProblem, describe
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
 
@@ -93,7 +93,9 @@ def _find_target(name: ast.Name, context: Context) -> _Target | None:
     if found is not None:
         return _Target(found)
     names = [each.name for each in catalog.nodes] + [each.name for each in catalog.edges]
-    problem = Problem(QueryRule.T10, f"there is no type '{name.text}'", suggest(name.text, names))
+    problem = TypeProblem(
+        QueryRule.T10, f"there is no type '{name.text}'", suggest(name.text, names)
+    )
     context.report(problem, name.span)
     return None
 
@@ -111,7 +113,7 @@ def _resolve_insert(
     assigned = {each.name.text for each in statement.assignments}
     for name in _find_missing(target.type, assigned):
         message = f"missing required property '{name}' of {target.type.name}"
-        context.report(Problem(QueryRule.T12, message), statement.type_name.span)
+        context.report(TypeProblem(QueryRule.T12, message), statement.type_name.span)
     if context.fault_count > faults:
         return None
     return Insert(target.kind, target.type.name, assignments, statement.span)
@@ -135,7 +137,7 @@ def _resolve_update(
     if target is not None and target.kind == "edge":
         message = f"{target.type.name} is an edge type, and edges cannot be updated"
         hint = "delete the edge and insert another"
-        context.report(Problem(QueryRule.T16, message, hint), statement.type_name.span)
+        context.report(TypeProblem(QueryRule.T16, message, hint), statement.type_name.span)
         target = None
     faults = context.fault_count
     assignments = _resolve_assignments(statement.assignments, statement.type_name, target, context)
@@ -147,7 +149,7 @@ def _resolve_update(
         if each.name.text in target.type.key:
             message = f"cannot update @key property '{each.name.text}' of {target.type.name}"
             hint = "insert the node under its new key and delete the old one"
-            context.report(Problem(QueryRule.U18, message, hint), each.name.span)
+            context.report(TypeProblem(QueryRule.U18, message, hint), each.name.span)
     if context.fault_count > faults:
         return None
     return Update(target.type.name, assignments, where, statement.span)
@@ -162,13 +164,13 @@ def _resolve_assignments(
     """Every assignment that is right. Without a target only the parameters can be checked."""
     if not assignments:
         context.report(
-            Problem(QueryRule.T10, f"{type_name.text} is assigned nothing"), type_name.span
+            TypeProblem(QueryRule.T10, f"{type_name.text} is assigned nothing"), type_name.span
         )
     resolved: dict[str, Assignment | None] = {}
     for each in assignments:
         if each.name.text in resolved:
             message = f"'{each.name.text}' is assigned twice"
-            context.report(Problem(QueryRule.T13, message), each.name.span)
+            context.report(TypeProblem(QueryRule.T13, message), each.name.span)
         resolved[each.name.text] = _resolve_assignment(each, target, context)
     return tuple(each for each in resolved.values() if each is not None)
 
@@ -181,7 +183,7 @@ def _resolve_assignment(
     if column is None or value is None:
         return None
     fitted = _assign(value, column)
-    if isinstance(fitted, Problem):
+    if isinstance(fitted, TypeProblem):
         context.report(fitted, assignment.value.span)
         return None
     return Assignment(column.name, column.type, fitted, assignment.span)
@@ -208,7 +210,7 @@ def _resolve_value(value: ast.Value, context: Context) -> Operand | None:
             return resolve_literal(value, context)
 
 
-def _assign(value: Operand, column: _Column) -> Operand | Problem:
+def _assign(value: Operand, column: _Column) -> Operand | TypeProblem:
     """The value as the column will store it; T3 for a literal, T7 for everything else."""
     if isinstance(value, Constant):
         return fit(value, column.type, target=column.label, use=Use.ASSIGN)
@@ -216,7 +218,7 @@ def _assign(value: Operand, column: _Column) -> Operand | Problem:
     if _is_assignable(value.type, column.type):
         return value
     message = f"{describe(value)} cannot be assigned to {column.label} ({column.type})"
-    return Problem(QueryRule.T7, message)
+    return TypeProblem(QueryRule.T7, message)
 
 
 def _is_assignable(given: ValueType, wanted: ValueType) -> bool:
@@ -240,25 +242,25 @@ def _resolve_predicate(
     compared = _find_column_problem(column, predicate.operator) or _compare(
         value, predicate.operator, column
     )
-    if isinstance(compared, Problem):
+    if isinstance(compared, TypeProblem):
         context.report(compared, predicate.span)
         return None
     comparator = Comparator(predicate.operator.value)
     return Predicate(column.name, column.type, comparator, compared, predicate.span)
 
 
-def _find_column_problem(column: _Column, operator: ast.Operator) -> Problem | None:
+def _find_column_problem(column: _Column, operator: ast.Operator) -> TypeProblem | None:
     if column.type.is_blob:
-        return Problem(QueryRule.T11, f"{column.label} is a Blob and cannot be tested")
+        return TypeProblem(QueryRule.T11, f"{column.label} is a Blob and cannot be tested")
     if column.type.is_list or column.type.is_vector:
         message = f"{column.label} ({column.type}) is not a single value to compare"
-        return Problem(QueryRule.T7, message)
+        return TypeProblem(QueryRule.T7, message)
     if operator.value not in _COMPARATORS:
-        return Problem(QueryRule.T7, f"`{operator}` cannot be used in a mutation")
+        return TypeProblem(QueryRule.T7, f"`{operator}` cannot be used in a mutation")
     return None
 
 
-def _compare(value: Operand, operator: ast.Operator, column: _Column) -> Operand | Problem:
+def _compare(value: Operand, operator: ast.Operator, column: _Column) -> Operand | TypeProblem:
     if isinstance(value, Constant):
         is_equality = operator in (ast.Operator.EQ, ast.Operator.NE)
         is_numeric = not isinstance(value.value, tuple) and is_number(value.value)
@@ -269,4 +271,4 @@ def _compare(value: Operand, operator: ast.Operator, column: _Column) -> Operand
     if are_compatible(value.type, column.type):
         return value
     message = f"{describe(value)} and {column.label} ({column.type}) cannot be compared"
-    return Problem(QueryRule.T7, message)
+    return TypeProblem(QueryRule.T7, message)

@@ -4,19 +4,21 @@ from typing import assert_never
 
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.ir import STRING, Constant, IdOf, Now, Operand, ParameterRef, PropertyOf
-from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import resolve_literal
 from omnigraph.compiler.resolve.mentions import bound_names
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest, suggest
-from omnigraph.compiler.typecheck import Problem
+from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
 _IMPLICIT = {"id", "src", "dst"}
 
 
-def resolve_operand(expression: ast.Expression, scope: Scope, context: Context) -> Operand | None:
+def resolve_operand(
+    expression: ast.Expression, scope: BlockScope, context: Context
+) -> Operand | None:
     """The operand, or None when what is wrong with it has been reported."""
     match expression:
         case (
@@ -46,23 +48,23 @@ def resolve_operand(expression: ast.Expression, scope: Scope, context: Context) 
 
 def misplaced(
     expression: ast.Word | ast.Aggregate | ast.Nearest | ast.Bm25 | ast.Rrf | ast.TextMatch,
-) -> Problem:
+) -> TypeProblem:
     """Why this expression has no value for a single row."""
     match expression:
         case ast.Word(text):
             hint = "aliases are for `order`; a property is written `$x.name`, a String in quotes"
-            return Problem(QueryRule.U8, f"'{text}' has no meaning here", hint)
+            return TypeProblem(QueryRule.U8, f"'{text}' has no meaning here", hint)
         case ast.Aggregate(function):
-            return Problem(
+            return TypeProblem(
                 QueryRule.U12, f"`{function}` can only be returned: there is no group here"
             )
         case ast.TextMatch(function):
             hint = f"write `{function}(…)` by itself, as a clause of `match`"
-            return Problem(QueryRule.U10, f"`{function}` filters rows; it is not a value", hint)
+            return TypeProblem(QueryRule.U10, f"`{function}` filters rows; it is not a value", hint)
         case ast.Nearest() | ast.Bm25() | ast.Rrf():
             name = rank_name(expression)
             hint = "it stands first in `order`, and may then be returned as well"
-            return Problem(QueryRule.U9, f"`{name}` ranks rows; it is not a value here", hint)
+            return TypeProblem(QueryRule.U9, f"`{name}` ranks rows; it is not a value here", hint)
         case _:
             assert_never(expression)
 
@@ -75,7 +77,7 @@ def rank_name(rank: ast.Nearest | ast.Bm25 | ast.Rrf) -> str:
 
 
 def resolve_variable(
-    variable: ast.Variable, scope: Scope, context: Context
+    variable: ast.Variable, scope: BlockScope, context: Context
 ) -> ParameterRef | IdOf | None:
     """`$x`: a declared parameter if there is one, else the node bound to it."""
     parameter = context.parameters.get(variable.name)
@@ -89,7 +91,7 @@ def resolve_variable(
         return None
     if bound.kind == "edge":
         message = f"`${variable.name}` is an edge; only its properties can be used"
-        context.report(Problem(QueryRule.T23, message), variable.span)
+        context.report(TypeProblem(QueryRule.T23, message), variable.span)
         return None
     value_type = STRING.optional() if bound.optional else STRING
     return IdOf(variable.name, value_type, variable.span)
@@ -112,21 +114,21 @@ def resolve_parameter(
         hint = "it is a variable of `match`, and only parameters can stand here"
     else:
         hint = "declare it after the name of the query"
-    context.report(Problem(rule, message, hint), variable.span)
+    context.report(TypeProblem(rule, message, hint), variable.span)
     return None
 
 
-def _unknown_variable(variable: ast.Variable, scope: Scope, context: Context) -> Problem:
+def _unknown_variable(variable: ast.Variable, scope: BlockScope, context: Context) -> TypeProblem:
     name = variable.name
     if name == ast.WILDCARD:
-        return Problem(
+        return TypeProblem(
             QueryRule.U4, "`$_` stands for any node and cannot be read", "give it a name"
         )
     message = f"`${name}` is neither a declared parameter nor bound above"
-    return Problem(QueryRule.U4, message, _hint_for_variable(name, scope, context))
+    return TypeProblem(QueryRule.U4, message, _hint_for_variable(name, scope, context))
 
 
-def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:
+def _hint_for_variable(name: str, scope: BlockScope, context: Context) -> str | None:
     if name in set(bound_names(context.pattern)):
         return "it is bound further down, or inside a `not` block; bind it above"
     best = closest(name, {*scope.names(), *context.parameters})
@@ -137,7 +139,11 @@ def _hint_for_variable(name: str, scope: Scope, context: Context) -> str | None:
 
 
 def resolve_property(
-    reference: ast.PropertyRef, scope: Scope, context: Context, *, rule: QueryRule = QueryRule.T6
+    reference: ast.PropertyRef,
+    scope: BlockScope,
+    context: Context,
+    *,
+    rule: QueryRule = QueryRule.T6,
 ) -> PropertyOf | None:
     """`$x.p`, of a node or of an edge."""
     variable = reference.variable.name
@@ -170,20 +176,20 @@ def property_of(
     return PropertyOf(variable, name.text, value_type, span)
 
 
-def _unbound(variable: str, scope: Scope, context: Context, rule: QueryRule) -> Problem:
+def _unbound(variable: str, scope: BlockScope, context: Context, rule: QueryRule) -> TypeProblem:
     if variable == ast.WILDCARD:
-        return Problem(rule, "`$_` stands for any node and has no properties", "give it a name")
+        return TypeProblem(rule, "`$_` stands for any node and has no properties", "give it a name")
     if variable in context.parameters:
         message = f"`${variable}` is a parameter, and parameters have no properties"
-        return Problem(rule, message)
+        return TypeProblem(rule, message)
     message = f"`${variable}` is not bound above"
-    return Problem(rule, message, _hint_for_variable(variable, scope, context))
+    return TypeProblem(rule, message, _hint_for_variable(variable, scope, context))
 
 
-def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> Problem:
+def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> TypeProblem:
     """An unknown property of a type, with the one that may have been meant."""
     message = f"{owner.name} has no property '{name}'"
     hint = suggest(name, (each.name for each in owner.properties))
     if name in _IMPLICIT:
         hint = f"'{name}' is not a property; return the node itself, `$x`, for its id"
-    return Problem(rule, message, hint)
+    return TypeProblem(rule, message, hint)

@@ -19,13 +19,13 @@ from omnigraph.compiler.ir import (
     Rank,
     Rrf,
 )
-from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.operands import rank_name, resolve_operand, resolve_parameter
 from omnigraph.compiler.resolve.outputs import Column, resolve_aggregate
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
-from omnigraph.compiler.typecheck import Problem, describe, find_limit_problem, is_scalar
+from omnigraph.compiler.typecheck import TypeProblem, describe, find_limit_problem, is_scalar
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
@@ -49,7 +49,7 @@ class _Returned:
 
 
 def resolve_order(
-    read: ast.Read, columns: list[Column], scope: Scope, context: Context
+    read: ast.Read, columns: list[Column], scope: BlockScope, context: Context
 ) -> tuple[Ordering, ...]:
     aliases: dict[str, int] = {}
     for at, projection in enumerate(read.returns):
@@ -80,7 +80,7 @@ def resolve_order(
 def _resolve_key(
     expression: ast.Expression,
     returned: _Returned,
-    scope: Scope,
+    scope: BlockScope,
     context: Context,
     *,
     is_first: bool,
@@ -101,17 +101,19 @@ def _resolve_key(
             if operand is None:
                 return None
             key = _find_operand_key(operand, returned)
-    if isinstance(key, Problem):
+    if isinstance(key, TypeProblem):
         context.report(key, expression.span)
         return None
     return key
 
 
-def _find_rank_misuse(name: str, returned: _Returned, *, is_first: bool) -> Problem | None:
+def _find_rank_misuse(name: str, returned: _Returned, *, is_first: bool) -> TypeProblem | None:
     if returned.is_aggregate:
-        return Problem(QueryRule.U9, f"`{name}` ranks rows, and an aggregate query returns groups")
+        return TypeProblem(
+            QueryRule.U9, f"`{name}` ranks rows, and an aggregate query returns groups"
+        )
     if not is_first:
-        return Problem(QueryRule.U9, f"`{name}` can only be the first key of `order`")
+        return TypeProblem(QueryRule.U9, f"`{name}` can only be the first key of `order`")
     return None
 
 
@@ -121,7 +123,9 @@ def _resolve_alias(
     at = returned.aliases.get(text)
     if at is None:
         hint = suggest(text, returned.aliases) or "a property is written `$x.name`"
-        context.report(Problem(QueryRule.U8, f"'{text}' is not an alias of `return`", hint), span)
+        context.report(
+            TypeProblem(QueryRule.U8, f"'{text}' is not an alias of `return`", hint), span
+        )
         return None
     column = returned.columns[at]
     if column is None:
@@ -131,7 +135,7 @@ def _resolve_alias(
         if problem is None:
             return column.expression
     elif column.type.is_list or column.type.is_vector:
-        problem = Problem(
+        problem = TypeProblem(
             QueryRule.T7, f"'{text}' ({column.type}) is not a single value to order by"
         )
     else:
@@ -141,7 +145,7 @@ def _resolve_alias(
 
 
 def _resolve_aggregate_key(
-    expression: ast.Aggregate, returned: _Returned, scope: Scope, context: Context
+    expression: ast.Aggregate, returned: _Returned, scope: BlockScope, context: Context
 ) -> int | None:
     aggregate = resolve_aggregate(expression, scope, context)
     if aggregate is None:
@@ -150,24 +154,24 @@ def _resolve_aggregate_key(
     if at is None:
         message = f"`{expression.function}` orders only what it is returned for"
         hint = "return it, with an alias, and order by that"
-        context.report(Problem(QueryRule.U12, message, hint), expression.span)
+        context.report(TypeProblem(QueryRule.U12, message, hint), expression.span)
     return at
 
 
-def _find_operand_key(operand: Operand, returned: _Returned) -> Operand | int | Problem:
+def _find_operand_key(operand: Operand, returned: _Returned) -> Operand | int | TypeProblem:
     if not isinstance(operand, PropertyOf | IdOf):
         message = f"{describe(operand)} is the same for every row and orders nothing"
-        return Problem(QueryRule.U15, message)
+        return TypeProblem(QueryRule.U15, message)
     if operand.type.is_blob:
-        return Problem(QueryRule.T24, f"{describe(operand)} cannot be ordered by")
+        return TypeProblem(QueryRule.T24, f"{describe(operand)} cannot be ordered by")
     if not is_scalar(operand):
-        return Problem(QueryRule.T7, f"{describe(operand)} is not a single value to order by")
+        return TypeProblem(QueryRule.T7, f"{describe(operand)} is not a single value to order by")
     if not returned.is_aggregate:
         return operand
     at = returned.find(operand)
     if at is None:
         message = f"{describe(operand)} is not a group key, so a group has no one value of it"
-        return Problem(
+        return TypeProblem(
             QueryRule.U15, message, "return it beside the aggregates, or order by an alias"
         )
     return at
@@ -186,7 +190,7 @@ def _check_rank_order(read: ast.Read, rank: Rank, context: Context) -> None:
     alias = next((each for each in read.order if isinstance(each.expression, ast.Word)), None)
     if alias is not None:
         message = "ordering by `nearest` leaves nothing for an alias to order"
-        context.report(Problem(QueryRule.T18, message, "leave the alias out"), alias.span)
+        context.report(TypeProblem(QueryRule.T18, message, "leave the alias out"), alias.span)
 
 
 def _check_returned_ranks(columns: list[Column], rank: Rank | None, context: Context) -> None:
@@ -197,7 +201,7 @@ def _check_returned_ranks(columns: list[Column], rank: Rank | None, context: Con
         if column.expression != rank:
             message = f"'{column.name}' is a score that the rows are not ranked by"
             hint = f"order by it first: `order {{ {column.name} }}`"
-            context.report(Problem(QueryRule.U9, message, hint), column.span)
+            context.report(TypeProblem(QueryRule.U9, message, hint), column.span)
 
 
 # ── limit and offset ─────────────────────────────────────────────────────────────────────────────
@@ -227,6 +231,6 @@ def resolve_count(
     message = f"`{word}` takes a count from zero up, not {given}"
     hint = f"declare the parameter as I64 without `?` to use it for `{word}`"
     context.report(
-        Problem(QueryRule.U14, message, hint if isinstance(value, ast.Variable) else None), span
+        TypeProblem(QueryRule.U14, message, hint if isinstance(value, ast.Variable) else None), span
     )
     return None

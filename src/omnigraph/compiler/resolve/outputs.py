@@ -21,12 +21,12 @@ from omnigraph.compiler.ir import (
     Rank,
     Rrf,
 )
-from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.operands import rank_name, resolve_operand
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
-    Problem,
+    TypeProblem,
     aggregate_type,
     describe,
     find_aggregate_problem,
@@ -38,7 +38,7 @@ Column = Output | None
 
 
 def resolve_outputs(
-    projections: tuple[ast.Projection, ...], scope: Scope, context: Context
+    projections: tuple[ast.Projection, ...], scope: BlockScope, context: Context
 ) -> list[Column]:
     is_aggregate = any(isinstance(each.expression, ast.Aggregate) for each in projections)
     columns: list[Column] = []
@@ -54,14 +54,14 @@ def resolve_outputs(
         if name in names:
             message = f"two columns are called '{name}'"
             hint = "give one of them another name with `as`"
-            context.report(Problem(QueryRule.U7, message, hint), projection.span)
+            context.report(TypeProblem(QueryRule.U7, message, hint), projection.span)
         names.add(name)
         columns.append(Output(name, expression, type_of(expression), projection.span))
     return columns
 
 
 def _resolve_projection(
-    expression: ast.Expression, scope: Scope, context: Context
+    expression: ast.Expression, scope: BlockScope, context: Context
 ) -> Operand | Aggregate | Rank | None:
     match expression:
         case ast.Aggregate():
@@ -72,13 +72,13 @@ def _resolve_projection(
             operand = resolve_operand(expression, scope, context)
     if operand is not None and operand.type is not None and operand.type.is_blob:
         message = f"{describe(operand)} cannot be returned"
-        context.report(Problem(QueryRule.T24, message), expression.span)
+        context.report(TypeProblem(QueryRule.T24, message), expression.span)
         return None
     return operand
 
 
 def resolve_aggregate(
-    expression: ast.Aggregate, scope: Scope, context: Context
+    expression: ast.Aggregate, scope: BlockScope, context: Context
 ) -> Aggregate | None:
     argument = resolve_operand(expression.argument, scope, context)
     if argument is None:
@@ -99,7 +99,7 @@ def _check_group_key(
     if isinstance(expression, Aggregate | PropertyOf | IdOf):
         return expression
     message = f"beside an aggregate, '{name_of(projection)}' must be `$x.p` or `$x`: a group key"
-    context.report(Problem(QueryRule.T9, message), projection.span)
+    context.report(TypeProblem(QueryRule.T9, message), projection.span)
     return None
 
 

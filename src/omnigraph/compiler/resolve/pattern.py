@@ -23,7 +23,7 @@ from omnigraph.compiler.ir import (
     Without,
 )
 from omnigraph.compiler.resolve.conditions import resolve_condition, resolve_match
-from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.mentions import mentioned_names
 from omnigraph.compiler.resolve.variables import (
     close_negation,
@@ -34,12 +34,12 @@ from omnigraph.compiler.resolve.variables import (
 from omnigraph.compiler.resolve.walks import Walk, resolve_walk
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import suggest
-from omnigraph.compiler.typecheck import Problem
+from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 
 
 def resolve_pattern(
-    clauses: tuple[ast.Clause, ...], scope: Scope, context: Context
+    clauses: tuple[ast.Clause, ...], scope: BlockScope, context: Context
 ) -> tuple[Step, ...]:
     """The steps of one block; binds its variables in the scope."""
     block = _Block(scope, context)
@@ -51,7 +51,7 @@ def resolve_pattern(
 class _Block:
     """What the clauses read so far come to, sorted by when it runs."""
 
-    def __init__(self, scope: Scope, context: Context) -> None:
+    def __init__(self, scope: BlockScope, context: Context) -> None:
         self._scope = scope
         self._context = context
         self._scanned: dict[str, BoundVariable] = {}
@@ -112,7 +112,7 @@ class _Block:
             hint = "it is an interface; bind one of the node types that implement it"
         elif catalog.edge(name.text) is not None:
             hint = "it is an edge type; walk it, as in `$a edge $b`"
-        self._context.report(Problem(QueryRule.T1, message, hint), name.span)
+        self._context.report(TypeProblem(QueryRule.T1, message, hint), name.span)
         return BoundVariable("node", None)
 
     def _bind(self, variable: ast.Variable, bound: BoundVariable) -> None:
@@ -133,7 +133,7 @@ class _Block:
         hint = None
         if any(variable.name in (walk.source, walk.target) for walk in self._walks):
             hint = "the traversal above read it that way; write the binding above the traversal"
-        self._context.report(Problem(QueryRule.U3, message, hint), variable.span)
+        self._context.report(TypeProblem(QueryRule.U3, message, hint), variable.span)
 
     def _resolve_matches(
         self, name: str, bound: BoundVariable, matches: tuple[ast.Match, ...]
@@ -151,23 +151,23 @@ class _Block:
         (self._optionals if needs_optional else self._filters).append(Where(condition))
 
     def _add_negation(self, clause: ast.Negation) -> None:
-        inner = Scope(outer=self._scope)
+        inner = BlockScope(outer=self._scope)
         message = (
             "the negation mentions no variable from outside, so it means the same for every row"
         )
-        steps = self._resolve_block(clause, inner, Problem(QueryRule.T9, message))
+        steps = self._resolve_block(clause, inner, TypeProblem(QueryRule.T9, message))
         close_negation(inner, self._scope)
         self._negations.append(Without(steps))
 
     def _add_optional(self, clause: ast.OptionalMatch) -> None:
-        inner = Scope(outer=self._scope)
+        inner = BlockScope(outer=self._scope)
         message = "the optional block mentions no variable from outside, so it joins nothing"
-        steps = self._resolve_block(clause, inner, Problem(QueryRule.U16, message))
+        steps = self._resolve_block(clause, inner, TypeProblem(QueryRule.U16, message))
         close_optional(inner, clause.span, self._scope, self._context)
         self._optionals.append(Optionally(steps))
 
     def _resolve_block(
-        self, clause: ast.Negation | ast.OptionalMatch, inner: Scope, detached: Problem
+        self, clause: ast.Negation | ast.OptionalMatch, inner: BlockScope, detached: TypeProblem
     ) -> tuple[Step, ...]:
         faults = self._context.fault_count
         steps = resolve_pattern(clause.clauses, inner, self._context)
@@ -258,4 +258,4 @@ class _Block:
         )
         message = "nothing in this part of the pattern is bound to a type"
         hint = f"add a binding such as `{next(named, f'$a: {walk.edge.source}')}`"
-        self._context.report(Problem(QueryRule.U6, message, hint), walk.clause.span)
+        self._context.report(TypeProblem(QueryRule.U6, message, hint), walk.clause.span)

@@ -12,13 +12,13 @@ from omnigraph.compiler.ir import (
     Query,
     Read,
 )
-from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.mutation import resolve_statement
 from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import resolve_outputs
 from omnigraph.compiler.resolve.pattern import resolve_pattern
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.typecheck import Problem
+from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Diagnostic, Source
@@ -94,7 +94,7 @@ def _resolve_read(
     name: str, parameters: tuple[Parameter, ...], body: ast.Read, context: Context
 ) -> Read:
     context.pattern = body.match
-    scope = Scope()
+    scope = BlockScope()
     steps = resolve_pattern(body.match, scope, context)
     columns = resolve_outputs(body.returns, scope, context)
     order = resolve_order(body, columns, scope, context)
@@ -118,9 +118,9 @@ def _declare_parameters(
     for each in declared:
         if each.name in _RESERVED:
             message = f"the name `${each.name}` is reserved"
-            context.report(Problem(QueryRule.U1, message), each.span)
+            context.report(TypeProblem(QueryRule.U1, message), each.span)
         value_type = _resolve_type(each.type)
-        if isinstance(value_type, Problem):
+        if isinstance(value_type, TypeProblem):
             context.report(value_type, each.type.span)
             context.mistyped.add(each.name)
         else:
@@ -128,18 +128,18 @@ def _declare_parameters(
     return tuple(parameters)
 
 
-def _resolve_type(reference: ast.TypeRef) -> ValueType | Problem:
+def _resolve_type(reference: ast.TypeRef) -> ValueType | TypeProblem:
     base: Scalar | Vector | None
     if reference.dimension is not None:
         base = Vector(reference.dimension)
         if not 1 <= reference.dimension <= VECTOR_DIMENSION_MAX:
             message = f"a vector has 1 to {VECTOR_DIMENSION_MAX} dimensions"
-            return Problem(QueryRule.U2, message)
+            return TypeProblem(QueryRule.U2, message)
     else:
         base = _SCALARS.get(reference.base or "")
     if base is None:
         message = f"'{reference.base}' is not a type of parameters"
-        return Problem(QueryRule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
+        return TypeProblem(QueryRule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
     if base is Scalar.BLOB and reference.is_list:
-        return Problem(QueryRule.U2, "there are no lists of Blobs")
+        return TypeProblem(QueryRule.U2, "there are no lists of Blobs")
     return ValueType(base, nullable=reference.nullable, is_list=reference.is_list)

@@ -14,12 +14,12 @@ from omnigraph.compiler.ir import (
     TextFunction,
     TextMatch,
 )
-from omnigraph.compiler.resolve.context import Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.literals import Use, fit
 from omnigraph.compiler.resolve.operands import resolve_operand, resolve_property
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
-    Problem,
+    TypeProblem,
     describe,
     find_fusion_problem,
     find_integer_problem,
@@ -35,7 +35,9 @@ RRF_K_DEFAULT = 60
 # ── full text ────────────────────────────────────────────────────────────────────────────────────
 
 
-def resolve_text_match(clause: ast.TextMatch, scope: Scope, context: Context) -> TextMatch | None:
+def resolve_text_match(
+    clause: ast.TextMatch, scope: BlockScope, context: Context
+) -> TextMatch | None:
     function = TextFunction(clause.function.value)
     rule = QueryRule.T20 if function is TextFunction.MATCH_TEXT else QueryRule.T19
     target = _resolve_text_target(clause.target, function.value, rule, scope, context)
@@ -47,32 +49,32 @@ def resolve_text_match(clause: ast.TextMatch, scope: Scope, context: Context) ->
 
 
 def _resolve_text_target(
-    expression: ast.Expression, function: str, rule: QueryRule, scope: Scope, context: Context
+    expression: ast.Expression, function: str, rule: QueryRule, scope: BlockScope, context: Context
 ) -> PropertyOf | None:
     target = resolve_operand(expression, scope, context)
     if target is None:
         return None
     if not isinstance(target, PropertyOf) or not target.type.is_string:
         message = f"`{function}` searches a String property, not {describe(target)}"
-        context.report(Problem(rule, message), expression.span)
+        context.report(TypeProblem(rule, message), expression.span)
         return None
     return _refuse_edge(target, function, scope, context)
 
 
 def _refuse_edge(
-    target: PropertyOf, function: str, scope: Scope, context: Context
+    target: PropertyOf, function: str, scope: BlockScope, context: Context
 ) -> PropertyOf | None:
     bound = scope.find(target.variable)
     assert bound is not None, "the property was resolved through it"
     if bound.kind == "node":
         return target
     message = f"`{function}` works on nodes, and `${target.variable}` is an edge"
-    context.report(Problem(QueryRule.T23, message), target.span)
+    context.report(TypeProblem(QueryRule.T23, message), target.span)
     return None
 
 
 def _resolve_query(
-    expression: ast.Expression, function: str, rule: QueryRule, scope: Scope, context: Context
+    expression: ast.Expression, function: str, rule: QueryRule, scope: BlockScope, context: Context
 ) -> Operand | None:
     query = resolve_operand(expression, scope, context)
     if query is None:
@@ -81,7 +83,7 @@ def _resolve_query(
 
 
 def _resolve_max_edits(
-    expression: ast.Expression | None, scope: Scope, context: Context
+    expression: ast.Expression | None, scope: BlockScope, context: Context
 ) -> Operand | None:
     if expression is None:
         return None
@@ -90,7 +92,7 @@ def _resolve_max_edits(
         return None
     problem = find_integer_problem(QueryRule.T19, "max_edits of `fuzzy`", edits)
     if problem is None and isinstance(edits, Constant) and _is_negative(edits):
-        problem = Problem(QueryRule.T19, f"max_edits of `fuzzy` is not negative: {edits.value}")
+        problem = TypeProblem(QueryRule.T19, f"max_edits of `fuzzy` is not negative: {edits.value}")
     return _checked(edits, problem, expression.span, context)
 
 
@@ -99,7 +101,7 @@ def _is_negative(constant: Constant) -> bool:
 
 
 def _checked(
-    operand: Operand, problem: Problem | None, span: Span, context: Context
+    operand: Operand, problem: TypeProblem | None, span: Span, context: Context
 ) -> Operand | None:
     if problem is None:
         return operand
@@ -111,7 +113,7 @@ def _checked(
 
 
 def resolve_rank(
-    expression: ast.Nearest | ast.Bm25 | ast.Rrf, scope: Scope, context: Context
+    expression: ast.Nearest | ast.Bm25 | ast.Rrf, scope: BlockScope, context: Context
 ) -> Rank | None:
     match expression:
         case ast.Nearest():
@@ -126,7 +128,9 @@ def resolve_rank(
             assert_never(expression)
 
 
-def _resolve_nearest(expression: ast.Nearest, scope: Scope, context: Context) -> Nearest | None:
+def _resolve_nearest(
+    expression: ast.Nearest, scope: BlockScope, context: Context
+) -> Nearest | None:
     target = resolve_property(expression.target, scope, context, rule=QueryRule.T15)
     query = resolve_operand(expression.query, scope, context)
     if target is not None:
@@ -147,13 +151,13 @@ def _nearest_literal(
 ) -> Nearest | None:
     """A list of numbers becomes a vector, at the precision of one."""
     vector = fit(query, target.type, target="what `nearest` looks for", use=Use.ASSIGN)
-    if isinstance(vector, Problem):
+    if isinstance(vector, TypeProblem):
         context.report(vector, query.span)
         return None
     return Nearest(target, vector, span)
 
 
-def _resolve_rrf(expression: ast.Rrf, scope: Scope, context: Context) -> Rrf | None:
+def _resolve_rrf(expression: ast.Rrf, scope: BlockScope, context: Context) -> Rrf | None:
     first = resolve_rank(expression.first, scope, context)
     second = resolve_rank(expression.second, scope, context)
     k: Operand | None = Constant(RRF_K_DEFAULT, I64)

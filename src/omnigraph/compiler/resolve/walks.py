@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from omnigraph.catalog.model import EdgeType
 from omnigraph.compiler.ir import Direction
-from omnigraph.compiler.resolve.context import BoundVariable, Context, Scope
+from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.variables import declare, is_usable_node
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest
-from omnigraph.compiler.typecheck import Problem
+from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 
 
@@ -25,7 +25,7 @@ class Walk:
     clause: ast.Traversal
 
 
-def resolve_walk(clause: ast.Traversal, scope: Scope, context: Context) -> Walk:
+def resolve_walk(clause: ast.Traversal, scope: BlockScope, context: Context) -> Walk:
     """The walk, with both ends bound in the scope. One that is wrong still connects its ends."""
     edge = _find_edge(clause, context)
     hops = _resolve_hops(clause, context)
@@ -47,7 +47,7 @@ def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
         best = closest(name, (each.name for each in context.catalog.edges))
         hint = None if best is None else f"did you mean '{best[0].lower()}{best[1:]}'?"
         context.report(
-            Problem(QueryRule.T4, f"there is no edge type '{name}'", hint), clause.edge.span
+            TypeProblem(QueryRule.T4, f"there is no edge type '{name}'", hint), clause.edge.span
         )
     return edge
 
@@ -59,10 +59,10 @@ def _resolve_hops(clause: ast.Traversal, context: Context) -> tuple[int, int]:
     low, high = hops.low, hops.high
     if high is None:
         message = f"hops {{{low},}} have no upper bound"
-        context.report(Problem(QueryRule.T15, message, f"write {{{low},5}}"), hops.span)
+        context.report(TypeProblem(QueryRule.T15, message, f"write {{{low},5}}"), hops.span)
     elif low < 1 or high < low:
         message = f"hops {{{low},{high}}} are out of order: 1 ≤ low ≤ high"
-        context.report(Problem(QueryRule.T15, message), hops.span)
+        context.report(TypeProblem(QueryRule.T15, message), hops.span)
     return low, low if high is None else high
 
 
@@ -70,13 +70,13 @@ def _resolve_hops(clause: ast.Traversal, context: Context) -> tuple[int, int]:
 
 
 def _infer(
-    clause: ast.Traversal, edge: EdgeType, scope: Scope, context: Context
+    clause: ast.Traversal, edge: EdgeType, scope: BlockScope, context: Context
 ) -> Direction | None:
     """Which way the edge is walked from the left end, by the types known so far."""
     if clause.undirected and edge.source != edge.target:
         message = f"{_spell(edge)} has ends of two types and cannot be walked undirected"
         hint = f"write `{clause.edge.text}` without the angle brackets"
-        context.report(Problem(QueryRule.T22, message, hint), clause.edge.span)
+        context.report(TypeProblem(QueryRule.T22, message, hint), clause.edge.span)
         return None
     left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
     if clause.undirected:
@@ -95,7 +95,7 @@ def _infer(
         message = f"{_spell(edge)} cannot lead from `${misfit.name}` back to itself"
     else:
         message = f"`${misfit.name}` is bound to {known}, which {_spell(edge)} does not have there"
-    context.report(Problem(QueryRule.T5, message), misfit.span)
+    context.report(TypeProblem(QueryRule.T5, message), misfit.span)
     return None
 
 
@@ -114,7 +114,7 @@ def _arriving(type_name: str, edge: EdgeType) -> Direction | None:
 
 
 def _find_misfit(
-    clause: ast.Traversal, edge: EdgeType, direction: Direction | None, scope: Scope
+    clause: ast.Traversal, edge: EdgeType, direction: Direction | None, scope: BlockScope
 ) -> ast.Variable | None:
     """The end whose type the edge does not have there."""
     left, right = _known_type(clause.source, scope), _known_type(clause.target, scope)
@@ -129,7 +129,7 @@ def _find_misfit(
     return clause.target if is_loop and near != far else None
 
 
-def _known_type(variable: ast.Variable, scope: Scope) -> str | None:
+def _known_type(variable: ast.Variable, scope: BlockScope) -> str | None:
     """What is known of an end so far; nothing of a wildcard, which is never bound."""
     bound = scope.find(variable.name)
     return None if bound is None else bound.type_name
@@ -152,7 +152,9 @@ def _spell(edge: EdgeType) -> str:
 # ── binding ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bind_end(variable: ast.Variable, type_name: str | None, scope: Scope, context: Context) -> str:
+def _bind_end(
+    variable: ast.Variable, type_name: str | None, scope: BlockScope, context: Context
+) -> str:
     if variable.name == ast.WILDCARD:
         return context.fresh_variable()
     if scope.find(variable.name) is None:
@@ -161,17 +163,17 @@ def _bind_end(variable: ast.Variable, type_name: str | None, scope: Scope, conte
 
 
 def _bind_edge(
-    clause: ast.Traversal, edge: EdgeType | None, scope: Scope, context: Context
+    clause: ast.Traversal, edge: EdgeType | None, scope: BlockScope, context: Context
 ) -> str | None:
     variable = clause.edge_variable
     if variable is None or variable.name == ast.WILDCARD:
         return None
     if clause.hops is not None:
         message = f"`${variable.name}` stands for one edge, so the walk cannot have hop bounds"
-        context.report(Problem(QueryRule.T23, message), clause.hops.span)
+        context.report(TypeProblem(QueryRule.T23, message), clause.hops.span)
     if scope.find(variable.name) is not None:
         message = f"`${variable.name}` is bound already and cannot stand for an edge as well"
-        context.report(Problem(QueryRule.T23, message), variable.span)
+        context.report(TypeProblem(QueryRule.T23, message), variable.span)
         return None
     bound = BoundVariable("edge", None if edge is None else edge.name)
     declare(variable.name, bound, variable.span, scope, context)

@@ -175,7 +175,7 @@ def _find_unshared(
 def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], FragmentContent]:
     if handle is None:
         return {}
-    return {each.files: each for each in tables.find_parts(handle)}
+    return {each.files: each for each in tables.find_fragments(handle)}
 
 
 def _offsets(marks: _Marks) -> Addresses:

@@ -285,7 +285,7 @@ class _Run:
         return frozenset(each.fragment_id for each in fragments)
 
     def fragments_now(self, pin: Pin, base: Base) -> frozenset[int]:
-        parts = self.context.stores.tables.find_parts(self.context.open_pin(pin, base))
+        parts = self.context.stores.tables.find_fragments(self.context.open_pin(pin, base))
         return frozenset(each.fragment_id for each in parts)
 
     def pending_of(self, key: TableKey) -> tuple[IndexReport, ...]:

@@ -18,9 +18,9 @@ from omnigraph.compiler.explain import explain, headline
 from omnigraph.engine.query.execution import Frames
 from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.tables.metered import Reading
-from omnigraph.storage.tables import Io
+from omnigraph.storage.tables import IoStats
 
-NO_IO: Final = Io()
+NO_IO: Final = IoStats()
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class OperatorProfile:
     seconds: float = 0.0
     reads: int = 0
     nbytes: int = 0
-    io: Io = NO_IO
+    io: IoStats = NO_IO
     is_counted: bool = False
     """Its rows were counted and never made."""
 

@@ -19,10 +19,10 @@ from omnigraph.engine.tables.columns import build_column
 from omnigraph.engine.write.coercion import coerce
 from omnigraph.errors import BackfillInvalid
 from omnigraph.jsontext import read_json
-from omnigraph.storage.tables import Fill
+from omnigraph.storage.tables import ColumnFill
 
 
-def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> Fill | None:
+def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> ColumnFill | None:
     """How a new property is filled; None if it is left null. Raises BackfillInvalid."""
     entity = f"{type_name}.{added.name}"
     if entity in backfill:
@@ -32,7 +32,7 @@ def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> F
         def convert(given: "pa.Array[Any]", row_count: int) -> "pa.Array[Any]":  # noqa: ARG001
             return _convert(given, added.type, entity)
 
-        return Fill(entity, property_field(added), backfill[entity], convert)
+        return ColumnFill(entity, property_field(added), backfill[entity], convert)
     default = added.annotation("default")
     if default is None:
         return None
@@ -41,7 +41,7 @@ def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> F
     def repeat(given: "pa.Array[Any]", row_count: int) -> "pa.Array[Any]":  # noqa: ARG001
         return build_column([cell] * row_count, added.type)
 
-    return Fill(entity, property_field(added), None, repeat)
+    return ColumnFill(entity, property_field(added), None, repeat)
 
 
 def _read_default(text: str | None, added: Property) -> Cell:

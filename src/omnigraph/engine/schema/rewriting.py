@@ -20,7 +20,7 @@ from omnigraph.commit.attempt.phases import WriteLock
 from omnigraph.commit.leases.staging import staging
 from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.storage.tables import (
-    Fill,
+    ColumnFill,
     Handle,
     Mark,
     Receipt,
@@ -52,7 +52,7 @@ class Rewriter(Protocol):
         ...
 
     def fill(
-        self, at: TableAt, fills: tuple[Fill, ...], fragment_ids: Sequence[int]
+        self, at: TableAt, fills: tuple[ColumnFill, ...], fragment_ids: Sequence[int]
     ) -> tuple[str, ...]:
         """What `Tables.fill` says of each of these fragments. Raises BackfillInvalid."""
         ...
@@ -83,7 +83,7 @@ class Rewriting:
         tasks = () if rewriter is None else self.tables.plan_compaction(handle)
         if rewriter is not None and tasks:
             with _absence_excused():
-                return self.tables.stage_gathered(
+                return self.tables.stage_compaction_results(
                     handle, rewriter.run_compaction_task(_at(handle), tasks)
                 )
         return self.tables.stage_compaction(handle)
@@ -143,4 +143,4 @@ def _at(handle: Handle) -> TableAt:
 
 
 def _fragments_of(tables: Tables, handle: Handle) -> list[int]:
-    return [each.fragment_id for each in tables.find_parts(handle)]
+    return [each.fragment_id for each in tables.find_fragments(handle)]

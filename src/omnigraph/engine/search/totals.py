@@ -83,7 +83,7 @@ class Ledger:
         for column in columns:
             known = self._known(handle, column)
             rests = self.rests.setdefault((handle.ref.path, column), {})
-            for group in compaction.gathered:
+            for group in compaction.groups:
                 before = [identities[each] for each in group.before]
                 if group.after and all(each in known for each in before):
                     whole = sum((known[each] for each in before), NONE)

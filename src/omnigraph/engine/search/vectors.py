@@ -20,7 +20,7 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.tables import filters
 from omnigraph.engine.tables.arrays import pick_rows
 from omnigraph.engine.tables.metered import Metered
-from omnigraph.storage.tables import Nearest, ScanRequest
+from omnigraph.storage.tables import ScanRequest, VectorQuery
 
 IDS_LOOKED_UP_MAX: Final = 5_000
 """More rows than these are found faster by reading all."""
@@ -86,7 +86,7 @@ class Vectors:
         if keep <= 0 or not row_count:
             return _nothing()
         wanted = keep + EXTRA
-        near = Nearest(
+        near = VectorQuery(
             self.column,
             tuple(vector),
             wanted,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.tables.memory import Memory
-from omnigraph.storage.tables import ROW_ADDRESS, Handle, Io, ScanRequest, Tables, TableStats
+from omnigraph.storage.tables import ROW_ADDRESS, Handle, IoStats, ScanRequest, Tables, TableStats
 
 SEARCH: Final = "search"
 """How the memory of a search is accounted for."""
@@ -26,7 +26,7 @@ class Reading:
     """What one read of a table brought: values, and requests to the store."""
 
     nbytes: int
-    io: Io
+    io: IoStats
 
 
 OnRead = Callable[[Reading], None]
@@ -59,7 +59,7 @@ def scan(tables: Tables, handle: Handle, request: ScanRequest) -> Iterator[pa.Re
             yield batch
 
 
-def _tell(nbytes: int, io: Io) -> None:
+def _tell(nbytes: int, io: IoStats) -> None:
     if (told := ON_READ.get()) is not None:
         told(Reading(nbytes, io))
 

@@ -27,7 +27,7 @@ from omnigraph.ids import TableKey, Version
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     ROW_ID,
-    Blobs,
+    BlobMode,
     Handle,
     ScanRequest,
     Tables,
@@ -219,7 +219,7 @@ class Committed:
         for name in sorted(names):
             ids = [key for key, row in rows.items() if row[name] == _UNREAD]
             for part in _split(ids, lambda some: _among("id", some)):
-                request = ScanRequest(columns=("id", name), where=part, blobs=Blobs.BYTES)
+                request = ScanRequest(columns=("id", name), where=part, blobs=BlobMode.BYTES)
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)

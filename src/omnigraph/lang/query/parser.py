@@ -19,7 +19,7 @@ from omnigraph.lang.query.mistakes import DIALECT
 from omnigraph.lang.query.rules import SyntaxRule
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import (
-    Reading,
+    TreeReading,
     Unreadable,
     parse_pieces,
     parse_tree,
@@ -50,13 +50,13 @@ Item = Token | Tree[Token]
 
 def parse(source: Source) -> ast.File:
     """The tree of a `.gq` text. Raises `QueryInvalid` with every reason, not just the first."""
-    reading = Reading(source, DIALECT)
+    reading = TreeReading(source, DIALECT)
     _check_size(source, reading)
     try:
         queries = tuple(_Reader(reading).queries(parse_pieces(grammar(), reading)))
     except Unreadable:
         # Once more, now as a whole, to find all that is wrong. What could be read is looked at too.
-        reading = Reading(source, DIALECT)
+        reading = TreeReading(source, DIALECT)
         tree = parse_tree(grammar(), reading)
         trees = reading.salvaged if tree is None else _trees(tree.children)
         queries = tuple(_Reader(reading).queries(trees))
@@ -65,7 +65,7 @@ def parse(source: Source) -> ast.File:
     return ast.File(queries)
 
 
-def _check_size(source: Source, reading: Reading) -> None:
+def _check_size(source: Source, reading: TreeReading) -> None:
     """Raises QueryInvalid, before time is spent on a text that is too long."""
     if len(source.text) <= TOKENS_MAX:
         return
@@ -86,7 +86,7 @@ def grammar() -> Lark:
 class _Reader:
     """Turns Lark's tree into ours, rule by rule, and reports what is wrong to `reading`."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: TreeReading) -> None:
         self._reading = reading
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────

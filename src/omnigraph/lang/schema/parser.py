@@ -31,8 +31,8 @@ from omnigraph.lang.schema.ast import (
 from omnigraph.lang.source import Source, Span
 from omnigraph.lang.syntax import (
     Dialect,
-    Reading,
     SyntaxFault,
+    TreeReading,
     Unexpected,
     close_match,
     parse_tree,
@@ -68,7 +68,7 @@ _KEYWORDS = frozenset({"interface", "node", "edge", "implements"})
 
 def parse(source: Source) -> Schema:
     """The tree of a `.pg` text. Raises `SchemaInvalid` with every place that breaks the grammar."""
-    reading = Reading(source, _DIALECT)
+    reading = TreeReading(source, _DIALECT)
     tree = parse_tree(_grammar(), reading)
     declarations = () if tree is None else tuple(_Reader(reading).declarations(tree))
     if reading.findings:
@@ -146,7 +146,7 @@ _DIALECT = Dialect(
 class _Reader:
     """Turns the trees of the grammar into ours, rule by rule."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: TreeReading) -> None:
         self._reading = reading
 
     def declarations(self, schema: Tree[Token]) -> Iterator[Declaration]:

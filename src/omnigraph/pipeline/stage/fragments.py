@@ -26,7 +26,7 @@ from omnigraph.pipeline.stage.keys import BUCKETS, ROWS_OF_KEYS, keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import ROWS_PER_FILE, Mark, Pieces, Receipt, Shrunk
+from omnigraph.storage.tables import ROWS_PER_FILE, FragmentDeletions, Mark, Pieces, Receipt
 
 UNNAMED: Final = Mark("staged by a worker")
 """What is staged here is committed by somebody else, under a name of his."""
@@ -251,7 +251,7 @@ def pieces_document(pieces: Pieces) -> dict[str, Any]:
 def read_pieces(document: Mapping[str, Any]) -> Pieces:
     return Pieces(
         fresh=tuple(Receipt(**each) for each in document["fresh"]),
-        shrunk=tuple(Shrunk(**each) for each in document["shrunk"]),
+        shrunk=tuple(FragmentDeletions(**each) for each in document["shrunk"]),
         removed=tuple(document["removed"]),
         updated=document["updated"],
         dropped=document["dropped"],

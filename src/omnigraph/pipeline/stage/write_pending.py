@@ -111,7 +111,7 @@ def write_merged(
 
     `incoming` are the keys of the rows that count, `committed` those of the table, with places.
     """
-    parts = find_parts(incoming, committed).repartition(slots, PART)
+    parts = find_fragments(incoming, committed).repartition(slots, PART)
     work = WritePart(tuple(files), destination)
 
     def write(rows: pa.Table) -> pa.Table:  # Spark counts arguments, and would count `self`
@@ -122,7 +122,7 @@ def write_merged(
     return tuple(read_pieces(read_json(row["answer"])) for row in answers)
 
 
-def find_parts(incoming: DataFrame, committed: DataFrame | None) -> DataFrame:
+def find_fragments(incoming: DataFrame, committed: DataFrame | None) -> DataFrame:
     """(1) Of each row the part it belongs to, its ordinal and the row id it takes over; and of each
     row that is replaced the part of its fragment, and its address.
     """

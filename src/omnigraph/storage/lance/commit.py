@@ -17,8 +17,8 @@ from omnigraph.storage.lance.history import find_marked
 from omnigraph.storage.lance.stage import LancePayload
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
-    Elsewhere,
     Landed,
+    LandedLater,
     Mark,
     Outcome,
     Refused,
@@ -98,7 +98,7 @@ def _check_mark(store: LanceStore, handle: LanceHandle, staged: Staged) -> None:
 
 def judge(handle: LanceHandle, read_version: int) -> Outcome:
     assert handle.version > read_version, "versions only rise"
-    return Landed(handle) if handle.version == read_version + 1 else Elsewhere(handle)
+    return Landed(handle) if handle.version == read_version + 1 else LandedLater(handle)
 
 
 def _flush_commit(
@@ -127,7 +127,7 @@ def restore(store: LanceStore, head: LanceHandle, *, to: int, mark: Mark) -> Out
     if now.version != head.version:
         return Refused(f"HEAD is {now.version}, not {head.version}")
     outcome = commit_exact(store, _staged_restore(head, to, mark))
-    if isinstance(outcome, Elsewhere):
+    if isinstance(outcome, LandedLater):
         # Lance never refuses a restore, so ours has buried a commit that was not ours to bury.
         buried = outcome.handle.version - 1
         assert isinstance(outcome.handle, LanceHandle)
@@ -143,7 +143,7 @@ def _staged_restore(head: LanceHandle, to: int, mark: Mark) -> Staged:
 
 def _not_landed(outcome: Outcome) -> Outcome:
     """The repair of a restore is not the restore, wherever it landed."""
-    return Elsewhere(outcome.handle) if isinstance(outcome, Landed) else outcome
+    return LandedLater(outcome.handle) if isinstance(outcome, Landed) else outcome
 
 
 # --- compaction -----------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
     fsync_version(store, compacted)
     # Lance reserves fragment numbers in one version and swaps the fragments in the next.
     is_exact = compacted.version == staged.read_version + 2
-    return Landed(compacted) if is_exact else Elsewhere(compacted)
+    return Landed(compacted) if is_exact else LandedLater(compacted)
 
 
 def fsync_version(

@@ -43,7 +43,7 @@ def run_compaction_task(store: LanceStore, handle: LanceHandle, task: str) -> st
     return str(outcome.json())
 
 
-def stage_gathered(handle: LanceHandle, outcomes: Sequence[str]) -> StagedCompaction:
+def stage_compaction_results(handle: LanceHandle, outcomes: Sequence[str]) -> StagedCompaction:
     with translating(handle.ref, "compact"):
         reader: Any = RewriteResult
         return _stage(handle, [reader.from_json(each) for each in outcomes])
@@ -68,12 +68,12 @@ def _stage(handle: LanceHandle, outcomes: list[Any]) -> StagedCompaction:
         ref=handle.ref,
         read_version=handle.version,
         fragments_before=len(handle.dataset.get_fragments()),
-        gathered=tuple(_gathered(each, columns) for each in outcomes),
+        groups=tuple(_group(each, columns) for each in outcomes),
         payload=(handle, outcomes),
     )
 
 
-def _gathered(outcome: Any, columns: str) -> CompactedFragments:
+def _group(outcome: Any, columns: str) -> CompactedFragments:
     # There may be many of them, and as objects they are slow to come by.
     before = read_json(outcome.json())["original_fragments"]
     after = sorted(outcome.new_fragments, key=lambda each: int(each.physical_rows))

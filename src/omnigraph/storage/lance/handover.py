@@ -13,7 +13,7 @@ from omnigraph.storage import layout
 from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.stage import LancePayload, guarded, receipt_of
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Mark, Pieces, Shrunk, Staged, TableRef
+from omnigraph.storage.tables import FragmentDeletions, Mark, Pieces, Staged, TableRef
 
 
 def to_pieces(store: LanceStore, staged: Staged) -> Pieces:
@@ -75,16 +75,16 @@ def _with_blobs(store: LanceStore, ref: TableRef, files: Sequence[str]) -> list[
     return table_files.with_blobs(Path(store.uri(ref)), files) if store.is_flushed else []
 
 
-def _shrunk(fragment: FragmentMetadata) -> Shrunk:
+def _shrunk(fragment: FragmentMetadata) -> FragmentDeletions:
     assert fragment.deletion_file is not None, "it lost rows"
-    return Shrunk(fragment.id, fragment.deletion_file.json())
+    return FragmentDeletions(fragment.id, fragment.deletion_file.json())
 
 
-def _deletions(shrunk: Shrunk) -> DeletionFile:
+def _deletions(shrunk: FragmentDeletions) -> DeletionFile:
     return DeletionFile.from_json(shrunk.deletions)  # type: ignore[misc, call-arg] # it is static
 
 
-def _shrink(handle: LanceHandle, lost: Shrunk) -> FragmentMetadata:
+def _shrink(handle: LanceHandle, lost: FragmentDeletions) -> FragmentMetadata:
     fragment = handle.dataset.get_fragment(lost.fragment_id)
     assert fragment is not None, f"no fragment {lost.fragment_id} in version {handle.version}"
     shrunk = fragment.metadata

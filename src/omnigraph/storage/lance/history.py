@@ -9,9 +9,9 @@ from lance.dataset import Version as LanceVersion
 from omnigraph.storage import layout
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
 from omnigraph.storage.tables import (
-    Transacted,
     TransactionKind,
-    VersionFacts,
+    TransactionRecord,
+    VersionInfo,
     VersionLocation,
 )
 from omnigraph.storage.translate import is_foreign, is_unreadable_rewrite
@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[type[LanceOperation.BaseOperation], TransactionKind], ...] =
 )
 
 
-def find_transactions(handle: LanceHandle, *, after: int) -> tuple[Transacted, ...]:
+def find_transactions(handle: LanceHandle, *, after: int) -> tuple[TransactionRecord, ...]:
     return tuple(_read(handle, version) for version in range(after + 1, handle.version + 1))
 
 
@@ -37,7 +37,7 @@ def find_marked(handle: LanceHandle, uuid: str, *, after: int) -> int | None:
     return None
 
 
-def find_versions(handle: LanceHandle) -> tuple[VersionFacts, ...]:
+def find_versions(handle: LanceHandle) -> tuple[VersionInfo, ...]:
     with translating(handle.ref, "list the versions of"):
         return tuple(_facts(each) for each in handle.dataset.versions())
 
@@ -54,27 +54,27 @@ def locate_version(store: LanceStore, handle: LanceHandle) -> VersionLocation:
     return VersionLocation(uri.removeprefix("/"), facts.st_size, tag)
 
 
-def _facts(listed: LanceVersion) -> VersionFacts:
+def _facts(listed: LanceVersion) -> VersionInfo:
     version, created = listed["version"], listed["timestamp"]
     assert isinstance(version, int)
     assert isinstance(created, datetime)
     # Lance returns local time without saying so.
-    return VersionFacts(version, created_ms=int(created.astimezone(UTC).timestamp() * 1_000))
+    return VersionInfo(version, created_ms=int(created.astimezone(UTC).timestamp() * 1_000))
 
 
-def _read(handle: LanceHandle, version: int) -> Transacted:
+def _read(handle: LanceHandle, version: int) -> TransactionRecord:
     try:
         transaction = handle.dataset.read_transaction(version)
     except BaseException as error:
         if is_unreadable_rewrite(error):
-            return Transacted(version, TransactionKind.COMPACTION, uuid=None, properties={})
+            return TransactionRecord(version, TransactionKind.COMPACTION, uuid=None, properties={})
         if is_foreign(error):
-            return Transacted(version, TransactionKind.UNREADABLE, uuid=None, properties={})
+            return TransactionRecord(version, TransactionKind.UNREADABLE, uuid=None, properties={})
         raise
     if transaction is None:
-        return Transacted(version, TransactionKind.UNREADABLE, uuid=None, properties={})
+        return TransactionRecord(version, TransactionKind.UNREADABLE, uuid=None, properties={})
     operation = transaction.operation
-    return Transacted(
+    return TransactionRecord(
         version,
         _kind_of(operation),
         uuid=transaction.uuid,

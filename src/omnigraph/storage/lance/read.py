@@ -20,13 +20,13 @@ from omnigraph.storage.lance.table_files import name_of
 from omnigraph.storage.tables import (
     ROW_ADDRESS,
     Addresses,
-    Blobs,
+    BlobMode,
     FragmentContent,
-    Nearest,
     Pause,
     ScanRequest,
-    TextMatch,
     TextQuery,
+    TextQueryMode,
+    VectorQuery,
 )
 
 _PROBE_STEPS_MAX: Final = 64
@@ -145,13 +145,13 @@ def _without_address(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _blobs_in(dataset: LanceDataset, request: ScanRequest) -> list[str]:
     """The columns that are read as descriptions of blobs."""
-    if request.blobs is Blobs.BYTES:
+    if request.blobs is BlobMode.BYTES:
         return []
     wanted = request.columns
     return [each for each in blob_columns(dataset) if wanted is None or each in wanted]
 
 
-def find_parts(handle: LanceHandle) -> tuple[FragmentContent, ...]:
+def find_fragments(handle: LanceHandle) -> tuple[FragmentContent, ...]:
     if not handle.parts:
         with translating(handle.ref, "inspect"):
             found = tuple(_part(each.metadata) for each in handle.dataset.get_fragments())
@@ -248,7 +248,7 @@ def _fragments(
     return None
 
 
-def _nearest(nearest: Nearest) -> dict[str, object]:
+def _nearest(nearest: VectorQuery) -> dict[str, object]:
     asked: dict[str, object] = {
         "column": nearest.column,
         "q": list(nearest.vector),
@@ -266,9 +266,9 @@ def _nearest(nearest: Nearest) -> dict[str, object]:
 
 
 def _text(query: TextQuery) -> MatchQuery | PhraseQuery:
-    if query.match is TextMatch.PHRASE:
+    if query.match is TextQueryMode.PHRASE:
         return PhraseQuery(query.text, query.column)
-    operator = FullTextOperator.AND if query.match is TextMatch.ALL else FullTextOperator.OR
+    operator = FullTextOperator.AND if query.match is TextQueryMode.ALL else FullTextOperator.OR
     return MatchQuery(
         query.text,
         query.column,

@@ -30,7 +30,7 @@ from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.commit import try_out
 from omnigraph.storage.lance.stage import LancePayload
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Fill, Mark, Reshape, Staged
+from omnigraph.storage.tables import ColumnFill, Mark, Reshape, Staged
 
 
 def stage_reshape(
@@ -69,7 +69,9 @@ _Filled = tuple[FragmentMetadata, LanceSchema]
 """A fragment with one more file, and what all columns are then."""
 
 
-def fill(store: LanceStore, handle: LanceHandle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+def fill(
+    store: LanceStore, handle: LanceHandle, fills: tuple[ColumnFill, ...], fragment_id: int
+) -> str:
     with translating(handle.ref, "fill columns of"):
         fragment = handle.dataset.get_fragment(fragment_id)
         assert fragment is not None, f"no fragment {fragment_id} in version {handle.version}"
@@ -94,11 +96,11 @@ def _decode(text: str) -> _Filled:
     )
 
 
-def _fill_all(fragments: list[LanceFragment], fills: tuple[Fill, ...]) -> Iterator[_Filled]:
+def _fill_all(fragments: list[LanceFragment], fills: tuple[ColumnFill, ...]) -> Iterator[_Filled]:
     return (_fill(each, fills) for each in fragments)
 
 
-def _fill(fragment: LanceFragment, fills: tuple[Fill, ...]) -> _Filled:
+def _fill(fragment: LanceFragment, fills: tuple[ColumnFill, ...]) -> _Filled:
     """The fragment with one more file. One fragment at a time is held in memory, no more."""
     row_count = fragment.count_rows()
     columns = [each.convert(_evaluate(fragment, each), row_count) for each in fills]
@@ -106,7 +108,7 @@ def _fill(fragment: LanceFragment, fills: tuple[Fill, ...]) -> _Filled:
     return fragment.merge_columns(rows.to_reader())
 
 
-def _evaluate(fragment: LanceFragment, fill: Fill) -> "pa.Array[Any]":
+def _evaluate(fragment: LanceFragment, fill: ColumnFill) -> "pa.Array[Any]":
     if fill.expression is None:
         return pa.nulls(0)
     # A column of the table comes along, because Lance scans nothing for a constant alone.

@@ -23,7 +23,13 @@ from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
 from omnigraph.storage.lance.contents import ByFile, Contents, Hashes
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
-from omnigraph.storage.tables import CACHE_BYTES_MAX, FragmentContent, Io, Swap, TableRef
+from omnigraph.storage.tables import (
+    CACHE_BYTES_MAX,
+    FragmentContent,
+    IoStats,
+    ManifestSwap,
+    TableRef,
+)
 from omnigraph.storage.translate import translating_tables
 
 TAILS_KEPT_MAX: Final = 16
@@ -55,9 +61,9 @@ class LanceHandle:
         return self.dataset.config()
 
     @property
-    def io(self) -> Io:
+    def io(self) -> IoStats:
         counted = self.dataset.io_stats_snapshot()
-        return Io(counted.read_iops, counted.read_bytes)
+        return IoStats(counted.read_iops, counted.read_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ class LanceStore:
     disk: Disk
     storage_options: Mapping[str, str]
     session: Session
-    swap: Swap = Swap.REWRITE_TAIL
+    swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
     contents: Contents = field(default_factory=Contents)
     keys: ByFile[Hashes] = field(default_factory=ByFile)
     """Which keys the sealed files of manifests hold. See `lance.swap`."""

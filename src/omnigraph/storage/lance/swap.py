@@ -32,7 +32,7 @@ from omnigraph.storage.lance.commit import commit_exact, judge
 from omnigraph.storage.lance.contents import Hashes
 from omnigraph.storage.lance.stage import LancePayload, write_rows
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Mark, Outcome, Refused, Staged, Swap
+from omnigraph.storage.tables import ManifestSwap, Mark, Outcome, Refused, Staged
 from omnigraph.storage.translate import is_refusal
 
 SEALED_ROWS: Final = 128
@@ -49,9 +49,9 @@ def swap_rows(
     # Whoever made the table may have allowed nulls where we write none.
     rows = rows.select(handle.schema.names).cast(handle.schema.remove_metadata())
     match store.swap:
-        case Swap.REWRITE_TAIL:
+        case ManifestSwap.REWRITE_TAIL:
             return _rewrite_tail(store, handle, rows, key=key, mark=mark)
-        case Swap.MERGE:
+        case ManifestSwap.MERGE:
             if len(handle.dataset.get_fragments()) >= FOLD_AT_FRAGMENTS:
                 return _fold(store, handle, rows, key=key, mark=mark)
             return _merge(store, handle, rows, key=key)

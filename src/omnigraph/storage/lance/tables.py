@@ -36,7 +36,7 @@ from omnigraph.storage.tables import (
     ROWS_PER_FILE,
     Addresses,
     Branch,
-    Fill,
+    ColumnFill,
     FragmentContent,
     Handle,
     IndexScope,
@@ -55,8 +55,8 @@ from omnigraph.storage.tables import (
     TableRef,
     TableSettings,
     TableStats,
-    Transacted,
-    VersionFacts,
+    TransactionRecord,
+    VersionInfo,
     VersionLocation,
 )
 
@@ -135,13 +135,13 @@ class LanceTables:
     def inspect(self, handle: Handle) -> TableStats:
         return index.inspect(_own(handle))
 
-    def find_parts(self, handle: Handle) -> tuple[FragmentContent, ...]:
-        return read.find_parts(_own(handle))
+    def find_fragments(self, handle: Handle) -> tuple[FragmentContent, ...]:
+        return read.find_fragments(_own(handle))
 
-    def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
+    def find_transactions(self, handle: Handle, *, after: int) -> tuple[TransactionRecord, ...]:
         return history.find_transactions(_own(handle), after=after)
 
-    def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]:
+    def find_versions(self, handle: Handle) -> tuple[VersionInfo, ...]:
         return history.find_versions(_own(handle))
 
     def find_debris(self, path: str) -> tuple[Listed, ...]:
@@ -196,7 +196,7 @@ class LanceTables:
     ) -> Staged:
         return reshaping.stage_reshape(self.store, _own(handle), reshape, mark, filled)
 
-    def fill(self, handle: Handle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+    def fill(self, handle: Handle, fills: tuple[ColumnFill, ...], fragment_id: int) -> str:
         return reshaping.fill(self.store, _own(handle), fills, fragment_id)
 
     def stage_unindex(self, handle: Handle, columns: Collection[str], mark: Mark) -> Staged:
@@ -228,8 +228,8 @@ class LanceTables:
     def run_compaction_task(self, handle: Handle, task: str) -> str:
         return compact.run_compaction_task(self.store, _own(handle), task)
 
-    def stage_gathered(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
-        return compact.stage_gathered(_own(handle), outcomes)
+    def stage_compaction_results(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
+        return compact.stage_compaction_results(_own(handle), outcomes)
 
     # moving HEAD
 

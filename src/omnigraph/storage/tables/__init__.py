@@ -11,7 +11,7 @@ What an implementation promises:
 2. A staged change lands as `read_version + 1` or is refused, as long as every writer of the table
    goes through here: data changes are guarded, so that any two of them conflict. Index, setting
    and compaction commits do not conflict with data; one that slips in between makes the outcome
-   `Elsewhere`. Leases exist to prevent that; this layer only tells (D1).
+   `LandedLater`. Leases exist to prevent that; this layer only tells (D1).
 3. The caller names the transaction (`Mark`); after a commit the name is read back and compared.
    When a commit fails in a way that is not a refusal, the name is looked for before anything is
    reported. `ReplyLost` is raised only if it cannot be found.
@@ -22,17 +22,18 @@ What an implementation promises:
 
 Values in reading order: what is addressed (`TableRef`, `Handle`), what is read (`ScanRequest`),
 what is staged (`Mark`, `RowChanges`, `IndexSpec`, `Staged`), what came of it (`Landed`, `Refused`,
-`Elsewhere`), what happened before (`Transacted`, `Branch`).
+`LandedLater`), what happened before (`TransactionRecord`, `Branch`).
 """
 
 from omnigraph.storage.tables.changes import (
+    ColumnFill as ColumnFill,
     CompactedFragments as CompactedFragments,
-    Elsewhere as Elsewhere,
-    Fill as Fill,
+    FragmentDeletions as FragmentDeletions,
     IndexKind as IndexKind,
     IndexScope as IndexScope,
     IndexSpec as IndexSpec,
     Landed as Landed,
+    LandedLater as LandedLater,
     Mark as Mark,
     Outcome as Outcome,
     Pieces as Pieces,
@@ -42,15 +43,14 @@ from omnigraph.storage.tables.changes import (
     Reshape as Reshape,
     RowChanges as RowChanges,
     Rows as Rows,
-    Shrunk as Shrunk,
     Staged as Staged,
     StagedCompaction as StagedCompaction,
     TableSettings as TableSettings,
 )
 from omnigraph.storage.tables.protocol import (
     CACHE_BYTES_MAX as CACHE_BYTES_MAX,
+    ManifestSwap as ManifestSwap,
     SingleStepOps as SingleStepOps,
-    Swap as Swap,
     Tables as Tables,
 )
 from omnigraph.storage.tables.versions import (
@@ -61,23 +61,23 @@ from omnigraph.storage.tables.versions import (
     ROW_UPDATED as ROW_UPDATED,
     ROWS_PER_FILE as ROWS_PER_FILE,
     Addresses as Addresses,
-    Blobs as Blobs,
+    BlobMode as BlobMode,
     Branch as Branch,
     Fragment as Fragment,
     FragmentContent as FragmentContent,
     Handle as Handle,
     Index as Index,
-    Io as Io,
+    IoStats as IoStats,
     Metric as Metric,
-    Nearest as Nearest,
     Pause as Pause,
     ScanRequest as ScanRequest,
     TableRef as TableRef,
     TableStats as TableStats,
-    TextMatch as TextMatch,
     TextQuery as TextQuery,
-    Transacted as Transacted,
+    TextQueryMode as TextQueryMode,
     TransactionKind as TransactionKind,
-    VersionFacts as VersionFacts,
+    TransactionRecord as TransactionRecord,
+    VectorQuery as VectorQuery,
+    VersionInfo as VersionInfo,
     VersionLocation as VersionLocation,
 )

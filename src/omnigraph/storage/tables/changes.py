@@ -50,7 +50,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class FragmentDeletions:
     """A fragment that lost rows: its number, and the description of what it lost."""
 
     fragment_id: int
@@ -62,7 +62,7 @@ class Pieces:
     """Files that make up a change of rows, or a part of one, once somebody else commits them."""
 
     fresh: tuple[Receipt, ...] = ()
-    shrunk: tuple[Shrunk, ...] = ()
+    shrunk: tuple[FragmentDeletions, ...] = ()
     removed: tuple[int, ...] = ()
     """Fragments that lost all their rows."""
     updated: int = 0
@@ -114,7 +114,7 @@ class TableSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class ColumnFill:
     """A new column that is not null everywhere: what every row that exists gets in it.
 
     The expression is SQL over the columns of the row, as they are called before the change.
@@ -137,7 +137,7 @@ class Reshape:
     renames: Mapping[str, str] = field(default_factory=dict)
     """Former name to new name."""
     nulls: tuple["pa.Field[pa.DataType]", ...] = ()
-    fills: tuple[Fill, ...] = ()
+    fills: tuple[ColumnFill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class StagedCompaction:
     ref: TableRef
     read_version: int
     fragments_before: int
-    gathered: tuple[CompactedFragments, ...] = ()
+    groups: tuple[CompactedFragments, ...] = ()
     payload: object = field(default=None, repr=False, compare=False)
 
 
@@ -195,10 +195,10 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class LandedLater:
     """It landed, and something that does not conflict with it landed in between."""
 
     handle: Handle
 
 
-Outcome = Landed | Refused | Elsewhere
+Outcome = Landed | Refused | LandedLater

@@ -10,7 +10,7 @@ import pyarrow as pa
 from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables.changes import (
-    Fill,
+    ColumnFill,
     IndexScope,
     IndexSpec,
     Mark,
@@ -35,8 +35,8 @@ from omnigraph.storage.tables.versions import (
     ScanRequest,
     TableRef,
     TableStats,
-    Transacted,
-    VersionFacts,
+    TransactionRecord,
+    VersionInfo,
     VersionLocation,
 )
 
@@ -44,7 +44,7 @@ CACHE_BYTES_MAX: Final = 2 << 30
 """What a store keeps of manifests, footers and index pages, if nobody says otherwise."""
 
 
-class Swap(Enum):
+class ManifestSwap(Enum):
     """How the manifest is swapped. To readers there is no difference, nor to a rival."""
 
     REWRITE_TAIL = "rewrite_tail"
@@ -61,9 +61,10 @@ class SingleStepOps(Protocol):
         """Insert or replace rows by key, if nobody touched those keys since `handle`.
 
         This is the compare-and-swap of `__manifest`, and every publish goes through it (D9).
-        Refused means contention. A merge-insert (see `Swap`) chooses its own transaction uuid, so
-        `mark` is not always recorded: recognise what landed by its rows. After a refusal, too: on
-        a bucket the client may have repeated a request that had landed, and lost to itself.
+        `Refused` means contention. A merge-insert (see `ManifestSwap`) chooses its own transaction
+        uuid, so `mark` is not always recorded: the caller recognises its commit by its rows. It
+        must look for them after a refusal too: on a bucket the client may have repeated a request
+        that had landed, and then the repetition is refused.
         Raises `StorageFailure` when the outcome is unknown.
         """
         ...
@@ -146,15 +147,15 @@ class Tables(Protocol):
 
     def inspect(self, handle: Handle) -> TableStats: ...
 
-    def find_parts(self, handle: Handle) -> tuple[FragmentContent, ...]:
+    def find_fragments(self, handle: Handle) -> tuple[FragmentContent, ...]:
         """What the version is made of. Known without a read."""
         ...
 
-    def find_transactions(self, handle: Handle, *, after: int) -> tuple[Transacted, ...]:
+    def find_transactions(self, handle: Handle, *, after: int) -> tuple[TransactionRecord, ...]:
         """What made each version from `after + 1` to the handle's, oldest first."""
         ...
 
-    def find_versions(self, handle: Handle) -> tuple[VersionFacts, ...]: ...
+    def find_versions(self, handle: Handle) -> tuple[VersionInfo, ...]: ...
 
     def find_debris(self, path: str) -> tuple[Listed, ...]:
         """Files of a table that no version names, on any branch. Some may have just been staged."""
@@ -227,7 +228,7 @@ class Tables(Protocol):
         """
         ...
 
-    def fill(self, handle: Handle, fills: tuple[Fill, ...], fragment_id: int) -> str:
+    def fill(self, handle: Handle, fills: tuple[ColumnFill, ...], fragment_id: int) -> str:
         """Fill the new columns of one fragment; its file is flushed (D11). Raises BackfillInvalid.
 
         The answer is for `stage_reshape`, on the same version.
@@ -275,7 +276,7 @@ class Tables(Protocol):
         """Do one task of a plan, on the version it was made for. Its files are flushed (D11)."""
         ...
 
-    def stage_gathered(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
+    def stage_compaction_results(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
         """What all tasks of a plan came to."""
         ...
 
@@ -289,7 +290,7 @@ class Tables(Protocol):
         """Make the content of version `to` the newest again, on top of exactly `head`.
 
         Only under the lease (D1): Lance lets a restore bury whatever landed meanwhile. Refused
-        if HEAD is not `head`. Elsewhere if a commit slipped in all the same; it has then been
+        if HEAD is not `head`. LandedLater if a commit slipped in all the same; it has then been
         put back on top, and the caller must look again.
         """
         ...

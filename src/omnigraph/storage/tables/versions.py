@@ -34,17 +34,17 @@ class TableRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Io:
+class IoStats:
     """Requests to where a table is stored, and the bytes that they brought."""
 
     count: int = 0
     nbytes: int = 0
 
-    def __add__(self, other: "Io") -> "Io":
-        return Io(self.count + other.count, self.nbytes + other.nbytes)
+    def __add__(self, other: "IoStats") -> "IoStats":
+        return IoStats(self.count + other.count, self.nbytes + other.nbytes)
 
-    def __sub__(self, other: "Io") -> "Io":
-        return Io(self.count - other.count, self.nbytes - other.nbytes)
+    def __sub__(self, other: "IoStats") -> "IoStats":
+        return IoStats(self.count - other.count, self.nbytes - other.nbytes)
 
 
 class Handle(Protocol):
@@ -64,7 +64,7 @@ class Handle(Protocol):
         ...
 
     @property
-    def io(self) -> Io:
+    def io(self) -> IoStats:
         """What has been read through it so far, by everybody who shares it."""
         ...
 
@@ -124,7 +124,7 @@ class TransactionKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Transacted:
+class TransactionRecord:
     """The transaction that made one version. One that cannot be read back has no uuid."""
 
     version: int
@@ -136,7 +136,7 @@ class Transacted:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionFacts:
+class VersionInfo:
     version: int
     created_ms: int
 
@@ -168,7 +168,7 @@ class Metric(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
+class VectorQuery:
     """The `limit` rows whose vectors lie closest, after the filter, best first."""
 
     column: str
@@ -182,7 +182,7 @@ class Nearest:
     """Look at every vector the filter lets through, index or not."""
 
 
-class TextMatch(Enum):
+class TextQueryMode(Enum):
     ANY = "any"
     ALL = "all"
     PHRASE = "phrase"
@@ -194,13 +194,13 @@ class TextQuery:
 
     column: str
     text: str
-    match: TextMatch = TextMatch.ANY
+    match: TextQueryMode = TextQueryMode.ANY
     fuzziness: int = 0
     expansions_max: int = 50
     """How many words a fuzzy one may stand for."""
 
 
-class Blobs(Enum):
+class BlobMode(Enum):
     """How blob columns are read."""
 
     DESCRIPTIONS = "blobs_descriptions"
@@ -221,11 +221,11 @@ class ScanRequest:
     limit: int | None = None
     offset: int | None = None
     fragment_ids: tuple[int, ...] | None = None
-    nearest: Nearest | None = None
+    nearest: VectorQuery | None = None
     text: TextQuery | None = None
     indexed_only: bool = False
     """Leave out rows that the index of a search does not cover."""
-    blobs: Blobs = Blobs.DESCRIPTIONS
+    blobs: BlobMode = BlobMode.DESCRIPTIONS
     with_row_id: bool = False
     with_row_address: bool = False
     batch_rows_max: int | None = None

@@ -19,7 +19,7 @@ from omnigraph.commit.recovery.classify import (
 )
 from omnigraph.commit.recovery.sidecar import PinnedWrite
 from omnigraph.ids import MAIN, OperationId, TableKey, Version
-from omnigraph.storage.tables import Transacted, TransactionKind
+from omnigraph.storage.tables import TransactionKind, TransactionRecord
 
 KEY = TableKey("node:Person")
 OURS = OperationId("01OURS")
@@ -81,9 +81,10 @@ def test_old_sidecars_are_judged_by_numbers(
 DATA, INDEX = TransactionKind.DATA, TransactionKind.INDEX
 
 
-def made(*transactions: tuple[str | None, TransactionKind]) -> tuple[Transacted, ...]:
+def made(*transactions: tuple[str | None, TransactionKind]) -> tuple[TransactionRecord, ...]:
     return tuple(
-        Transacted(version, kind, uuid, {}) for version, (uuid, kind) in enumerate(transactions, 6)
+        TransactionRecord(version, kind, uuid, {})
+        for version, (uuid, kind) in enumerate(transactions, 6)
     )
 
 
@@ -127,13 +128,13 @@ COMPACTION = TransactionKind.COMPACTION
     ],
 )
 def test_our_sidecars_are_judged_by_the_transactions_they_name(
-    pinned: PinnedWrite, since: Sequence[Transacted], verdict: PinClass
+    pinned: PinnedWrite, since: Sequence[TransactionRecord], verdict: PinClass
 ) -> None:
     assert classify(pinned, OURS, shown=5, since=since) is verdict
 
 
 def test_a_recovery_that_died_on_its_way_back_is_continued_that_way() -> None:
-    restored = Transacted(7, TransactionKind.RESTORE, "r", {RECOVERS: OURS})
+    restored = TransactionRecord(7, TransactionKind.RESTORE, "r", {RECOVERS: OURS})
     since = (*made(("a", DATA)), restored)
     assert classify(write("a"), OURS, shown=5, since=since) is INCOMPLETE
 
@@ -163,11 +164,11 @@ def test_all_tables_go_one_way(classes: list[PinClass], decision: Decision) -> N
 # ── what a table holds, and what can be taken out of it ──────────────────────────────────────────
 
 
-def step(version: int, name: str, restores: int | None = None) -> Transacted:
+def step(version: int, name: str, restores: int | None = None) -> TransactionRecord:
     """A transaction by its first letter: ours, foreign, maintenance, or a restore."""
     kind = {"m": INDEX, "r": TransactionKind.RESTORE}.get(name[0], DATA)
     properties = {"o": {OPERATION: OURS}, "r": {RECOVERS: OURS}}.get(name[0], {})
-    return Transacted(version, kind, name, properties, restores)
+    return TransactionRecord(version, kind, name, properties, restores)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_restore_takes_out_what_came_after_the_version_it_brings_back(
     assert " ".join(each.uuid or "" for each in find_held(5, history(since))) == held
 
 
-def history(names: str) -> tuple[Transacted, ...]:
+def history(names: str) -> tuple[TransactionRecord, ...]:
     return tuple(
         step(version, name, int(name[1:]) if name[0] == "r" else None)
         for version, name in enumerate(names.split(), 6)
@@ -216,7 +217,7 @@ def history(names: str) -> tuple[Transacted, ...]:
 def test_what_is_undone_goes_back_to_right_below_it_and_never_below_what_is_foreign(
     held: str, below: int | None
 ) -> None:
-    def is_ours(transacted: Transacted) -> bool:
+    def is_ours(transacted: TransactionRecord) -> bool:
         return operation_of(transacted) == OURS
 
     assert find_below(5, history(held), is_ours) == below

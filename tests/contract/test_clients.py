@@ -564,3 +564,15 @@ def test_branches_that_cannot_be_are_told(graph: GraphClient) -> None:
     assert used.value.users == ("c",)
     with pytest.raises(UsageError):
         graph.snapshot("b", commit=graph.commits()[0].id)
+
+
+def test_a_message_is_kept_in_the_commit(graph: GraphClient) -> None:
+    done = graph.insert("Person", [{"name": "Ada"}], message="für Ada: 100 %")
+    assert done.commit is not None
+    assert graph.commit(done.commit.id).message == "für Ada: 100 %"
+    graph.branches.create("b")
+    graph.insert("Person", [{"name": "Bo"}], branch="b")
+    assert graph.commits("b")[0].message is None
+    merged = graph.merge("b", message="autumn")
+    assert merged.commit is not None
+    assert [each.message for each in graph.commits(limit=2)] == ["autumn", "für Ada: 100 %"]

@@ -190,6 +190,7 @@ class GraphClient(Protocol):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult: ...
 
     def insert(
@@ -201,6 +202,7 @@ class GraphClient(Protocol):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult: ...
 
     def upsert(
@@ -212,6 +214,7 @@ class GraphClient(Protocol):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult: ...
 
     def delete(
@@ -223,6 +226,7 @@ class GraphClient(Protocol):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult: ...
 
     def merge(
@@ -238,6 +242,7 @@ class GraphClient(Protocol):
         dry_run: bool = False,
         delete_branch: bool = False,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MergeResult: ...
 
     def load(
@@ -253,6 +258,7 @@ class GraphClient(Protocol):
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> LoadResult: ...
 
     def export_lines(
@@ -323,6 +329,7 @@ class GraphClient(Protocol):
         backfill: Mapping[str, str] | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> SchemaResult: ...
 
     def optimize(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.records import Commit
+from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadResult
@@ -47,6 +47,7 @@ def commit_of(reply: CommitReply) -> Commit:
         merged_parent=None if merged is None else CommitId(merged),
         actor=reply.actor_id,
         created_at_us=reply.created_at,
+        extension=Extension(message=reply.message),
     )
 
 

@@ -79,6 +79,7 @@ def commit_document(commit: Commit) -> JsonObject:
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "created_at": commit.created_at_us,
+        "message": commit.message,
     }
 
 

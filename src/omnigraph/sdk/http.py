@@ -27,6 +27,7 @@ from omnigraph.errors import (
 )
 from omnigraph.jsontext import read_json
 from omnigraph.wire.causes import read_cause
+from omnigraph.wire.media import MESSAGE
 from omnigraph.wire.problems import Problem
 
 RETRIES_MAX: Final = 4
@@ -125,10 +126,11 @@ class ServerConnection:
         *,
         key: str | None = None,
         if_commit: str | None = None,
+        message: str | None = None,
         params: Mapping[str, object] | None = None,
     ) -> dict[str, Any]:
         """(1) Change something; if no key is given, one is made up. Raises UsageError."""
-        headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
+        headers = self._headers(key, message)
         if if_commit is not None:
             headers["Omnigraph-If-Graph-Commit"] = _sent(if_commit, "the commit")
         more: dict[str, Any] = {} if body is None else {"json": _given(body)}
@@ -141,10 +143,11 @@ class ServerConnection:
         files: Sequence[tuple[str, BinaryIO]],
         *,
         key: str | None = None,
+        message: str | None = None,
         params: Mapping[str, object],
     ) -> dict[str, Any]:
         """(1) Change something by files, each with its name."""
-        headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
+        headers = self._headers(key, message)
         parts = [("files", each) for each in files]
 
         def rewind() -> None:
@@ -155,6 +158,10 @@ class ServerConnection:
             "POST", path, rewind, headers=headers, params=_given(params), files=parts
         )
         return self._read(answer)
+
+    def _headers(self, key: str | None, message: str | None) -> dict[str, str]:
+        headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
+        return headers if message is None else {**headers, MESSAGE: segment(message)}
 
     def _ask(
         self, method: str, path: str, prepare: Callable[[], None] | None = None, **more: Any

@@ -265,6 +265,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
         binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> MutationResult:
         """Run a mutation: one commit, or none if nothing changed, or nothing at all.
@@ -286,6 +287,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
                 actor,
                 if_commit,
                 parse_key(idempotency_key, "mutate", text, name, params, branch),
+                message,
             ),
             binding=binding,
         )
@@ -299,6 +301,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Insert rows of one node or edge type, all or none; edges name their ends `from`, `to`.
 
@@ -306,7 +309,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         BranchNotFound, OpenedReadOnly.
         """
         key = parse_key(idempotency_key, "insert", type_name, rows, branch)
-        order = _order(branch, actor, if_commit, key)
+        order = _order(branch, actor, if_commit, key, message)
         return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, order=order)
 
     def upsert(
@@ -318,13 +321,14 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Insert rows, or replace those that exist: whole, so what is left out becomes null.
 
         Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
         key = parse_key(idempotency_key, "upsert", type_name, rows, branch)
-        order = _order(branch, actor, if_commit, key)
+        order = _order(branch, actor, if_commit, key, message)
         return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, order=order)
 
     def delete(
@@ -336,6 +340,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Delete rows by id, nodes together with their edges. Ids that are not there are ignored.
 
@@ -343,7 +348,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         OpenedReadOnly.
         """
         key = parse_key(idempotency_key, "delete", type_name, sorted(ids), branch)
-        order = _order(branch, actor, if_commit, key)
+        order = _order(branch, actor, if_commit, key, message)
         return self._graph.remove_rows(type_name, ids, order=order)
 
     def load(
@@ -360,6 +365,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         max_errors: int = ERRORS_MAX,
         rejects: str | Path | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
         spark: SparkSettings | None = None,
     ) -> LoadResult:
         """Load data as one commit, or nothing: `append`, `merge` or `overwrite`.
@@ -389,6 +395,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
             branch=parse_branch(branch),
             actor=actor,
             errors_max=max_errors,
+            message=message,
             idempotency=parse_key_of_files(
                 idempotency_key, files, shapes, str(mode), branch, from_branch
             ),
@@ -479,6 +486,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         dry_run: bool = False,
         delete_branch: bool = False,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Make `into` show what `source` changed since they last agreed: one commit, or nothing.
 
@@ -496,7 +504,9 @@ class LocalGraph(LocalReview, LocalUpkeep):
         decided = merging.Decided(detect, on_conflict, text)
         return merging.merge(
             self._graph,
-            merging.Request(source, into, actor, base, dry_run, idempotency_key, delete_branch),
+            merging.Request(
+                source, into, actor, base, dry_run, idempotency_key, delete_branch, message
+            ),
             decided,
         )
 
@@ -606,7 +616,11 @@ def _format(given: ExportFormat | str) -> ExportFormat:
 
 
 def _order(
-    branch: str, actor: str | None, if_commit: str | None, key: IdempotencyKey | None
+    branch: str,
+    actor: str | None,
+    if_commit: str | None,
+    key: IdempotencyKey | None,
+    message: str | None,
 ) -> WriteRequest:
     commit = None if if_commit is None else CommitId(if_commit)
-    return WriteRequest(parse_branch(branch), actor, commit, key)
+    return WriteRequest(parse_branch(branch), actor, commit, key, message)

@@ -59,6 +59,7 @@ class LocalUpkeep:
         backfill: Mapping[str, str] | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
         spark: SparkSettings | None = None,
     ) -> SchemaResult:
         """Put another schema in force: one commit, or none if it changes nothing.
@@ -78,7 +79,9 @@ class LocalUpkeep:
         key = parse_key(
             idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
         )
-        return self._graph.apply_schema(replace(order, idempotency=key), hiring(self._graph, spark))
+        return self._graph.apply_schema(
+            replace(order, idempotency=key, message=message), hiring(self._graph, spark)
+        )
 
     # indexes
 

@@ -27,6 +27,7 @@ class Request:
     idempotency_key: str | None = None
     delete_branch: bool = False
     """Delete the source once it is merged."""
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
             resolved=resolved,
             base=None if request.base is None else CommitId(request.base),
             dry_run=request.dry_run,
+            message=request.message,
             idempotency=parse_key(
                 request.idempotency_key,
                 "merge",

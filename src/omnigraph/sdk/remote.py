@@ -258,6 +258,7 @@ class RemoteGraph(RemoteReview):
         branch: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Run a mutation that the server knows by name."""
         body = {
@@ -268,7 +269,9 @@ class RemoteGraph(RemoteReview):
         path = f"/queries/{segment(name)}"
         if if_commit is not None:
             path += "/if-graph-commit"
-        return self._change(path, body, None, idempotency_key, if_commit)
+        return self._change(
+            path, body, None, key=idempotency_key, if_commit=if_commit, message=message
+        )
 
     def stored_queries(self) -> dict[str, Any]:
         """The queries that the server knows by name, with their parameters."""
@@ -320,6 +323,7 @@ class RemoteGraph(RemoteReview):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Run a mutation: one commit, or nothing at all."""
         body = {
@@ -329,7 +333,9 @@ class RemoteGraph(RemoteReview):
             "branch": branch,
         }
         path = "/mutate" if if_commit is None else "/mutate/if-graph-commit"
-        return self._change(path, body, actor, idempotency_key, if_commit)
+        return self._change(
+            path, body, actor, key=idempotency_key, if_commit=if_commit, message=message
+        )
 
     def insert(
         self,
@@ -340,11 +346,17 @@ class RemoteGraph(RemoteReview):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Insert rows of one node or edge type, all or none."""
         body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
         return self._change(
-            "/rows", {**body, "existing": "refuse"}, actor, idempotency_key, if_commit
+            "/rows",
+            {**body, "existing": "refuse"},
+            actor,
+            key=idempotency_key,
+            if_commit=if_commit,
+            message=message,
         )
 
     def upsert(
@@ -356,11 +368,17 @@ class RemoteGraph(RemoteReview):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Insert rows, or replace those that exist."""
         body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
         return self._change(
-            "/rows", {**body, "existing": "replace"}, actor, idempotency_key, if_commit
+            "/rows",
+            {**body, "existing": "replace"},
+            actor,
+            key=idempotency_key,
+            if_commit=if_commit,
+            message=message,
         )
 
     def delete(
@@ -372,22 +390,29 @@ class RemoteGraph(RemoteReview):
         actor: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MutationResult:
         """Delete rows by id, nodes together with their edges."""
         check_ids(ids)
         body = {"type": type_name, "ids": sorted(ids), "branch": branch}
-        return self._change("/rows/delete", body, actor, idempotency_key, if_commit)
+        return self._change(
+            "/rows/delete", body, actor, key=idempotency_key, if_commit=if_commit, message=message
+        )
 
     def _change(
         self,
         path: str,
         body: Mapping[str, object],
         actor: str | None,
+        *,
         key: str | None,
         if_commit: str | None,
+        message: str | None,
     ) -> MutationResult:
         _check_actor(actor)
-        document = self._connection.write("POST", path, body, key=key, if_commit=if_commit)
+        document = self._connection.write(
+            "POST", path, body, key=key, if_commit=if_commit, message=message
+        )
         return decoded(self.uri, document, decode_mutation)
 
     def merge(
@@ -403,6 +428,7 @@ class RemoteGraph(RemoteReview):
         dry_run: bool = False,
         delete_branch: bool = False,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Make `into` show what `source` changed since they last agreed."""
         _check_actor(actor)
@@ -416,7 +442,9 @@ class RemoteGraph(RemoteReview):
             "dry_run": dry_run,
             "delete_branch": delete_branch,
         }
-        document = self._connection.write("POST", "/branches/merge", body, key=idempotency_key)
+        document = self._connection.write(
+            "POST", "/branches/merge", body, key=idempotency_key, message=message
+        )
         return decoded(self.uri, document, decode_merge)
 
     def load(
@@ -432,6 +460,7 @@ class RemoteGraph(RemoteReview):
         actor: str | None = None,
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> LoadResult:
         """Send files and load them as one commit, or nothing.
 
@@ -446,6 +475,7 @@ class RemoteGraph(RemoteReview):
                 "/load/files",
                 files,
                 key=idempotency_key,
+                message=message,
                 params={
                     "branch": branch,
                     "from": from_branch,
@@ -501,11 +531,14 @@ class RemoteGraph(RemoteReview):
         backfill: Mapping[str, str] | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> SchemaResult:
         """Put another schema in force: one commit, or none if it changes nothing."""
         _check_actor(actor)
         body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
-        document = self._connection.write("POST", "/schema/apply", body, key=idempotency_key)
+        document = self._connection.write(
+            "POST", "/schema/apply", body, key=idempotency_key, message=message
+        )
         return decoded(self.uri, document, decode_schema_result)
 
     def optimize(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.records import Commit, Extension, JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.diff import ChangeOp, Counts, EntityChange, Image
 from omnigraph.engine.history.feed import (
@@ -235,6 +235,7 @@ def _commit(cause: CauseReply) -> Commit:
         merged_parent=None if merged is None else CommitId(merged),
         actor=cause.actor_id,
         created_at_us=cause.authored_at,
+        extension=Extension(message=cause.message),
     )
 
 

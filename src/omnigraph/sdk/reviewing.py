@@ -149,6 +149,7 @@ def cause_document(commit: Commit) -> JsonObject:
         "graph_manifest_version": commit.manifest_version,
         "actor_id": commit.actor,
         "authored_at": commit.created_at_us,
+        "message": commit.message,
     }
     return {name: value for name, value in document.items() if value is not None}
 

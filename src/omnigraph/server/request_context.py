@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
+from urllib.parse import unquote
 
 from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
@@ -27,6 +28,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.settings import Limits
 from omnigraph.server.runtime.state import ServedGraph, ServerRuntime, ServerState
 from omnigraph.server.telemetry import metrics
+from omnigraph.wire.media import MESSAGE
 
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
 KEY: Final = "Idempotency-Key"
@@ -73,6 +75,15 @@ class RequestContext:
         if given is not None and not _KEY.fullmatch(given):
             raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
         return given
+
+    @property
+    def message(self) -> str | None:
+        """Why the write is made; the commit keeps it. Raises RequestInvalid."""
+        given = self.request.headers.get(MESSAGE)
+        try:
+            return None if given is None else unquote(given, errors="strict")
+        except UnicodeDecodeError:
+            raise RequestInvalid(f"{MESSAGE} is UTF-8 text, percent-encoded") from None
 
     @property
     def prefers_job(self) -> bool:
@@ -127,6 +138,14 @@ def _declare_key(
             alias=KEY,
             description="Asked again with the same key, a write answers what it answered before.",
             pattern="^[!-~]{1,255}$",
+        ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        Header(
+            alias=MESSAGE,
+            description="Why the write is made: UTF-8, percent-encoded. The commit keeps it.",
+            pattern="^([!-$&-~]|%[0-9A-Fa-f]{2})*$",
         ),
     ] = None,
 ) -> None:

@@ -11,3 +11,6 @@ HEADER: Final = b"omnigraph:result"
 
 SNAPSHOT_ID: Final = "Omnigraph-Snapshot-Id"
 """The header that says as which commit left the graph a blob was read."""
+
+MESSAGE: Final = "Omnigraph-Message"
+"""The header that says why a write is made: UTF-8, percent-encoded."""

@@ -52,6 +52,7 @@ class CommitReply(_Reply):
     merged_parent_commit_id: str | None
     actor_id: str | None
     created_at: int
+    message: str | None = None
 
 
 class CommitsReply(_Reply):
@@ -214,6 +215,7 @@ class CauseReply(_Reply):
     graph_manifest_version: int
     actor_id: str | None = None
     authored_at: int
+    message: str | None = None
 
 
 class DiffSide(_Reply):

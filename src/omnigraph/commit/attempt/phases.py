@@ -427,6 +427,7 @@ def _draft(lock: WriteLock, change: Change) -> Sidecar:
                 operation_id=lock.operation_id,
                 idempotency=change.idempotency,
                 schema_hash=_schema_hash(change),
+                message=change.message,
             ),
             carried=change.carried,
         ),

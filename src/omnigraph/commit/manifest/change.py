@@ -69,6 +69,7 @@ class Change:
     branch: BranchName
     writes: tuple[TableWrite, ...]
     actor: str | None = None
+    message: str | None = None
     updates: tuple[Update, ...] = ()
     """What else the manifest is to say: registrations, tombstones, pointers."""
     reads: Mapping[TableKey, Version] = field(default_factory=dict)

@@ -83,6 +83,8 @@ class Extension:
     schema_hash: str | None = None
     recovery: JsonValue = None
     """What a recovery did, in the shape of an audit row; the audit table can be rebuilt from it."""
+    message: str | None = None
+    """Why the write was made, in the words of its author."""
 
     def encode(self) -> JsonObject:
         key = self.idempotency
@@ -94,6 +96,7 @@ class Extension:
                 else {"key": key.key, "body_hash": key.body_hash, "result": key.result},
                 "schema_hash": self.schema_hash,
                 "recovery": self.recovery,
+                "message": self.message,
             }
         )
 
@@ -111,6 +114,10 @@ class Commit:
     actor: str | None
     created_at_us: int
     extension: Extension = field(default_factory=Extension)
+
+    @property
+    def message(self) -> str | None:
+        return self.extension.message
 
     @property
     def parents(self) -> tuple[CommitId, ...]:
@@ -165,6 +172,7 @@ def decode_extension(found: JsonValue, commit_id: str) -> Extension:
         idempotency=_decode_idempotency(found.get("idempotency"), commit_id),
         schema_hash=_take(found, "schema_hash", str, commit_id),
         recovery=found.get("recovery"),
+        message=_take(found, "message", str, commit_id),
     )
 
 

@@ -67,6 +67,8 @@ class LoadRequest:
     """Was the branch made for this load?"""
     rejects: Rejects | None = None
     """Is told of every fault of a load that is refused."""
+    message: str | None = None
+    """Why the load is made; kept in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,7 @@ class _Load:
                 for key in keys
             ),
             actor=self.order.actor,
+            message=self.order.message,
             reads={key: manifest.pins[key].version for key in asked if key not in keys},
             recheck=recheck,
             idempotency=None

@@ -70,6 +70,8 @@ class MergeRequest:
     dry_run: bool = False
     idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
+    message: str | None = None
+    """Why the merge is made; kept in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ def _remember(context: WriteContext, request: MergeRequest, plan: MergePlan) -> 
             request.into,
             (),
             actor=request.actor,
+            message=request.message,
             idempotency=_record(request, plan),
         )
         return run(lock, change).commits[-1]
@@ -378,6 +381,7 @@ class _Planner:
             branch=self.request.into,
             writes=writes,
             actor=self.request.actor,
+            message=self.request.message,
             updates=tuple(plan.pointers[key] for key in sorted(plan.pointers)),
             reads={key: version for key, version in plan.reads.items() if key not in written},
             recheck=recheck,

@@ -12,7 +12,7 @@ writer can be half way through a write under the old schema.
 
 import logging
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
@@ -128,8 +128,9 @@ def _apply(
             for each in (accepted, desired):
                 keep_schema(context.stores.objects, each.source, each.schema_hash)
             draft = _Draft(lock, shapes, rewriter_for)
-            change = draft.change(
-                accepted, desired, request.actor, _idempotency_record(plan, request)
+            change = replace(
+                draft.change(accepted, desired, request.actor, _idempotency_record(plan, request)),
+                message=request.message,
             )
             with stage("changing the tables"):
                 published = run(lock, change)
@@ -151,6 +152,7 @@ def _change_nothing(
             MAIN,
             (),
             actor=request.actor,
+            message=request.message,
             idempotency=_idempotency_record(plan, request),
             schema_hash=accepted.schema_hash,
         )

@@ -54,6 +54,8 @@ class SchemaRequest:
     actor: str | None = None
     idempotency: IdempotencyKey | None = None
     """A repeated request with this key returns the first result and changes nothing."""
+    message: str | None = None
+    """Why the schema changes. The commit keeps it."""
 
     @property
     def drop_mode(self) -> DropMode:

@@ -52,6 +52,8 @@ class WriteRequest:
     """The commit that must be the head of the branch, if the caller cares."""
     idempotency: IdempotencyKey | None = None
     """The key that makes asking again harmless."""
+    message: str | None = None
+    """Why the write is made; kept in the commit."""
 
 
 ON_MAIN: Final = WriteRequest()
@@ -281,6 +283,7 @@ def _change(
         branch=request.branch,
         writes=writes,
         actor=request.actor,
+        message=request.message,
         reads={key: version for key, version in reads.items() if key not in written},
         recheck=_recheck(lock.context, schema.catalog, pending.deltas()),
         on_top_of=request.if_commit,

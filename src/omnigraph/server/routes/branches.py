@@ -117,6 +117,7 @@ def _merge(
         dry_run=body.dry_run,
         delete_branch=body.delete_branch,
         idempotency_key=key,
+        message=context.message,
     )
     context.count(result.commit)
     return merge_document(result)

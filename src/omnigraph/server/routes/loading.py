@@ -214,6 +214,7 @@ def _carry_out(
             from_branch=options.from_,
             actor=context.actor,
             idempotency_key=key,
+            message=context.message,
             spark=spark,
         )
 

@@ -58,6 +58,7 @@ def apply_schema(context: Context, body: SchemaApplyBody) -> Response:
             backfill=body.backfill,
             actor=context.actor,
             idempotency_key=context.key,
+            message=context.message,
         )
     context.count(result.commit)
     return answer(schema_result_document(context.graph.uri, result))

@@ -69,6 +69,7 @@ def run_mutation(
             actor=context.actor,
             if_commit=if_commit,
             idempotency_key=context.key,
+            message=context.message,
         )
     context.count(result.commit)
     return result
@@ -92,6 +93,7 @@ def write_rows(
             actor=context.actor,
             if_commit=if_commit,
             idempotency_key=context.key,
+            message=context.message,
         )
     context.count(result.commit)
     return answer(mutation_document(result))
@@ -114,6 +116,7 @@ def delete_rows(
             actor=context.actor,
             if_commit=if_commit,
             idempotency_key=context.key,
+            message=context.message,
         )
     context.count(result.commit)
     return answer(mutation_document(result))

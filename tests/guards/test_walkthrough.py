@@ -85,7 +85,7 @@ def test_every_name_on_a_page_about_the_code_exists(page: Path) -> None:
     missing += [name for name in FOLDERS.findall(text) if not _has_file(name)]
     missing += [name for name in set(DOTTED.findall(text)) - files if not _is_there(name)]
     missing += set(CLASS.findall(text)) - _classes()
-    assert sorted(missing) == []
+    assert not missing, f"{page.name} names what is not there: {', '.join(sorted(missing))}"
 
 
 def test_every_walk_takes_few_hops() -> None:

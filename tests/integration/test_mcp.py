@@ -16,7 +16,7 @@ from omnigraph.cli.app import run
 from omnigraph.cli.exits import Exit
 from omnigraph.mcp.graph_tools import GraphToolbox
 from omnigraph.mcp.protocol import Session
-from omnigraph.mcp.stored import InFolder, OnServer
+from omnigraph.mcp.stored_query_tools import FolderQueries, ServerQueries
 from omnigraph.sdk.remote import RemoteGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
@@ -48,16 +48,16 @@ def toolbox(request: pytest.FixtureRequest, tmp_path: Path, folder: Path) -> Ite
     local = omnigraph.init(place, SCHEMA, durability=omnigraph.Durability.RELAXED)
     local.insert("Person", PEOPLE)
     if request.param == "embedded":
-        yield GraphToolbox(local, InFolder(local, folder, "agent"), "agent")
+        yield GraphToolbox(local, FolderQueries(local, folder, "agent"), "agent")
         return
     flags = Flags(graphs=(f"g={place}",), queries=(f"g={folder}",), unauthenticated=True)
     with running(flags) as server, omnigraph.connect(server.url, graph="g") as remote:
         assert isinstance(remote, RemoteGraph)
-        yield GraphToolbox(remote, OnServer(remote))
+        yield GraphToolbox(remote, ServerQueries(remote))
 
 
 class Client:
-    """Whoever talks to a session."""
+    """A client of a session."""
 
     def __init__(self, toolbox: GraphToolbox) -> None:
         self.session = Session(toolbox, "1.2.3")
@@ -174,7 +174,7 @@ MISTAKES: list[tuple[str, dict[str, object], str]] = [
     ("read", {"query": "q", "max_rows": -1}, "at least 0"),
     ("commits_list", {"limit": 0}, "at least 1"),
     ("ingest", {"data": "{}", "mode": "replace"}, "merge or append or overwrite"),
-    ("ingest", {"data": "\ud800"}, "half a character"),
+    ("ingest", {"data": "\ud800"}, "a lone surrogate"),
     ("find_person", {"name": "Ada", "age": 1}, "takes no 'age'"),
     ("find_person", {}, "needs 'name'"),
     ("find_person", {"name": "Ada", "branch": "nowhere"}, "nowhere"),

@@ -1,4 +1,4 @@
-"""A graph as a toolbox: reading, changing, branches and history, under the names agents know."""
+"""The tools and resources of one graph: queries, mutations, branches, history, the schema."""
 
 import json
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.errors import UsageError
-from omnigraph.mcp.stored import Stored, stored_tools
+from omnigraph.mcp.stored_query_tools import StoredQuerySource, stored_tools
 from omnigraph.mcp.tools import (
     KEY,
     KEY_SCHEMA,
@@ -19,7 +19,7 @@ from omnigraph.mcp.tools import (
     Resource,
     Schema,
     Tool,
-    cut,
+    truncate_rows,
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import (
@@ -35,19 +35,19 @@ COMMITS_DEFAULT: Final = 20
 
 _TEXT: Final[Schema] = {"type": "string"}
 _QUERY: Final[Mapping[str, Schema]] = {
-    "query": {"type": "string", "description": "The program, in the query language."},
-    "name": {"type": "string", "description": "Which query, if the program has several."},
-    "params": {"type": "object", "description": "Values of its parameters."},
-    "branch": {"type": "string", "description": "Which branch; main if none."},
+    "query": {"type": "string", "description": "The text of the query."},
+    "name": {"type": "string", "description": "Which query, if the text holds several."},
+    "params": {"type": "object", "description": "The values of its parameters, by name."},
+    "branch": {"type": "string", "description": "The branch; main by default."},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class GraphToolbox:
-    """The tools of one graph. With `only_stored`, nothing but the stored queries is offered."""
+    """The tools of one graph. With `only_stored`, the stored queries and nothing else."""
 
     graph: GraphClient
-    stored: Stored | None = None
+    stored: StoredQuerySource | None = None
     actor: str | None = None
     read_only: bool = False
     only_stored: bool = False
@@ -58,7 +58,7 @@ class GraphToolbox:
             return f"Stored queries of a typed property graph at {self.graph.uri}."
         return (
             f"A typed property graph at {self.graph.uri}. Read omnigraph://schema before you write "
-            "a query. A write is one commit or nothing; try things on a branch, and merge it."
+            "a query. A write is one commit or nothing; try changes on a branch, then merge it."
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -87,7 +87,7 @@ class GraphToolbox:
         return self._reading() if self.read_only else [*self._reading(), *self._writing()]
 
     def _reading(self) -> list[Tool]:
-        past = {"snapshot": {"type": "string", "description": "As this commit left the graph."}}
+        past = {"snapshot": {"type": "string", "description": "Read the state at this commit."}}
         limit = {"limit": {"type": "integer", "minimum": 1, "default": COMMITS_DEFAULT}}
         branch = {"branch": _QUERY["branch"]}
         return [
@@ -104,7 +104,10 @@ class GraphToolbox:
                 ("query",),
             ),
             Tool(
-                "snapshot", "What a branch holds: every table and its rows.", self._snapshot, branch
+                "snapshot",
+                "Every table of a branch, with its version and row count.",
+                self._snapshot,
+                branch,
             ),
             Tool("branches_list", "The branches of the graph.", self._branches),
             Tool("commits_list", "The newest commits of a branch.", self._commits, branch | limit),
@@ -113,13 +116,13 @@ class GraphToolbox:
 
     def _writing(self) -> list[Tool]:
         records: dict[str, Schema] = {
-            "data": {"type": "string", "description": "Nodes and edges, a JSON record a line."},
+            "data": {"type": "string", "description": "Nodes and edges, one JSON record a line."},
             "mode": {"type": "string", "enum": ["merge", "append", "overwrite"]},
             "branch": _QUERY["branch"],
-            "from": {"type": "string", "description": "Make the branch from this one first."},
+            "from": {"type": "string", "description": "Create the branch from this one first."},
         }
-        named = {"name": _TEXT, "from": {"type": "string", "description": "main, if none."}}
-        merged = {"source": _TEXT, "target": {"type": "string", "description": "main, if none."}}
+        named = {"name": _TEXT, "from": {"type": "string", "description": "main by default."}}
+        merged = {"source": _TEXT, "target": {"type": "string", "description": "main by default."}}
         gone = {"name": _TEXT}
         schema = {"schema_source": _TEXT, "allow_data_loss": {"type": "boolean"}}
         program = "Run a query that inserts, updates or deletes."
@@ -128,7 +131,7 @@ class GraphToolbox:
             _writer(
                 "ingest", "Load records, in one commit.", self._ingest, records, "data", loses=True
             ),
-            _writer("branches_create", "Make a branch.", self._create_branch, named, "name"),
+            _writer("branches_create", "Create a branch.", self._create_branch, named, "name"),
             _writer(
                 "branches_delete", "Delete a branch.", self._delete_branch, gone, "name", loses=True
             ),
@@ -138,7 +141,7 @@ class GraphToolbox:
             _writer(
                 "schema_apply",
                 "Change the schema.",
-                self._evolve,
+                self._apply_schema,
                 schema,
                 "schema_source",
                 loses=True,
@@ -158,7 +161,7 @@ class GraphToolbox:
             branch=given.get("branch"),
             snapshot=given.get("snapshot"),
         ).document()
-        return cut(document, given.get(MAX_ROWS, ROWS_DEFAULT))
+        return truncate_rows(document, given.get(MAX_ROWS, ROWS_DEFAULT))
 
     def _snapshot(self, given: Arguments) -> dict[str, Any]:
         return snapshot_document(self.graph.snapshot(given.get("branch")))
@@ -220,7 +223,7 @@ class GraphToolbox:
             )
         )
 
-    def _evolve(self, given: Arguments) -> dict[str, Any]:
+    def _apply_schema(self, given: Arguments) -> dict[str, Any]:
         result = self.graph.apply_schema(
             given["schema_source"],
             allow_data_loss=given.get("allow_data_loss", False),
@@ -248,7 +251,7 @@ def _encode(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"'data' has half a character in it, at {error.start}") from None
+        raise UsageError(f"'data' holds a lone surrogate at character {error.start}") from None
 
 
 def _key_of(given: Arguments) -> str | None:

@@ -1,10 +1,7 @@
-"""The protocol: JSON-RPC messages, one a line, and what a server of tools and resources answers.
+"""The protocol: one JSON-RPC message a line, and the answers of a server of tools and resources.
 
-1. Whatever a caller sends is answered, and the session goes on: a line that is no message, a method
-   nobody knows, a tool that fails.
-2. What goes wrong inside a tool is an answer of that tool, so that a model can read it and do
-   better. What is wrong with the message is an error of the protocol.
-3. Nothing but answers is ever written to the output.
+The numbers (1) to (3) are the invariants of the package. Calls run one after another; when the
+input ends, the call that runs still ends and is answered (ADR 26).
 """
 
 import json
@@ -19,8 +16,8 @@ from omnigraph.mcp.tools import Resource, Tool, Toolbox
 
 logger = logging.getLogger(__name__)
 
-VERSIONS: Final = ("2025-06-18", "2025-03-26", "2024-11-05")
-"""Of the protocol, newest first. To us they differ in nothing."""
+VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Protocol versions, newest first. The methods that this module answers are the same in all."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -32,8 +29,8 @@ RESOURCE_NOT_FOUND: Final = -32002
 Document = dict[str, Any]
 
 
-class Refusal(Exception):
-    """A message that cannot be carried out."""
+class ProtocolError(Exception):
+    """The message is wrong: it is answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -61,15 +58,15 @@ class Session:
         object.__setattr__(self, "methods", methods)
 
     def serve(self, lines: Iterable[str], send: Callable[[str], None]) -> None:
-        """Answer line by line, until there are no more."""
+        """Answer each line, until the input ends."""
         for line in lines:
             reply = self.reply_to(line) if line.strip() else None
             if reply is not None:
-                # (1) Escaped, because half a character that a caller sent can be sent back so.
+                # (1) ASCII only: a caller may send a lone surrogate, which UTF-8 cannot encode.
                 send(json.dumps(reply))
 
     def reply_to(self, line: str) -> Document | list[Document] | None:
-        """The answer to a line; None if it asked for none. A batch is answered by a batch."""
+        """The answer to a line; None for notifications. A batch is answered by a batch."""
         try:
             message = read_json(line)
         except ValueError as error:
@@ -84,34 +81,34 @@ class Session:
             return _failure(None, INVALID_REQUEST, "a message is an object of JSON-RPC 2.0")
         identity, method = message.get("id"), message.get("method")
         if identity is None or "result" in message or "error" in message:
-            return None  # a notification, or an answer to what we never asked
+            return None  # a notification, or an answer; this server sends no requests
         if not isinstance(identity, str | int | float) or not isinstance(method, str):
             return _failure(None, INVALID_REQUEST, "a request has an id and a method")
         params = message.get("params")
         try:
-            result = self._carry_out(method, {} if params is None else params)
-        except Refusal as refusal:
-            return _failure(identity, refusal.code, str(refusal))
+            result = self._dispatch(method, {} if params is None else params)
+        except ProtocolError as error:
+            return _failure(identity, error.code, str(error))
         except OmnigraphError as error:
             return _failure(identity, INTERNAL_ERROR, f"{error.code}: {error}")
         except Exception as error:
-            # (1) A fault of ours must not end the session of somebody else.
+            # (1) A bug in a tool must not end the session.
             logger.exception("%s failed", method)
             return _failure(identity, INTERNAL_ERROR, f"{type(error).__name__}; see the log")
         return {"jsonrpc": "2.0", "id": identity, "result": result}
 
-    def _carry_out(self, method: str, params: object) -> Document:
-        act = self.methods.get(method)
-        if act is None:
-            raise Refusal(METHOD_NOT_FOUND, f"there is no method '{method}'")
+    def _dispatch(self, method: str, params: object) -> Document:
+        handle = self.methods.get(method)
+        if handle is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"there is no method '{method}'")
         if not isinstance(params, dict):
-            raise Refusal(INVALID_PARAMS, "params is an object")
-        return act(params)
+            raise ProtocolError(INVALID_PARAMS, "params is an object")
+        return handle(params)
 
     def _initialize(self, params: Document) -> Document:
-        wanted = params.get("protocolVersion")
+        requested = params.get("protocolVersion")
         return {
-            "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
+            "protocolVersion": requested if requested in VERSIONS else VERSIONS[0],
             "capabilities": {"tools": {}, "resources": {}},
             "serverInfo": {"name": "omnigraph", "version": self.program_version},
             "instructions": self.toolbox.instructions,
@@ -121,7 +118,7 @@ class Session:
         return {"tools": [each.document() for each in self.toolbox.tools()]}
 
     def _call_tool(self, params: Document) -> Document:
-        tool = _named(self.toolbox.tools(), params.get("name"))
+        tool = _find_tool(self.toolbox.tools(), params.get("name"))
         arguments = params.get("arguments")
         try:
             result = tool.call({} if arguments is None else arguments)
@@ -134,21 +131,21 @@ class Session:
         return {"resources": [each.document() for each in self.toolbox.resources()]}
 
     def _read_resource(self, params: Document) -> Document:
-        wanted = params.get("uri")
+        uri = params.get("uri")
         found: Resource | None = next(
-            (each for each in self.toolbox.resources() if each.uri == wanted), None
+            (each for each in self.toolbox.resources() if each.uri == uri), None
         )
         if found is None:
-            raise Refusal(RESOURCE_NOT_FOUND, f"there is no resource {wanted!r}")
+            raise ProtocolError(RESOURCE_NOT_FOUND, f"there is no resource {uri!r}")
         return {"contents": [{"uri": found.uri, "mimeType": found.media, "text": found.read()}]}
 
 
-def _named(tools: Iterable[Tool], name: object) -> Tool:
-    """Raises Refusal."""
+def _find_tool(tools: Iterable[Tool], name: object) -> Tool:
+    """Raises ProtocolError."""
     for each in tools:
         if each.name == name:
             return each
-    raise Refusal(INVALID_PARAMS, f"there is no tool {name!r}")
+    raise ProtocolError(INVALID_PARAMS, f"there is no tool {name!r}")
 
 
 def _content(text: str) -> Document:

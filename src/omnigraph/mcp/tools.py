@@ -1,7 +1,7 @@
-"""What a tool is: a name, what it takes, and what it does to a graph.
+"""A tool: a name, a JSON schema of its arguments, and the function that runs it.
 
-The schema of a tool is what a model sees; arguments that do not fit it are refused here, in words,
-before the graph is asked.
+A model sees the schema. `Tool.call` refuses arguments that do not fit the schema, with a message
+that names the argument, before the graph is read or written.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ Schema = Mapping[str, Any]
 KEY: Final = "idempotency_key"
 KEY_SCHEMA: Final[Schema] = {
     "type": "string",
-    "description": "Give the same key when you repeat a call, and it is done once.",
+    "description": "A call repeated with the same key is carried out once.",
 }
 
 MAX_ROWS: Final = "max_rows"
 ROWS_DEFAULT: Final = 200
-"""More rows than a model would read. Whoever wants them says so."""
+"""The most rows in a result, unless the caller sets `max_rows`."""
 ROWS_SCHEMA: Final[Schema] = {"type": "integer", "minimum": 0, "default": ROWS_DEFAULT}
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -44,7 +44,7 @@ class Tool:
     required: tuple[str, ...] = ()
     is_writing: bool = False
     is_destructive: bool = False
-    """Does it take something away?"""
+    """May it delete rows, branches or properties?"""
 
     def document(self) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object", "properties": dict(self.properties)}
@@ -62,7 +62,7 @@ class Tool:
         }
 
     def call(self, arguments: object) -> dict[str, Any]:
-        """Raises UsageError, and whatever the graph raises."""
+        """Raises UsageError, and the errors of the graph."""
         if not isinstance(arguments, dict):
             raise UsageError(f"the arguments of '{self.name}' are an object")
         for each in self.required:
@@ -88,12 +88,12 @@ class Tool:
 
 
 def _is(value: object, name: str) -> bool:
-    # To Python a bool is an int.
+    # In Python, bool is a subclass of int.
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
 
 
-def cut(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
-    """A result with so many rows at most; it says if there were more."""
+def truncate_rows(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
+    """The result with at most `rows_max` rows; `truncated` is set if rows were left out."""
     rows = document["rows"]
     if len(rows) <= rows_max:
         return document
@@ -102,7 +102,7 @@ def cut(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A text that a client may read without calling a tool."""
+    """A text that a client reads by its URI, without calling a tool."""
 
     uri: str
     name: str
@@ -114,7 +114,7 @@ class Resource:
 
 
 class Toolbox(Protocol):
-    """What a session offers."""
+    """The tools and resources of one session."""
 
     @property
     def instructions(self) -> str: ...

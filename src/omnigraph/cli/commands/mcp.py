@@ -19,18 +19,22 @@ def mcp(
         Path | None,
         typer.Option(help="A folder of .gq files: each query in it becomes a tool."),
     ] = None,
-    read_only: Annotated[bool, typer.Option(help="Offer nothing that changes the graph.")] = False,
+    read_only: Annotated[bool, typer.Option(help="Offer no tool that writes.")] = False,
     only_stored: Annotated[
         bool, typer.Option(help="Offer the stored queries and nothing else.")
     ] = False,
 ) -> None:
-    """Offer a graph to an agent: a server of the Model Context Protocol on stdin and stdout.
+    """Serve a graph to an agent over the Model Context Protocol, on stdin and stdout.
 
-    The stored queries are tools of their own: those that a server has, or those of --queries.
+    Each stored query is a tool of its own: the queries of a server, or of --queries.
     """
     from omnigraph.mcp.graph_tools import GraphToolbox
     from omnigraph.mcp.protocol import Session
-    from omnigraph.mcp.stored import InFolder, OnServer, Stored
+    from omnigraph.mcp.stored_query_tools import (
+        FolderQueries,
+        ServerQueries,
+        StoredQuerySource,
+    )
 
     graph = open_client(uri, context.obj, read_only=read_only)
     actor = find_writer(graph, context.obj)
@@ -39,13 +43,13 @@ def mcp(
         raise UsageError(
             "a server has stored queries of its own; --queries is for graphs in storage"
         )
-    stored: Stored | None = None if served is None else OnServer(served)
+    stored: StoredQuerySource | None = None if served is None else ServerQueries(served)
     if queries is not None:
-        stored = InFolder(graph, queries, actor)
+        stored = FolderQueries(graph, queries, actor)
     if only_stored and stored is None:
         raise UsageError("--only-stored needs stored queries: --queries DIR, or a --server")
     toolbox = GraphToolbox(graph, stored, actor, read_only, only_stored)
-    toolbox.tools()  # what is wrong with the queries or the server is said at once
+    toolbox.tools()  # a wrong folder or server ends the command now, not at the first call
     Session(toolbox, omnigraph.__version__).serve(
         (line.decode(errors="replace") for line in sys.stdin.buffer), _send
     )

@@ -1,7 +1,7 @@
-"""Stored queries as tools: each by its name, with the parameters it declares.
+"""Stored queries as tools: each query under its name, with the parameters that it declares.
 
-A server has them in its catalog; without a server they are a folder of `.gq` files. Either way they
-are asked for anew whenever tools are listed or called, so a reload is noticed at once.
+A server lists stored queries in its catalog; without a server they are a folder of `.gq` files. The
+list is read again for every `tools/list` and `tools/call`, so a changed query takes effect at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from omnigraph.mcp.tools import (
     Arguments,
     Schema,
     Tool,
-    cut,
+    truncate_rows,
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import mutation_document
@@ -31,16 +31,16 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "string": {"type": "string"},
     "bool": {"type": "boolean"},
     "int": {"type": "integer"},
-    "bigint": {"type": ["integer", "string"], "description": "As digits, if it is large."},
+    "bigint": {"type": ["integer", "string"], "description": "As a string of digits beyond 2^53."},
     "float": {"type": "number"},
     "date": {"type": "string", "format": "date"},
     "datetime": {"type": "string", "format": "date-time"},
-    "blob": {"type": "string", "description": "`base64:` and the bytes, or an address."},
+    "blob": {"type": "string", "description": "`base64:` followed by the bytes, or a URI."},
 }
 
 
-class Stored(Protocol):
-    """Where stored queries are, and how one is run."""
+class StoredQuerySource(Protocol):
+    """A catalog of stored queries that can be run."""
 
     def catalog(self) -> Sequence[Mapping[str, Any]]: ...
 
@@ -54,7 +54,7 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OnServer:
+class ServerQueries:
     graph: RemoteGraph
 
     def catalog(self) -> Sequence[Mapping[str, Any]]:
@@ -72,7 +72,7 @@ class OnServer:
 
 
 @dataclass(frozen=True, slots=True)
-class InFolder:
+class FolderQueries:
     graph: GraphClient
     folder: Path
     actor: str | None
@@ -103,8 +103,10 @@ class InFolder:
         return read_stored(self.folder, self.graph.catalog).find(name).source.text
 
 
-def stored_tools(stored: Stored, *, read_only: bool, taken: frozenset[str]) -> list[Tool]:
-    """A tool for each stored query; for those that write, too, unless nothing may be written."""
+def stored_tools(
+    stored: StoredQuerySource, *, read_only: bool, taken: frozenset[str]
+) -> list[Tool]:
+    """A tool for each stored query; without those that write if `read_only`."""
     return [
         _tool(stored, each, taken)
         for each in stored.catalog()
@@ -112,21 +114,23 @@ def stored_tools(stored: Stored, *, read_only: bool, taken: frozenset[str]) -> l
     ]
 
 
-def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Tool:
-    name, params, is_writing = str(told["name"]), told["params"], told["mutation"]
+def _tool(stored: StoredQuerySource, entry: Mapping[str, Any], taken: frozenset[str]) -> Tool:
+    name, params, is_writing = str(entry["name"]), entry["params"], entry["mutation"]
     declared = {each["name"]: _schema(each) for each in params}
-    # What we add to the arguments. A parameter of that name is the author's, and wins.
+    # Arguments that every tool takes. A parameter of the same name has precedence.
     added = {KEY: KEY_SCHEMA} if is_writing else {MAX_ROWS: ROWS_SCHEMA}
-    added[BRANCH] = {"type": "string", "description": "Which branch; main if none."}
+    added[BRANCH] = {"type": "string", "description": "The branch; main by default."}
 
     def run(arguments: Arguments) -> dict[str, Any]:
         given = {key: value for key, value in arguments.items() if key in declared}
         ours = {key: value for key, value in arguments.items() if key not in declared}
         if is_writing:
             return stored.write(name, given, ours.get(BRANCH), ours.get(KEY))
-        return cut(stored.read(name, given, ours.get(BRANCH)), ours.get(MAX_ROWS, ROWS_DEFAULT))
+        return truncate_rows(
+            stored.read(name, given, ours.get(BRANCH)), ours.get(MAX_ROWS, ROWS_DEFAULT)
+        )
 
-    words = [told.get("description"), told.get("instruction")]
+    words = [entry.get("description"), entry.get("instruction")]
     return Tool(
         name=f"stored_{name}" if name in taken else name,
         description="\n\n".join(each for each in words if each) or f"The stored query '{name}'.",
@@ -134,7 +138,7 @@ def _tool(stored: Stored, told: Mapping[str, Any], taken: frozenset[str]) -> Too
         properties=added | declared,
         required=tuple(each["name"] for each in params if not each["nullable"]),
         is_writing=is_writing,
-        is_destructive=is_writing,  # it may delete, and nobody says that it does not
+        is_destructive=is_writing,  # a mutation may delete; the catalog does not say
     )
 
 

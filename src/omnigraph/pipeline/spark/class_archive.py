@@ -8,7 +8,6 @@ omnigraph.pipeline.spark.class_archive` makes it, which `make setup` does where 
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,35 +17,12 @@ from typing import Final
 
 import pyspark
 
-from omnigraph.errors import JavaMissing
+from omnigraph.pipeline.spark.java import cache_folder, find_java
 
 BUILDING: Final = "OMNIGRAPH_SPARK_ARCHIVE_TO"
 """Names the file that a Java machine shall write when it ends."""
 
 _BUILD_SECONDS_MAX: Final = 300
-
-
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where this user keeps what can be made again."""
-    above = environment.get("XDG_CACHE_HOME")
-    return (Path(above) if above else Path.home() / ".cache") / "omnigraph"
-
-
-def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The Java that Spark will use. Raises JavaMissing.
-
-    Spark's own launcher would say so in ten lines, none of them to us.
-    """
-    home = environment.get("JAVA_HOME")
-    if home:
-        java = Path(home) / "bin" / "java"
-        if not java.exists():
-            raise JavaMissing(looked=f"JAVA_HOME is {home}, and has no bin/java")
-        return java
-    found = shutil.which("java", path=environment.get("PATH"))
-    if found is None:
-        raise JavaMissing(looked="no java on the PATH, and no JAVA_HOME")
-    return Path(found)
 
 
 def archive_path(java: Path) -> Path:

@@ -25,7 +25,8 @@ from omnigraph.effects import REAL
 from omnigraph.errors import SparkUnusable
 from omnigraph.jsontext import read_json
 from omnigraph.pipeline.settings import LOCAL
-from omnigraph.pipeline.spark.class_archive import archive_options, cache_folder, find_java
+from omnigraph.pipeline.spark.class_archive import archive_options
+from omnigraph.pipeline.spark.java import cache_folder, find_java
 from omnigraph.pipeline.spark.session import CONNECT_PORT, tail_of, tuned
 
 _CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -33,7 +33,8 @@ from pyspark.sql.utils import is_remote
 from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
-from omnigraph.pipeline.spark.class_archive import archive_options, find_java
+from omnigraph.pipeline.spark.class_archive import archive_options
+from omnigraph.pipeline.spark.java import find_java
 from omnigraph.pipeline.spark.liveness import (
     SPARK_ERRORS,
     forget,

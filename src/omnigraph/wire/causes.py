@@ -122,10 +122,7 @@ def read_cause(
     kind = find_error_class(code)
     if kind is None:
         return None
-    error = kind.__new__(kind)
-    Exception.__init__(error, message)
-    for name, value in facts.items():
-        setattr(error, name, _decode(value))
+    error = kind.restore(message, {name: _decode(value) for name, value in facts.items()})
     if isinstance(error, MergeConflicts):
         error.conflicts = tuple(map(read_clash, clashes))
     return error

@@ -148,7 +148,7 @@ def _find_taken(pending: Pending) -> dict[str, tuple[str, ...]]:
     try:
         pending.check_fresh()
     except KeyConflict as conflict:
-        return {conflict.type_name: conflict.ids}
+        return {conflict.type_name: tuple(conflict.ids)}
     return {}
 
 

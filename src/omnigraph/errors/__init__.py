@@ -1,0 +1,58 @@
+"""Every error that OmniGraph raises on purpose, in one module per remedy.
+
+The class says the remedy, `code` says the cause, and the facts are fields: no caller has to read a
+message with a regular expression. Codes are append-only; a published code keeps its meaning.
+`docs/errors.md` explains each of them.
+
+::
+
+    OmnigraphError
+    ├── InputError        your input is wrong; correct it and ask again
+    │     SchemaInvalid · QueryInvalid · QueryNotFound · ParameterInvalid · MigrationUnsupported
+    │     BackfillInvalid · KeyInvalid · UsageError · Misaddressed · RequestInvalid
+    │     FileUnreadable · StoreUriInvalid · StoreKeyInvalid · BranchNameInvalid
+    │     ConfigInvalid · PolicyInvalid · KeyReused · NotConfirmed · OpenedReadOnly · NotAMutation
+    │     NotARead · QueryMemoryExceeded · QueryTimeout · TypeUnknown
+    │     ConstraintViolation · LoadRejected · RecipeInvalid · NotExportable · ResolutionsInvalid
+    │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid
+    ├── NotFoundError       what you named does not exist; name another
+    │     ObjectNotFound · TableNotFound · VersionNotFound · ForkNotFound · BranchNotFound
+    │     GraphNotFound · TableUnknown · OperationNotFound · GraphNotServed
+    │     StoredQueryNotFound · JobNotFound · NothingYet · BlobNotFound · ExternalBlob
+    │     CommitNotFound · ChangeFeedGap
+    ├── ConflictError                  another writer was first; read again, then decide again
+    │     ExpectedVersionMismatch · UpdateRefused · Contention · AlreadyDone · HeadMoved
+    │     BlobChanged · KeyConflict · MergeConflicts · MergeBaseUnavailable · Fenced · DriftFound
+    │     LeaseHeld · LeaseLost · SchemaLocked · SchemaChanged · RecoveryPending · BranchesExist
+    │     SchemaOutdated · BranchExists · BranchInUse · GraphExists
+    │     ObjectExists · ObjectChanged · ForkExists · ForkInUse
+    ├── PlacementError                 the place that holds the graph does not fit; operators act
+    │     ConditionalWritesIgnored · GraphRelocated · GraphIncomplete · FormatTooNew · FormatTooOld
+    ├── PipelineError                  bulk work could not run; operators act
+    │     JavaMissing · SparkUnusable · JobFailed
+    ├── EmbeddingError                 no vector could be made from a text; operators act
+    │     EmbedderMissing · EmbeddingModelMismatch · EmbeddingFailed
+    ├── CorruptionError                what is stored contradicts itself; operators look
+    │     ManifestCorrupt · SidecarCorrupt · SidecarTooNew · InvariantViolated · LeaseCorrupt
+    │     ObjectCorrupt · SchemaCorrupt · SchemaFilesInvalid
+    ├── StorageFailure                 the store failed; find out whether a write took effect
+    │     ReplyLost · TableCorrupt
+    ├── OutcomeUnknown                 a commit may still become visible; look before you retry
+    ├── AccessError                    the request was refused or stopped
+    │     Unauthorized · Forbidden · QueryCancelled
+    │     JobCancelled · TooManyRequests
+    └── ServerFailure                  the server gave no usable answer; ask again
+          ServerUnreachable · ServerAnswerInvalid
+
+Modules, in reading order: `base` (the root, the codes, how a class is declared), `findings` (what
+errors list), `invalid`, `not_found`, `conflict`, `environment`, `storage`, `serving`.
+"""
+
+from omnigraph.errors.base import Code as Code, OmnigraphError as OmnigraphError
+from omnigraph.errors.conflict import *
+from omnigraph.errors.environment import *
+from omnigraph.errors.findings import *
+from omnigraph.errors.invalid import *
+from omnigraph.errors.not_found import *
+from omnigraph.errors.serving import *
+from omnigraph.errors.storage import *

@@ -1,0 +1,70 @@
+"""The server or its policy refused, or the server did not answer: ask for access, or ask again."""
+
+from dataclasses import KW_ONLY
+
+from omnigraph.errors.base import Code, OmnigraphError
+
+
+class AccessError(OmnigraphError):
+    """The request was refused or stopped. Nothing was changed."""
+
+
+class Unauthorized(AccessError, code=Code.UNAUTHORIZED):
+    """The request had no token, or one that the server does not know."""
+
+    template = "{reason}"
+    reason: str
+
+
+class Forbidden(AccessError, code=Code.FORBIDDEN):
+    """The policy does not permit this action to this actor."""
+
+    template = "{_who} may not {action}{_where}"
+    actor: str | None
+    _: KW_ONLY
+    action: str
+    branch: str | None
+
+    @property
+    def _who(self) -> str:
+        return self.actor or "nobody"
+
+    @property
+    def _where(self) -> str:
+        return "" if self.branch is None else f" on branch {self.branch!r}"
+
+
+class QueryCancelled(AccessError, code=Code.QUERY_CANCELLED, retryable=True):
+    template = "the read was cancelled: its caller went away, or the server stops"
+
+
+class JobCancelled(AccessError, code=Code.JOB_CANCELLED):
+    template = "job {job_id} was cancelled"
+    job_id: str
+
+
+class TooManyRequests(AccessError, code=Code.TOO_MANY_REQUESTS, retryable=True):
+    template = "{actor} has more than {limit} under way; try again in {retry_after_s} s"
+    actor: str
+    _: KW_ONLY
+    limit: str
+    retry_after_s: int
+
+
+class ServerFailure(OmnigraphError):
+    """The server gave no usable answer. The same request with the same key runs only once."""
+
+
+class ServerUnreachable(ServerFailure, code=Code.SERVER_UNREACHABLE, retryable=True):
+    template = "no answer from {url}: {reason}"
+    url: str
+    _: KW_ONLY
+    reason: str
+
+
+class ServerAnswerInvalid(ServerFailure, code=Code.SERVER_ANSWER_INVALID):
+    template = "{url} answered {status}: {reason}"
+    url: str
+    _: KW_ONLY
+    status: int
+    reason: str

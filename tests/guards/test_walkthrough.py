@@ -88,6 +88,19 @@ def test_every_name_on_a_page_about_the_code_exists(page: Path) -> None:
     assert not missing, f"{page.name} names what is not there: {', '.join(sorted(missing))}"
 
 
+def test_every_test_and_script_that_the_docs_name_exists() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    named = re.compile(r"`((?:tests|benchmarks|scripts|examples|src)/[\w./-]+)`")
+    made = "benchmarks/results/"
+    missing = {
+        f"{page.name}: {name}"
+        for page in pages
+        for name in named.findall(page.read_text(encoding="utf-8"))
+        if not name.startswith(made) and not (ROOT / name).exists()
+    }
+    assert not missing, f"not there: {', '.join(sorted(missing))}"
+
+
 def test_every_walk_takes_few_hops() -> None:
     text = PAGES[0].read_text(encoding="utf-8")
     walks = [part for part in text.split("\n## ")[1:] if "\n| 1 |" in part]

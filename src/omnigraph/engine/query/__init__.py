@@ -9,6 +9,6 @@ In reading order: `rows` are the rows of one table that ordinals count, all of t
 `conditions` compute with whole columns. `shelf` keeps what is dear to make, by physical table
 state. `view` is one snapshot, as tables to read. `scan`, `expand` (with `csr` and `walk`), `join`,
 `rank`, `sort`, `project` and `aggregate` are the operators, `run` puts them together, and `result`
-is what comes out. `search` (with `texts`, `postings`, `vectors`, `analysis` and `stemming`) answers
+is what comes out. `search` (with `texts`, `postings`, `vectors` and `analysis`) answers
 text clauses and rankings.
 """

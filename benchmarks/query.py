@@ -37,7 +37,8 @@ from query_documents import (
 )
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind

@@ -15,7 +15,7 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.audit import read_audit
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, watch_stores

@@ -17,7 +17,7 @@ import pytest
 from omnigraph.cli.app import run as run_command
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.recovery.drift import DriftClass, look_at
+from omnigraph.commit.recovery.drift import DriftClass, inspect_drift
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, remove_sidecar
 from omnigraph.engine.graph import Graph, Mode
@@ -74,9 +74,11 @@ def newest_names(root: Path, key: TableKey) -> set[str]:
     return {row["id"] for row in rows.to_pylist()}
 
 
-def verdict_of(root: Path, key: TableKey) -> DriftClass:
+def class_of(root: Path, key: TableKey) -> DriftClass:
     stores = stores_at(root)
-    return look_at(stores, Bases(stores).current(MAIN).manifest, pin_of(root, key)).verdict
+    return inspect_drift(
+        stores, Bases(stores).current(MAIN).manifest, pin_of(root, key)
+    ).drift_class
 
 
 def opened(root: Path) -> Graph:
@@ -174,7 +176,7 @@ def test_who_recovers_a_write_above_foreign_rows_undoes_it_and_leaves_them(root:
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first"}
     assert newest_names(root, COMPANY) == {"first", "foreign"}
     assert newest_names(root, PERSON) == {"first"}
-    assert verdict_of(root, COMPANY) is DriftClass.SUSPICIOUS
+    assert class_of(root, COMPANY) is DriftClass.SUSPICIOUS
     write(mortal_bench(stores_at(root)), "elsewhere", keys=[PERSON])
     assert action_of(opened(root).repair(DISCARDED), COMPANY) is RepairAction.DISCARDED
     assert newest_names(root, COMPANY) == names_in(root, COMPANY) == {"first"}
@@ -234,7 +236,7 @@ def test_bytes_of_an_operation_that_is_over_are_undone_by_whoever_comes(
     root: Path, come_by: Callable[[Path], object]
 ) -> None:
     lose_the_sidecar(root)
-    assert verdict_of(root, PERSON) is DriftClass.FENCED
+    assert class_of(root, PERSON) is DriftClass.FENCED
     come_by(root)
     assert "over" not in names_in(root, PERSON) | names_in(root, COMPANY)
     assert "over" not in newest_names(root, PERSON) | newest_names(root, COMPANY)
@@ -295,7 +297,7 @@ def test_a_version_that_a_power_cut_tore_is_removed_and_its_write_undone(
 
     found = open_in(stores_at(root), Mode.READ_ONLY).examine(is_deep=True)
     assert (PERSON, RESOLVE) in {(each.subject, each.remedy) for each in found}
-    assert verdict_of(root, PERSON) is DriftClass.TORN
+    assert class_of(root, PERSON) is DriftClass.TORN
     write(mortal_bench(stores_at(root)), "later")
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first", "later"}
     assert opened(root).examine(is_deep=True) == []
@@ -307,7 +309,7 @@ def test_an_empty_version_is_removed_by_doctor_and_repair(root: Path, way: str) 
     cut_version(root / pin.path, pin.version + 1)
     name, *flags = way.split()
     assert run_command([name, str(root), *flags]) == 0
-    assert verdict_of(root, PERSON) is DriftClass.NO_DRIFT
+    assert class_of(root, PERSON) is DriftClass.NO_DRIFT
     assert check_graph(stores_at(root)) == []
 
 

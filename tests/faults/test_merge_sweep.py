@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.testing.failpoints import (

@@ -10,14 +10,15 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run as run_command
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.recovery.audit import RecoveryKind, read_audit
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.commit.recovery.resolve import ACTOR, recovery_commit_id
+from omnigraph.commit.recovery.recovery_commit import ACTOR, recovery_commit_id
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.graph import Mode
 from omnigraph.engine.opening import open_in

@@ -17,7 +17,7 @@ from omnigraph.commit.leases.lease import Timing
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.recovery.heal import heal
-from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import Contention, Fenced, LeaseHeld, OutcomeUnknown
@@ -197,7 +197,7 @@ def change_schema_and_freeze(root: Path) -> None:
     """Frozen once the change is visible, before its files are put in place."""
 
     def freeze(step: str) -> None:
-        if step == "settle":
+        if step == "promote":
             os.kill(os.getpid(), signal.SIGSTOP)
 
     graph = breaking.open_living(root, timing=TIMING, observe=freeze)

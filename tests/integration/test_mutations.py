@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.compiler.ir import Value
 from omnigraph.effects import REAL

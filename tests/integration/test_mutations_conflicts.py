@@ -8,7 +8,8 @@ from threading import Barrier
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind

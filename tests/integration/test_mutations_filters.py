@@ -7,7 +7,8 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.model import NodeType
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler.ir import Comparator, Constant, Predicate, Scalarish

@@ -435,7 +435,7 @@ def while_paused(
     return trouble[0] if trouble else None
 
 
-@pytest.mark.parametrize("step", ["step prepare", "step publish", "step settle"])
+@pytest.mark.parametrize("step", ["step prepare", "step publish", "step promote"])
 def test_writers_are_told_at_once_that_the_schema_is_being_changed(root: Path, step: str) -> None:
     other = open_at(root)
 
@@ -485,7 +485,7 @@ def test_readers_see_a_whole_schema_while_its_files_are_replaced(root: Path, nth
         assert reader.catalog.node("Pet") is not None
         assert "node:Pet" in reader.snapshot().pins
 
-    assert while_paused(root, At("objects.put_over", nth, since="step settle"), read) is None
+    assert while_paused(root, At("objects.put_over", nth, since="step promote"), read) is None
 
 
 def test_a_program_of_others_that_changes_the_schema_is_respected(root: Path) -> None:

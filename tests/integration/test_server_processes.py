@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import omnigraph
-from omnigraph.commit.attempt.phases import acquire_write_locks
+from omnigraph.commit.attempt.locks import acquire_write_locks
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.effects import REAL

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.catalog.build import compile_schema
-from omnigraph.commit.attempt.phases import acquire_write_locks
+from omnigraph.commit.attempt.locks import acquire_write_locks
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Bases

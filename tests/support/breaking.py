@@ -15,7 +15,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import Observer, WriteContext, unobserved
 from omnigraph.commit.leases.lease import DEFAULT_TIMING, Lease, Timing, decode_lease
 from omnigraph.commit.leases.owner import Owner, is_dead
@@ -23,7 +24,7 @@ from omnigraph.commit.manifest.base import Bases, read_base
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.recovery.audit import read_audit
-from omnigraph.commit.recovery.resolve import ACTOR
+from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.effects import REAL
 from omnigraph.engine.active_schema import ActiveSchema, read_active_schema

@@ -349,8 +349,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/recovery/classify.py",
         (
             "foreign rows are taken for ours",
-            "if not all(is_part(each, write, operation_id) for each in moved):",
-            "if not any(is_part(each, write, operation_id) for each in (*moved, *since)):",
+            "if not all(belongs_to(each, write, operation_id) for each in moved):",
+            "if not any(belongs_to(each, write, operation_id) for each in (*moved, *since)):",
             "tests/unit/commit/recovery/test_classify.py::test_our_sidecars_are_judged_by_the_transactions_they_name",
         ),
         (
@@ -394,8 +394,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "a schema is put over a newer one",
-            "        lock.leases.check()\n        promote(",
-            "        promote(",
+            "        lock.leases.check()\n        write_schema_files(",
+            "        write_schema_files(",
             "tests/faults/test_zombies.py::test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one",
         ),
         (
@@ -406,13 +406,13 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "rows that slip in are published",
-            "            _check_company(lock, write, change, handle)\n",
+            "            _check_between(lock, write, change, handle)\n",
             "",
             "tests/faults/test_drift.py::test_rows_that_slip_in_below_a_commit_are_not_published_with_it",
         ),
         (
             "a failure undoes nothing",
-            "        _undo(lock, prepared, failure)\n        raise\n",
+            "        undo(lock, prepared.sidecar, failure)\n        raise\n",
             "        raise\n",
             "tests/faults/test_recovery.py::test_a_refused_table_commit_is_a_conflict_and_undone",
         ),
@@ -436,7 +436,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "commit/recovery/resolve.py",
+        "commit/recovery/roll_forward.py",
         (
             "a recovery publishes what was not flushed",
             "        context.stores.tables.fsync_version(each.head)\n",
@@ -449,17 +449,23 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "",
             "tests/faults/test_recovery.py::test_a_write_is_finished_only_if_the_tables_it_had_read_are_as_they_were",
         ),
-        (
-            "a recovery forgets what it was to be on top of",
-            "on_top_of=sidecar.on_top_of if finishes and isinstance(sidecar, Sidecar) else None,",
-            "on_top_of=None,",
-            "tests/faults/test_recovery.py::test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of",
-        ),
+    ),
+    *_of(
+        "commit/recovery/inspect.py",
         (
             "a sidecar is applied to another branch of its name",
             "if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:",
             'if isinstance(sidecar, Sidecar) and sidecar.branch_identifier == "":',
             "tests/faults/test_recovery.py::test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back",
+        ),
+    ),
+    *_of(
+        "commit/recovery/recovery_commit.py",
+        (
+            "a recovery forgets what it was to be on top of",
+            "on_top_of=None if intended is None else intended.on_top_of,",
+            "on_top_of=None,",
+            "tests/faults/test_recovery.py::test_who_finishes_a_write_asks_again_what_it_was_to_be_on_top_of",
         ),
         (
             "a recovery is not recorded",
@@ -472,8 +478,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/attempt/schema_lock.py",
         (
             "a dead schema lock is not cleared",
-            "    clear_stale(context)\n    if _is_there(context):",
-            "    if _is_there(context):",
+            "    clear_stale(context)\n    if _is_locked(context):",
+            "    if _is_locked(context):",
             "tests/faults/test_schema_sweep.py::test_indexes_need_no_reopening_after_a_schema_change_was_killed",
         ),
     ),

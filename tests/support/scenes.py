@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.retention import RetentionPolicy

@@ -7,7 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.commit.leases.owner import Owner

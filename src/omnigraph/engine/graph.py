@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import lock_branches
+from omnigraph.commit.attempt.locks import lock_branches
 from omnigraph.commit.attempt.schema_lock import check_unlocked, clear_stale
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest import branches
@@ -26,7 +26,7 @@ from omnigraph.commit.manifest.snapshot import (
     snapshot_of,
 )
 from omnigraph.commit.recovery.audit import Recovery
-from omnigraph.commit.recovery.drift import heal_fenced, undo_over
+from omnigraph.commit.recovery.drift import heal_fenced, undo_ended
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.active_schema import ActiveSchema, SchemaCache
@@ -617,7 +617,7 @@ class Graph:
         undone first if the graph was opened for writing (D38).
         """
         if self._mode is Mode.READ_WRITE:
-            undo_over(self._bench)
+            undo_ended(self._bench)
         return examine(self._bench, is_deep=is_deep)
 
     # commits

@@ -198,7 +198,7 @@ CLEAR: Final = "tables.clear_branch"
 CREATE: Final = "tables.stage_create"
 APPLY: Final = f"{STEP} apply"
 PUBLISH: Final = f"{STEP} publish"
-SETTLE: Final = f"{STEP} settle"
+PROMOTE: Final = f"{STEP} promote"
 DISARM: Final = f"{STEP} disarm"
 PURGE: Final = "tables.single_step.delete_versions"
 
@@ -486,14 +486,14 @@ _SCHEMA: Final = (
     Failpoint(
         "schema.after_rename_1",
         Scene.SCHEMA,
-        At(PUT, 1, When.AFTER, since=SETTLE),
+        At(PUT, 1, When.AFTER, since=PROMOTE),
         "one of the three files is new",
         is_done=True,
     ),
     Failpoint(
         "schema.after_rename_2",
         Scene.SCHEMA,
-        At(PUT, 2, When.AFTER, since=SETTLE),
+        At(PUT, 2, When.AFTER, since=PROMOTE),
         "two of the three files are new",
         is_done=True,
     ),

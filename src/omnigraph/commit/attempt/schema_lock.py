@@ -1,12 +1,12 @@
 """The lock of a schema change: a branch of the manifest, as the reference makes it, and its owner.
 
-Among our own processes the lease on the schema decides, as leases do everywhere; the branch is what
-other programs look at, and what makes our writers refuse at once instead of waiting for the tables.
+Among our processes the lease on the schema excludes other schema changes. The branch tells other
+programs that a schema change runs, and lets our writers refuse at once instead of waiting.
 
-1. Whoever changes the schema holds the lease before the branch is there and until it is gone.
-2. A note beside the branch says that it is ours. Whoever finds branch and note, and takes the
-   lease, knows that nobody stands behind them any more, and removes both (G8).
-3. A branch without our note was made by another program. It is left alone.
+1. A schema change holds the lease before the branch exists and until the branch is removed.
+2. `__schema_lock.json` beside the branch says that the branch is ours. A process that finds both
+   and acquires the lease knows that the schema change is dead, and removes both (G8).
+3. A branch without that file belongs to another program. It is left alone.
 """
 
 import json
@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None]:
-    """Keep other programs out while the lease on the schema is held. Raises SchemaLocked."""
+    """Lock the schema for other programs. The caller holds the lease. Raises SchemaLocked."""
     stores = context.stores
     assert SCHEMA_LOCK_KEY in held.lock_keys, "(1)"
-    if _is_there(context):
+    if _is_locked(context):
         if not stores.objects.exists(SCHEMA_LOCK_OWNER):
             raise _locked(context)
         _remove(context)
     document = {"operation_id": held.operation_id, "owner": str(this_process())}
     stores.objects.put_over(SCHEMA_LOCK_OWNER, json.dumps(document).encode())
-    # A fork that died halfway left a folder that would be in the way.
+    # A fork that died halfway left a folder, which would make this fork fail.
     stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
     stores.tables.fork(base.handle, SCHEMA_LOCK)
     try:
@@ -49,23 +49,23 @@ def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None
         try:
             _remove(context)
         except StorageFailure:
-            # (2) Nobody stands behind it once the lease is given back.
+            # (2) The next writer removes it.
             logger.warning("the lock of a schema change could not be removed")
 
 
 def check_unlocked(context: WriteContext) -> None:
-    """Raises SchemaLocked while somebody who lives changes the schema. Costs one look."""
-    if not _is_there(context):
+    """Raises SchemaLocked while a live process changes the schema. Costs one request."""
+    if not _is_locked(context):
         return
     clear_stale(context)
-    if _is_there(context):
+    if _is_locked(context):
         raise _locked(context)
 
 
 def clear_stale(context: WriteContext) -> None:
-    """Remove the lock if it is ours and whoever took it is gone, and finish or undo what they did.
+    """Remove a lock of ours whose process is gone, and recover its operation.
 
-    Costs one look if there is none.
+    Costs one request if there is no lock.
     """
     if not context.stores.objects.exists(SCHEMA_LOCK_OWNER):
         return
@@ -87,12 +87,12 @@ def clear_stale(context: WriteContext) -> None:
         clear_abandoned(context, late)
 
 
-def _is_there(context: WriteContext) -> bool:
+def _is_locked(context: WriteContext) -> bool:
     return context.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None
 
 
 def _remove(context: WriteContext) -> None:
-    """The note goes last: while the branch is there, it says that the branch is ours."""
+    """The file is removed last: while the branch exists, the file says that it is ours."""
     context.stores.tables.clear_branch(MANIFEST, SCHEMA_LOCK)
     context.stores.objects.delete(SCHEMA_LOCK_OWNER)
 

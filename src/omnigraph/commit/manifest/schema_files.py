@@ -48,7 +48,7 @@ class SchemaShift:
     """The schema that is to be."""
 
 
-def promote(objects: Objects, files: SchemaFiles) -> None:
+def write_schema_files(objects: Objects, files: SchemaFiles) -> None:
     """Put a schema in force. Each file is whole or not there; done again, it is completed."""
     objects.put_over(SCHEMA_SOURCE, files.source.encode())
     write_rest(objects, files)

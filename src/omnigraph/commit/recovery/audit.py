@@ -1,4 +1,4 @@
-"""One row for each recovery, in a table of their own. It can be rebuilt from the commits."""
+"""The audit table: one row per recovery. It can be rebuilt from the recovery commits (D14)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -48,19 +48,19 @@ class TableOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was done about an operation that did not finish."""
+    """How an unfinished operation was recovered."""
 
     operation_id: OperationId
     kind: RecoveryKind
     writer: WriterKind
     actor: str | None
-    """Who had started the operation."""
+    """The actor of the operation."""
     commit_id: CommitId
     outcomes: tuple[TableOutcome, ...]
     created_at_us: int
 
     def encode(self) -> JsonObject:
-        """For the commit row of the recovery, so that commit and audit are one write."""
+        """For the recovery commit, so that commit and audit are one write."""
         return {
             "recovery_kind": self.kind.value,
             "recovery_for_actor": self.actor,
@@ -71,7 +71,7 @@ class Recovery:
 
 
 def decode_recovery(commit: Commit) -> Recovery:
-    """What a recovery did, from its commit row. Raises ManifestCorrupt."""
+    """Read a recovery from its commit. Raises ManifestCorrupt."""
     found = commit.extension.recovery
     if not isinstance(found, dict):
         raise ManifestCorrupt(commit.id, reason="a recovery that does not say what it did")
@@ -95,7 +95,7 @@ def decode_recovery(commit: Commit) -> Recovery:
 
 
 def record(stores: Stores, recovery: Recovery) -> None:
-    """Append the row, unless the operation has one already. Raises Contention."""
+    """Append the row of a recovery, unless the operation has one. Raises Contention."""
     row = pa.Table.from_pylist(
         [
             {
@@ -125,13 +125,13 @@ def record(stores: Stores, recovery: Recovery) -> None:
 
 
 def read_audit(stores: Stores) -> pa.Table:
-    """Every row, oldest first; none if there never was a recovery."""
+    """Every row, oldest first."""
     head = _open(stores)
     return SCHEMA.empty_table() if head is None else stores.tables.read(head).sort_by("created_at")
 
 
 def _open(stores: Stores) -> Handle | None:
-    """Only «not there» means that there is none yet."""
+    """None if the table was never created. Any other failure is raised."""
     try:
         return stores.tables.open_at(TABLE)
     except TableNotFound:

@@ -1,8 +1,16 @@
-"""Judging what an unfinished operation did, and what is to become of it. Facts in, verdict out.
+"""Classifying what an unfinished operation did to a table, and deciding about the operation.
 
-Of a table it is known which version its branch shows, and what made the versions after that one. A
-sidecar of ours names its transactions, so they are simply recognised (D3). Older sidecars name
-numbers only, and are judged by the numbers.
+Values in, values out; no I/O. The input is the version that the branch shows and the transactions
+after it. A version 3 sidecar names its transactions by uuid (D3):
+
+| effective transactions after the shown version | class |
+|---|---|
+| none, or only maintenance | NoMovement |
+| all of the operation's, in order, with or without maintenance | RolledPastExpected |
+| some of the operation's, or a restore of its recovery | IncompletePhaseB |
+| any other transaction that moves rows | Drifted |
+
+A sidecar of version 1 or 2 names version numbers only, and is classified by number.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -15,10 +23,10 @@ from omnigraph.ids import OperationId
 from omnigraph.storage.tables import TransactionKind, TransactionRecord
 
 OPERATION: Final = "operation_id"
-"""The property of every table transaction that says whose it is."""
+"""The property of a table transaction that names its operation."""
 
 RECOVERS: Final = "recovers"
-"""The property of a restore that is part of the recovery of an operation."""
+"""The property of a restore that names the operation it recovers."""
 
 MAINTENANCE: Final = frozenset(
     {
@@ -28,51 +36,53 @@ MAINTENANCE: Final = frozenset(
         TransactionKind.UNREADABLE,
     }
 )
-"""What changes no rows. A transaction that cannot be read is a compaction: no other is written in a
-way that cannot be read back."""
+"""The kinds that change no rows. An unreadable transaction is a compaction: no other kind is
+written in a form that cannot be read back."""
 
 
 def operation_of(transacted: TransactionRecord) -> OperationId:
-    """The operation of ours that a transaction is part of, or recovers; empty if it is foreign."""
+    """Our operation that the transaction is part of, or recovers; empty if it is foreign."""
     properties = transacted.properties
     return OperationId(properties.get(OPERATION) or properties.get(RECOVERS) or "")
 
 
-def find_held(shown: int, since: Sequence[TransactionRecord]) -> tuple[TransactionRecord, ...]:
-    """Those of the transactions since a version whose work the newest version holds, oldest first.
+def find_effective(shown: int, since: Sequence[TransactionRecord]) -> tuple[TransactionRecord, ...]:
+    """The transactions after `shown` whose work the newest version contains, oldest first.
 
-    A restore takes out what came after the version it brings back.
+    A restore cancels every transaction after the version that it restores.
     """
-    held: list[TransactionRecord] = []
+    effective: list[TransactionRecord] = []
     at = len(since)
     while at > 0:
         transacted = since[at - 1]
         if transacted.restores is not None and transacted.restores >= shown:
             at = transacted.restores - shown
         else:
-            held.append(transacted)
+            effective.append(transacted)
             at -= 1
-    return tuple(reversed(held))
+    return tuple(reversed(effective))
 
 
-def find_below(
-    shown: int, held: Sequence[TransactionRecord], is_undone: Callable[[TransactionRecord], bool]
+def find_restore_version(
+    shown: int,
+    effective: Sequence[TransactionRecord],
+    is_undone: Callable[[TransactionRecord], bool],
 ) -> int | None:
-    """The version right below what is to be undone, and above everything foreign (D38).
+    """The version directly below the transactions to undo, and above every foreign one (D38).
 
-    None if nothing of it can be undone, because there is none or a foreign commit stands on it.
+    None if there is nothing to undo, or if a foreign commit lies on top.
     """
     below = None
-    for at in reversed(range(len(held))):
-        if is_undone(held[at]):
-            below = held[at - 1].version if at else shown
-        elif held[at].kind not in MAINTENANCE:
+    for at in reversed(range(len(effective))):
+        if is_undone(effective[at]):
+            below = effective[at - 1].version if at else shown
+        elif effective[at].kind not in MAINTENANCE:
             break
     return below
 
 
 class PinClass(StrEnum):
-    """What happened to a table since a sidecar was written."""
+    """What happened to a table since its sidecar was written."""
 
     NO_MOVEMENT = "NoMovement"
     ROLLED_PAST = "RolledPastExpected"
@@ -80,8 +90,9 @@ class PinClass(StrEnum):
     UNEXPECTED_MANY = "UnexpectedMultistep"
     INCOMPLETE = "IncompletePhaseB"
     DRIFTED = "Drifted"
-    """Somebody else's commit moved rows."""
+    """A transaction of another program moved rows."""
     INVARIANT_VIOLATION = "InvariantViolation"
+    """The newest version is behind the one that the branch shows."""
 
 
 class Decision(StrEnum):
@@ -90,8 +101,10 @@ class Decision(StrEnum):
     ABORT = "abort"
 
 
-def is_part(transacted: TransactionRecord, write: PinnedWrite, operation_id: OperationId) -> bool:
-    """Is this one of the commits an operation meant, or of its recovery?"""
+def belongs_to(
+    transacted: TransactionRecord, write: PinnedWrite, operation_id: OperationId
+) -> bool:
+    """Is this a commit of the operation, or of the operation's recovery?"""
     return transacted.uuid in write.transactions or operation_of(transacted) == operation_id
 
 
@@ -99,14 +112,14 @@ def classify(
     write: PinnedWrite, operation_id: OperationId, *, shown: int, since: Sequence[TransactionRecord]
 ) -> PinClass:
     """What an operation did to a table, from the transactions since the version that is shown."""
-    held = find_held(shown, since)
-    moved = [each for each in held if each.kind not in MAINTENANCE]
-    if not all(is_part(each, write, operation_id) for each in moved):
+    effective = find_effective(shown, since)
+    moved = [each for each in effective if each.kind not in MAINTENANCE]
+    if not all(belongs_to(each, write, operation_id) for each in moved):
         return PinClass.DRIFTED
     if any(each.properties.get(RECOVERS) == operation_id for each in since):
-        # A recovery before us died on its way back; there is no way forward from there.
+        # An earlier recovery began to roll back and died. A rollback is never reversed.
         return PinClass.INCOMPLETE
-    ours = [each.uuid for each in held if each.uuid in write.transactions]
+    ours = [each.uuid for each in effective if each.uuid in write.transactions]
     if shown != write.expected:
         return PinClass.NO_MOVEMENT if not since else PinClass.UNEXPECTED_MANY
     if not write.transactions:
@@ -120,7 +133,7 @@ def classify(
 def _classify_confirmed(
     write: PinnedWrite, *, shown: int, since: Sequence[TransactionRecord]
 ) -> PinClass:
-    """A writer that cannot name its transactions says afterwards how far it got."""
+    """A writer that cannot choose its uuids confirms the version it reached (phase B')."""
     if not since:
         return PinClass.NO_MOVEMENT
     reached = shown + len(since)
@@ -128,9 +141,10 @@ def _classify_confirmed(
 
 
 def classify_by_number(mode: OldMode, pin: OldPin, *, head: int, shown: int) -> PinClass:
-    """What a sidecar of old says of a table: `head` is its newest version, `shown` the branch's.
+    """Classify a table of an old sidecar: `head` is its newest version, `shown` the branch's.
 
-    A writer meant to get from `expected` to `post_commit`, and some confirm what they reached.
+    The writer moves the table from `expected` to `post_commit`; some writers confirm the version
+    they reached.
     """
     if head < shown:
         return PinClass.INVARIANT_VIOLATION
@@ -152,7 +166,7 @@ def classify_by_number(mode: OldMode, pin: OldPin, *, head: int, shown: int) -> 
 
 
 def decide(classes: Collection[PinClass]) -> Decision:
-    """All tables forward, or all back; and nothing at all where the impossible was found."""
+    """Roll every table forward, or every table back. Abort if an invariant is violated."""
     if PinClass.INVARIANT_VIOLATION in classes:
         return Decision.ABORT
     if all(each is PinClass.ROLLED_PAST for each in classes):

@@ -1,17 +1,18 @@
-"""Tables whose newest version is not the one their branch shows, though no sidecar says why.
+"""Drift: the newest version of a table is not the one its branch shows, and no sidecar explains it.
 
-Under the lease of a table there are four reasons:
+Under the lease of the table there are four causes:
 
-1. The bytes of an operation that is over: it was taken for dead, woke up and was fenced; or its
-   sidecar was removed by hand. Nobody can ever publish them. They are undone, by whoever comes
-   first: a writer of the table, `refresh`, opening, doctor, repair. Nothing publishes them (D38).
-2. A version that a power cut left unreadable. It is removed (D31).
-3. Maintenance somebody did with another tool. It is shown.
-4. Anything else is foreign. It is left alone and reported, for somebody to look at; what is to be
-   undone above it is undone to right above it, and what lies below it stays.
+1. *Fenced.* Commits of an operation that has ended: it was recovered while its process was paused,
+   and landed once more; or its sidecar was deleted by hand. No flag publishes these commits. The
+   next writer of the table, `refresh`, open, doctor or repair undoes them (D38).
+2. *Torn.* A power cut left the newest version unreadable. It is removed (D31).
+3. *Maintenance* by another program: index, setting or compaction commits. It is published.
+4. *Foreign.* Another program moved rows. `omnigraph repair` decides. Commits of an ended operation
+   on top of foreign rows are undone to the version directly above the foreign rows; commits below
+   foreign rows stay.
 
-Unless there is a sidecar after all: a writer that could not say how it ended gave its leases to
-whoever waited for them, and the sidecar is to be resolved first.
+If a sidecar of the operation still exists, the operation is resolved first (`LeaseAbandoned`): its
+writer could not tell its outcome and released its leases.
 """
 
 import logging
@@ -32,9 +33,16 @@ from omnigraph.commit.manifest.publish import Publication, publish
 from omnigraph.commit.manifest.records import Extension
 from omnigraph.commit.manifest.snapshot import describe_table, open_pin
 from omnigraph.commit.manifest.updates import CommitIntent, SetVersion
-from omnigraph.commit.recovery.classify import MAINTENANCE, find_below, find_held, operation_of
+from omnigraph.commit.recovery.classify import (
+    MAINTENANCE,
+    find_effective,
+    find_restore_version,
+    operation_of,
+)
 from omnigraph.commit.recovery.heal import lease
-from omnigraph.commit.recovery.resolve import ACTOR, clear_torn, recovery_commit_id, restore
+from omnigraph.commit.recovery.inspect import clear_torn
+from omnigraph.commit.recovery.recovery_commit import ACTOR, recovery_commit_id
+from omnigraph.commit.recovery.roll_back import restore
 from omnigraph.commit.recovery.sidecar_store import has_sidecar
 from omnigraph.errors import BranchNotFound, DriftFound, InvariantViolated, LeaseHeld
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
@@ -44,36 +52,36 @@ from omnigraph.storage.tables import Handle, TransactionKind, TransactionRecord
 
 logger = logging.getLogger(__name__)
 
-# ── what there is ────────────────────────────────────────────────────────────────────────────────
+# ── classification ───────────────────────────────────────────────────────────────────────────────
 
 
 class DriftClass(StrEnum):
-    """What made a table move without being published."""
+    """Why a table moved without a publish."""
 
     NO_DRIFT = "no_drift"
     VERIFIED_MAINTENANCE = "verified_maintenance"
-    """Only what changes no rows."""
+    """(3) No transaction changed rows."""
     SUSPICIOUS = "suspicious"
-    """Something that changes rows."""
+    """(4) A foreign transaction changed rows."""
     UNVERIFIABLE = "unverifiable"
     """A transaction cannot be read."""
     FENCED = "fenced"
-    """(1) Only operations of ours that are over."""
+    """(1) Only ended operations of ours changed rows."""
     TORN = "torn"
     """(2) The newest version cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One table of a branch, and how far ahead of it its files are."""
+    """One table of a branch, and the transactions since the version that the branch shows."""
 
     pin: Pin
     branch: BranchName
     head: Handle
-    """The newest version; what the branch shows, if that is torn."""
+    """The newest version; the version that the branch shows if the newest is torn."""
     since: tuple[TransactionRecord, ...] = ()
-    over: frozenset[OperationId] = frozenset()
-    """(1) The operations among them that are over."""
+    ended: frozenset[OperationId] = frozenset()
+    """(1) The operations of these transactions that have ended."""
     torn: int | None = None
 
     @property
@@ -81,46 +89,48 @@ class Drift:
         return LockKey(self.pin.key, self.branch)
 
     @property
-    def held(self) -> tuple[TransactionRecord, ...]:
-        return find_held(self.pin.version, self.since)
+    def effective(self) -> tuple[TransactionRecord, ...]:
+        return find_effective(self.pin.version, self.since)
 
     @property
     def moved(self) -> tuple[TransactionRecord, ...]:
-        """What changed rows, and is in the newest version."""
-        return tuple(each for each in self.held if each.kind not in MAINTENANCE)
+        """The effective transactions that changed rows."""
+        return tuple(each for each in self.effective if each.kind not in MAINTENANCE)
 
     @property
     def has_foreign(self) -> bool:
-        return not all(map(self.is_over, self.moved))
+        return not all(map(self.is_ended, self.moved))
 
     @property
     def has_fenced(self) -> bool:
-        """Would publishing it publish what was undone?"""
-        return any(map(self.is_over, self.moved))
+        """Would a publish of the newest version publish commits of an ended operation?"""
+        return any(map(self.is_ended, self.moved))
 
     @property
-    def below(self) -> int | None:
-        """The version to restore, if there is anything to undo and nothing foreign on top of it."""
-        return find_below(self.pin.version, self.held, self.is_over)
+    def restore_version(self) -> int | None:
+        """The version to restore; None if nothing can be undone, or foreign rows lie on top."""
+        return find_restore_version(self.pin.version, self.effective, self.is_ended)
 
-    def is_over(self, transacted: TransactionRecord) -> bool:
-        return operation_of(transacted) in self.over
+    def is_ended(self, transacted: TransactionRecord) -> bool:
+        return operation_of(transacted) in self.ended
 
     @property
-    def verdict(self) -> DriftClass:
+    def drift_class(self) -> DriftClass:
         if self.torn is not None:
             return DriftClass.TORN
         if not self.since:
             return DriftClass.NO_DRIFT
-        if any(each.kind is TransactionKind.UNREADABLE for each in self.held):
+        if any(each.kind is TransactionKind.UNREADABLE for each in self.effective):
             return DriftClass.UNVERIFIABLE
         if not self.moved:
             return DriftClass.VERIFIED_MAINTENANCE
         return DriftClass.SUSPICIOUS if self.has_foreign else DriftClass.FENCED
 
 
-def look_at(stores: Stores, manifest: Manifest, pin: Pin) -> Drift:
-    """A table that its branch owns. Raises InvariantViolated if it is behind."""
+def inspect_drift(stores: Stores, manifest: Manifest, pin: Pin) -> Drift:
+    """The drift of a table that its branch owns. Raises InvariantViolated if the table is behind
+    the version that the branch shows.
+    """
     tables, shown = stores.tables, open_pin(stores, pin)
     if (torn := tables.find_torn(shown)) is not None:
         return Drift(pin, manifest.branch, shown, torn=torn)
@@ -131,42 +141,42 @@ def look_at(stores: Stores, manifest: Manifest, pin: Pin) -> Drift:
         )
     since = tables.find_transactions(head, after=pin.version)
     named = frozenset(map(operation_of, since)) - {OperationId("")}
-    over = frozenset(each for each in named if _is_over(stores, manifest, each))
-    return Drift(pin, manifest.branch, head, since, over)
+    ended = frozenset(each for each in named if _has_ended(stores, manifest, each))
+    return Drift(pin, manifest.branch, head, since, ended)
 
 
-def _is_over(stores: Stores, manifest: Manifest, operation_id: OperationId) -> bool:
-    """Was the operation recovered, or is there nothing left to recover it from?
+def _has_ended(stores: Stores, manifest: Manifest, operation_id: OperationId) -> bool:
+    """Was the operation recovered, or is its sidecar gone?
 
-    No table moves before its sidecar is there, and it goes only when nothing is left to be done.
+    A sidecar exists before the first table moves, and is removed after the last step.
     """
     if manifest.log.find(recovery_commit_id(operation_id)) is not None:
         return True
     return not has_sidecar(stores.objects, operation_id)
 
 
-def look_for_drift(stores: Stores, manifest: Manifest) -> Iterator[Drift]:
-    """Every table a branch owns, drifted or not. Raises InvariantViolated if one is behind."""
+def inspect_branch(stores: Stores, manifest: Manifest) -> Iterator[Drift]:
+    """Every table that the branch owns, drifted or not. Raises InvariantViolated."""
     for pin in manifest.pins.values():
         if pin.owner == manifest.branch:
-            yield look_at(stores, manifest, pin)
+            yield inspect_drift(stores, manifest, pin)
 
 
-# ── without being asked ──────────────────────────────────────────────────────────────────────────
+# ── healing, without an operator ─────────────────────────────────────────────────────────────────
 
 
 def heal_drift(
     context: WriteContext, held: HeldLeases, base: Base, keys: Collection[TableKey]
 ) -> Base:
-    """The branch, once every table it owns among `keys` is at the version it shows.
+    """Heal the given tables; the branch as it is once none of them has drifted.
 
-    The caller holds their leases. Raises DriftFound, and LeaseAbandoned if a sidecar must be
-    resolved first. Costs one probe for each table.
+    The caller holds their leases. Costs one probe per table. Raises DriftFound for foreign rows,
+    and LeaseAbandoned if a sidecar must be resolved first.
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
         if pin is not None and _is_ahead(context, base, pin):
-            base = _heal(context, held, base, pin)
+            base = _heal_table(context, held, base, pin)
     return base
 
 
@@ -176,34 +186,35 @@ def _is_ahead(context: WriteContext, base: Base, pin: Pin) -> bool:
     return context.stores.tables.probe(context.open_pin(pin, base)) != pin.version
 
 
-def _heal(context: WriteContext, held: HeldLeases, base: Base, pin: Pin) -> Base:
+def _heal_table(context: WriteContext, held: HeldLeases, base: Base, pin: Pin) -> Base:
     held.check()
     clear_torn(context, context.open_pin(pin, base))
-    drift = look_at(context.stores, base.manifest, pin)
+    drift = inspect_drift(context.stores, base.manifest, pin)
     for each in drift.moved:
         operation_id = operation_of(each)
-        if operation_id and operation_id not in drift.over:
+        if operation_id and operation_id not in drift.ended:
             raise LeaseAbandoned(drift.lock_key, operation_id)
     if not drift.since:
         return base
     head = _undo_fenced(context, held, drift)
     if drift.has_foreign:
         raise DriftFound(pin.key, branch=base.manifest.branch, shown=pin.version, head=head.version)
-    return _show(context, base, pin, head)
+    return _publish_healed(context, base, pin, head)
 
 
 def _undo_fenced(context: WriteContext, held: HeldLeases, drift: Drift) -> Handle:
-    """(1, 4) The newest version, once what can be undone of it is."""
-    if drift.below is None:
+    """(1, 4) The newest version, after the commits of ended operations on top were undone."""
+    if drift.restore_version is None:
         return drift.head
     held.check()
-    undone = next(operation_of(each) for each in reversed(drift.moved) if drift.is_over(each))
-    logger.warning("undoing what %s, which is over, did to %s", undone, drift.pin.key)
-    return restore(context, drift.lock_key, drift.head, to=Version(drift.below), recovers=undone)
+    undone = next(operation_of(each) for each in reversed(drift.moved) if drift.is_ended(each))
+    logger.warning("undoing commits of the ended operation %s in %s", undone, drift.pin.key)
+    to = Version(drift.restore_version)
+    return restore(context, drift.lock_key, drift.head, to=to, recovers=undone)
 
 
-def _show(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
-    """Publish a version that holds the very rows that are shown already."""
+def _publish_healed(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
+    """Publish a version with the same rows as the version that is shown."""
     context.stores.tables.fsync_version(head)
     effects = context.stores.effects
     intent = CommitIntent(
@@ -222,20 +233,20 @@ def _show(context: WriteContext, base: Base, pin: Pin, head: Handle) -> Base:
 
 
 def heal_fenced(context: WriteContext, listed: Sequence[Listed]) -> None:
-    """Undo what sleepers did since they woke up, where `__recovery` has fences of them."""
+    """Undo what paused writers committed after their recovery, in the tables of their fences."""
     fences = find_fences(context.stores.objects, context.stores.effects, listed)
-    undo_over(context, (lock_key for each in fences for lock_key in each.lock_keys))
+    undo_ended(context, (lock_key for each in fences for lock_key in each.lock_keys))
     for each in fences:
         if each.is_expired:
             context.stores.objects.delete(each.key)
 
 
-def undo_over(
+def undo_ended(
     context: WriteContext, lock_keys: Iterable[LockKey] | None = None
 ) -> tuple[Drift, ...]:
-    """Undo what operations that are over left, and what is torn, in these tables or in all.
+    """Undo commits of ended operations, and remove torn versions, in these tables or in all.
 
-    What somebody writes just now is left to them: they looked first.
+    Skips a table that another writer holds: that writer healed the table first.
     """
     undone = []
     for lock_key in sorted(set(_owned(context) if lock_keys is None else lock_keys)):
@@ -244,8 +255,8 @@ def undo_over(
             pin = base.manifest.pins.get(lock_key.table)
             if pin is None or not _is_ahead(context, base, pin):
                 continue
-            drift = look_at(context.stores, base.manifest, pin)
-            if drift.below is None and drift.torn is None:
+            drift = inspect_drift(context.stores, base.manifest, pin)
+            if drift.restore_version is None and drift.torn is None:
                 continue
             with (
                 lease(context, lock_key, wait_ms_max=0) as held,
@@ -265,27 +276,31 @@ def _owned(context: WriteContext) -> Iterator[LockKey]:
                 yield LockKey(pin.key, branch)
 
 
-# ── when somebody asks ───────────────────────────────────────────────────────────────────────────
+# ── repairing, on request ────────────────────────────────────────────────────────────────────────
 
 
-class Settling(StrEnum):
-    """What becomes of drift."""
+class DriftResolution(StrEnum):
+    """What `repair` does with drift."""
 
     PUBLISH = "publish"
-    """The branch shows it from now on."""
+    """Publish the newest version."""
     DISCARD = "discard"
-    """The table goes back to what the branch shows."""
+    """Restore the version that the branch shows, and publish the restore."""
 
 
-def settle_drift(
-    context: WriteContext, held: HeldLeases, drifts: Sequence[Drift], how: Settling, actor: str
+def resolve_drift(
+    context: WriteContext,
+    held: HeldLeases,
+    drifts: Sequence[Drift],
+    resolution: DriftResolution,
+    actor: str,
 ) -> Base:
-    """End the drift of some tables of one branch, in one commit. The caller holds their leases."""
+    """End the drift of some tables of one branch in one commit. The caller holds their leases."""
     heads = {}
     for each in drifts:
         held.check()
         head = each.head
-        if how is Settling.DISCARD:
+        if resolution is DriftResolution.DISCARD:
             head = restore(
                 context, each.lock_key, head, to=each.pin.version, recovers=held.operation_id
             )

@@ -1,8 +1,8 @@
-"""Finishing or undoing what a writer left behind, at every write and when a graph is opened.
+"""Recovering operations whose writer is gone: before every write, and when a graph is opened.
 
-A sidecar without a living writer is resolved (`resolve`) under the queues and leases of every table
-it names, taken over from the writer that is gone. It needs no operator and no restart. A reader
-resolves nothing.
+A sidecar without a live writer is resolved (`resolve`) under the queues and leases of every table
+that it names, taken over from its writer. No operator and no restart is needed. A reader resolves
+nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from omnigraph.storage.objects import Listed
 
 
 def heal(context: WriteContext, listed: Sequence[Listed] | None = None) -> tuple[Recovery, ...]:
-    """Resolve every sidecar whose writer is gone, oldest first. Costs one listing if there is none,
-    and nothing if the caller has listed them.
+    """Resolve every sidecar whose writer is gone, oldest first.
 
-    Raises SidecarCorrupt, SidecarTooNew, InvariantViolated; the sidecar then stays.
+    Costs one listing, and none if the caller passes `listed`. Raises SidecarCorrupt, SidecarTooNew,
+    InvariantViolated; the sidecar then stays.
     """
     left = find_sidecars(context.stores.objects, listed)
     resolved = [recover(context, each) for each in left]
@@ -32,22 +32,22 @@ def heal(context: WriteContext, listed: Sequence[Listed] | None = None) -> tuple
 
 
 def recover(context: WriteContext, operation_id: OperationId) -> Recovery | None:
-    """Resolve one operation, if its writer is gone and it left a sidecar."""
+    """Resolve one operation, if it left a sidecar and its writer is gone."""
     sidecar = read_sidecar(context.stores.objects, operation_id)
     if sidecar is None:
         return None
     lock_keys = lock_keys_of(sidecar)
-    if any(context.leases.is_alive(lock_key, operation_id) for lock_key in lock_keys):
+    if any(context.leases.is_alive(each, operation_id) for each in lock_keys):
         return None
     paused = context.leases.find_paused_owner(lock_keys, operation_id)
     if paused is not None:
-        # Before the leases are taken over: whoever comes after us cannot see it in them any more.
+        # Before the leases are taken over: afterwards they no longer name the paused process.
         write_fence(context.stores.objects, operation_id, lock_keys, paused)
     with (
         context.queues.hold(lock_keys),
         context.leases.hold(lock_keys, operation_id, AcquireMode.TAKE_OVER) as held,
     ):
-        # Somebody may have resolved it while we waited for the leases.
+        # Another process may have resolved the sidecar while this one waited for the leases.
         sidecar = read_sidecar(context.stores.objects, operation_id)
         if sidecar is None:
             return None
@@ -64,9 +64,9 @@ def lease(
     *,
     wait_ms_max: int,
 ) -> Iterator[HeldLeases]:
-    """Hold one lock key, for an operation of its own if none is named. Raises LeaseHeld.
+    """Hold the lease of one lock key, for a new operation if none is named. Raises LeaseHeld.
 
-    First recovers the operation that abandoned the lease, if any.
+    Recovers the operation that abandoned the lease, if there is one.
     """
     operation_id = operation_id or OperationId(context.stores.effects.new_id())
     while True:
@@ -83,7 +83,7 @@ def lease(
 
 
 def clear_abandoned(context: WriteContext, abandoned: LeaseAbandoned) -> None:
-    """Resolve what the late holder of a lease left, and free the lease."""
+    """Recover the operation that abandoned a lease, and release the lease."""
     recover(context, abandoned.operation_id)
     lock_key = abandoned.lock_key
     with (

@@ -1,9 +1,9 @@
-"""The note an attempt leaves before it moves anything, so that a stranger can finish or undo it.
+"""The sidecar of an attempt: everything that another process needs to finish or undo it.
 
-Version 3 is ours. It names every transaction by its uuid, so what happened to a table is read off
-its history instead of guessed from version numbers; its paths are relative, so a graph that was
-moved can still be recovered; and it holds the whole commit, so finishing it makes the very commit
-that was meant. Versions 1 and 2 were left by the reference and keep their meaning (`old_sidecar`).
+An attempt writes `__recovery/{operation}.json` before it moves the first table. Version 3 names
+every table transaction by its uuid, so recovery reads from a table's history what happened (D3).
+Its paths are relative, so a moved graph can be recovered. It holds the complete intended commit, so
+a roll-forward publishes that commit. Versions 1 and 2 are the reference's (`compat.old_sidecar`).
 """
 
 import json
@@ -45,24 +45,24 @@ VERSION: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class PinnedWrite:
-    """What an attempt means to do to one table."""
+    """The commits that an attempt makes in one table."""
 
     key: TableKey
     path: str
     branch: BranchName
-    """The branch of the table its commits land on."""
+    """The branch of the table that the commits land on."""
     expected: Version
-    """The version the graph's branch showed when the attempt was armed."""
+    """The version that the graph's branch showed when the attempt was armed."""
     is_fork: bool
-    """Does the branch write this table for the first time, on a fork of its own?"""
+    """Does the branch write this table for the first time, and so fork it?"""
     transactions: tuple[str, ...]
-    """The uuids of its commits, in order. Empty for a writer that cannot choose them."""
+    """The uuids of the commits, in order. Empty for a writer that cannot choose them."""
     confirmed: Version | None = None
-    """The version that was reached, for a writer that could only tell afterwards."""
+    """The version that was reached, for a writer that cannot choose its uuids (phase B')."""
     is_new: bool = False
-    """Is the table made here? `expected` is then what was found at its path, perhaps 0."""
+    """Is the table created? `expected` is then the version found at its path, or 0."""
     shown_as: TableKey | None = None
-    """The key the branch is to show it by, if another one."""
+    """The key by which the branch will show the table, if it is renamed."""
 
     @property
     def lock_key(self) -> LockKey:
@@ -82,14 +82,14 @@ class Sidecar:
     intent: CommitIntent
     schema: SchemaShift | None = None
     on_top_of: CommitId | None = None
-    """The commit that must be the newest when this becomes visible."""
+    """The commit that must be the head when this is published."""
 
     @property
     def actor(self) -> str | None:
         return self.intent.actor
 
     def confirm(self, reached: Mapping[TableKey, Version]) -> "Sidecar":
-        """The same note, with the versions that were reached. Every write must have one."""
+        """The same sidecar with the version that every write reached."""
         return replace(
             self,
             writes=tuple(replace(each, confirmed=reached[each.key]) for each in self.writes),
@@ -123,7 +123,7 @@ class Sidecar:
 
 
 def decode_sidecar(document: Document) -> Sidecar:
-    """Read a note of version 3. Raises SidecarCorrupt."""
+    """Decode a sidecar of version 3. Raises SidecarCorrupt."""
     lineage = document.object("lineage")
     actor = document.optional("actor_id", str)
     return Sidecar(
@@ -190,7 +190,7 @@ def _decode_write(document: Document) -> PinnedWrite:
 
 
 def _encode_shift(shift: SchemaShift) -> JsonObject:
-    """The three files whole, so that whoever finishes this needs nothing else."""
+    """The complete three schema files, so that a roll-forward needs nothing else."""
     return {
         "before": shift.before,
         "after": shift.files.schema_hash,

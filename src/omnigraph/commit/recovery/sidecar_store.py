@@ -1,4 +1,4 @@
-"""Sidecars in the store: writing, reading and removing them, and what their writers had to hold."""
+"""Sidecars in the store: writing, reading, removing, and the locks that their writers hold."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -16,7 +16,7 @@ AnySidecar = Sidecar | OldSidecar
 
 
 def write_sidecar(objects: Objects, sidecar: Sidecar) -> None:
-    """Leave or replace the note. It is whole, or it is not there."""
+    """Write or replace the sidecar, atomically."""
     objects.put_over(sidecar_key(sidecar.operation_id), sidecar.encode())
 
 
@@ -27,7 +27,7 @@ def remove_sidecar(objects: Objects, operation_id: OperationId) -> None:
 def find_sidecars(
     objects: Objects, listed: Sequence[Listed] | None = None
 ) -> tuple[OperationId, ...]:
-    """The operations that left a note, oldest first. A listing that fails, fails loudly."""
+    """The operations with a sidecar, oldest first. Raises if the listing fails."""
     listed = objects.list(RECOVERY) if listed is None else listed
     names = [each.key.removeprefix(f"{RECOVERY}/") for each in listed]
     return tuple(
@@ -42,7 +42,7 @@ def has_sidecar(objects: Objects, operation_id: OperationId) -> bool:
 
 
 def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | None:
-    """None if there is none. Raises SidecarCorrupt, SidecarTooNew."""
+    """None if the operation has no sidecar. Raises SidecarCorrupt, SidecarTooNew."""
     key = sidecar_key(operation_id)
     try:
         data = objects.read(key).data
@@ -56,12 +56,12 @@ def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | No
         decode_sidecar(document) if version == VERSION else decode_old_sidecar(document, version)
     )
     if found.operation_id != operation_id:
-        raise document.corrupt(f"it is the note of operation {found.operation_id!r}")
+        raise document.corrupt(f"it is the sidecar of operation {found.operation_id!r}")
     return found
 
 
 def lock_keys_of(sidecar: AnySidecar) -> list[LockKey]:
-    """What the writer had to hold. One that moves no table holds the branch itself."""
+    """The lock keys that the writer holds. A writer that moves no table locks the branch."""
     match sidecar:
         case Sidecar(writes=writes):
             lock_keys = [each.lock_key for each in writes]

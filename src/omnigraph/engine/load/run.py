@@ -19,7 +19,8 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind

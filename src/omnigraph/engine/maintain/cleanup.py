@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.compat.legacy import has_legacy_commits
 from omnigraph.commit.context import WriteContext

@@ -39,7 +39,7 @@ from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.model import SCHEMA, Manifest, Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import open_pin
-from omnigraph.commit.recovery.drift import Drift, DriftClass, look_at
+from omnigraph.commit.recovery.drift import Drift, DriftClass, inspect_drift
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, lock_keys_of, read_sidecar
 from omnigraph.engine.active_schema import ActiveSchema, read_active_schema
 from omnigraph.engine.maintain.blob_check import find_lost_blobs
@@ -215,7 +215,7 @@ def _check_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorF
     branch = manifest.branch
     try:
         rows = stores.tables.read(open_pin(stores, pin), ScanRequest(columns=("id",)))
-        drift = look_at(stores, manifest, pin) if pin.owner == branch else None
+        drift = inspect_drift(stores, manifest, pin) if pin.owner == branch else None
     except OmnigraphError as error:
         problem = f"version {pin.version} of '{pin.owner}' cannot be read: {error}"
         yield DoctorFinding(branch, pin.key, problem, REPAIR)
@@ -223,14 +223,14 @@ def _check_pin(stores: Stores, manifest: Manifest, pin: Pin) -> Iterator[DoctorF
     if rows.num_rows != pin.row_count:
         problem = f"has {rows.num_rows} rows, the manifest says {pin.row_count}"
         yield DoctorFinding(branch, pin.key, problem, REPAIR)
-    if drift is not None and drift.verdict is not DriftClass.NO_DRIFT:
+    if drift is not None and drift.drift_class is not DriftClass.NO_DRIFT:
         yield _describe_drift(drift)
 
 
 def _describe_drift(drift: Drift) -> DoctorFinding:
     shown, newest = drift.pin.version, drift.torn or drift.head.version
     problem = f"is at version {newest}, the manifest shows {shown}"
-    match drift.verdict:
+    match drift.drift_class:
         case DriftClass.TORN:
             problem = f"version {newest} was torn by a power cut; {shown} is shown"
         case DriftClass.FENCED:

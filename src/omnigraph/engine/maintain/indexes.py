@@ -19,7 +19,8 @@ from functools import partial
 from typing import Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging

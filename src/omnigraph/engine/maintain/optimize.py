@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, Final
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind

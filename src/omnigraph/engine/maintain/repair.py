@@ -18,10 +18,10 @@ from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.recovery.drift import (
     Drift,
     DriftClass,
-    Settling,
-    look_for_drift,
-    settle_drift,
-    undo_over,
+    DriftResolution,
+    inspect_branch,
+    resolve_drift,
+    undo_ended,
 )
 from omnigraph.commit.recovery.heal import clear_abandoned, heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
@@ -94,7 +94,7 @@ def repair(context: WriteContext, request: RepairRequest) -> RepairResult:
     undone: dict[LockKey, RepairedTable] = {}
     if request.is_confirmed:
         heal(context)
-        undone = {each.lock_key: _report(each, RepairAction.UNDONE) for each in undo_over(context)}
+        undone = {each.lock_key: _report(each, RepairAction.UNDONE) for each in undo_ended(context)}
     tables = [
         undone.get(LockKey(each.key, each.branch), each)
         if each.action is RepairAction.NO_OP
@@ -111,7 +111,7 @@ def _repair(
 ) -> list[RepairedTable]:
     base = context.bases.reread(branch)
     if not request.is_confirmed:
-        seen = look_for_drift(context.stores, base.manifest)
+        seen = inspect_branch(context.stores, base.manifest)
         return [_report(each, _decide(each, request)) for each in seen]
     lock_keys = [LockKey(key, branch) for key in base.manifest.pins]
     operation_id = OperationId(context.stores.effects.new_id())
@@ -123,38 +123,38 @@ def _repair(
             ):
                 if pending := find_sidecars(context.stores.objects):
                     raise RecoveryPending(pending[0])
-                found = list(look_for_drift(context.stores, context.bases.reread(branch).manifest))
+                found = list(inspect_branch(context.stores, context.bases.reread(branch).manifest))
                 decided = [(each, _decide(each, request)) for each in found]
-                for action, how, actor in _SETTLED:
+                for action, how, actor in _RESOLUTIONS:
                     drifts = [each for each, chosen in decided if chosen is action]
                     if drifts:
-                        settle_drift(context, held, drifts, how, actor)
+                        resolve_drift(context, held, drifts, how, actor)
                 return [_report(each, action) for each, action in decided]
         except LeaseAbandoned as abandoned:
             late = abandoned
         clear_abandoned(context, late)
 
 
-_SETTLED: Final = (
-    (RepairAction.HEALED, Settling.PUBLISH, ACTOR),
-    (RepairAction.FORCED, Settling.PUBLISH, FORCED_ACTOR),
-    (RepairAction.DISCARDED, Settling.DISCARD, ACTOR),
+_RESOLUTIONS: Final = (
+    (RepairAction.HEALED, DriftResolution.PUBLISH, ACTOR),
+    (RepairAction.FORCED, DriftResolution.PUBLISH, FORCED_ACTOR),
+    (RepairAction.DISCARDED, DriftResolution.DISCARD, ACTOR),
 )
 
 
 def _decide(drift: Drift, request: RepairRequest) -> RepairAction:
-    if drift.verdict is DriftClass.NO_DRIFT:
+    if drift.drift_class is DriftClass.NO_DRIFT:
         return RepairAction.NO_OP
     if not request.is_confirmed:
         return RepairAction.PREVIEW
-    if drift.verdict is DriftClass.TORN:
+    if drift.drift_class is DriftClass.TORN:
         # It came to be torn since what was torn was removed: somebody meddles.
         return RepairAction.REFUSED
     if request.is_discarded:
         return RepairAction.DISCARDED
     if drift.has_fenced:
         return RepairAction.REFUSED
-    if drift.verdict is DriftClass.VERIFIED_MAINTENANCE:
+    if drift.drift_class is DriftClass.VERIFIED_MAINTENANCE:
         return RepairAction.HEALED
     return RepairAction.FORCED if request.is_forced else RepairAction.REFUSED
 
@@ -165,7 +165,7 @@ def _report(drift: Drift, action: RepairAction) -> RepairedTable:
         drift.branch,
         drift.pin.version,
         Version(drift.torn or drift.head.version),
-        drift.verdict,
+        drift.drift_class,
         action,
         tuple(each.kind.value for each in drift.since),
     )

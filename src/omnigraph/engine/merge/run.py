@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging

@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.attempt.schema_lock import check_unlocked, locked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.branches import find_branches

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from omnigraph.commit.attempt.phases import WriteLock
+from omnigraph.commit.attempt.locks import WriteLock
 from omnigraph.commit.leases.staging import staging
 from omnigraph.errors import JavaMissing, SparkUnusable
 from omnigraph.storage.tables import (

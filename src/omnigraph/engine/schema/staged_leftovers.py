@@ -19,7 +19,7 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.model import Manifest
-from omnigraph.commit.manifest.schema_files import promote
+from omnigraph.commit.manifest.schema_files import write_schema_files
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import lease
 from omnigraph.engine.active_schema import ActiveSchema, compile_active_schema
@@ -106,7 +106,7 @@ def _resolve(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
     if verdict is LeftoverVerdict.PUBLISHED:
         schema = staged or live
         assert schema is not None, "one of them fits"
-        promote(objects, schema.files())
+        write_schema_files(objects, schema.files())
     for each in STAGED:
         objects.delete(each)
     return verdict

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from omnigraph.catalog.model import Catalog, EdgeType
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.change import Change, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin

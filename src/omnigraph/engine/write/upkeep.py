@@ -16,7 +16,8 @@ from typing import Final
 from cachetools import LRUCache
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.commit.attempt.phases import WriteLock, acquire_write_locks, run
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind

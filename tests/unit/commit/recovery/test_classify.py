@@ -13,8 +13,8 @@ from omnigraph.commit.recovery.classify import (
     classify,
     classify_by_number,
     decide,
-    find_below,
-    find_held,
+    find_effective,
+    find_restore_version,
     operation_of,
 )
 from omnigraph.commit.recovery.sidecar import PinnedWrite
@@ -187,7 +187,7 @@ def step(version: int, name: str, restores: int | None = None) -> TransactionRec
 def test_a_restore_takes_out_what_came_after_the_version_it_brings_back(
     since: str, held: str
 ) -> None:
-    assert " ".join(each.uuid or "" for each in find_held(5, history(since))) == held
+    assert " ".join(each.uuid or "" for each in find_effective(5, history(since))) == held
 
 
 def history(names: str) -> tuple[TransactionRecord, ...]:
@@ -220,4 +220,4 @@ def test_what_is_undone_goes_back_to_right_below_it_and_never_below_what_is_fore
     def is_ours(transacted: TransactionRecord) -> bool:
         return operation_of(transacted) == OURS
 
-    assert find_below(5, history(held), is_ours) == below
+    assert find_restore_version(5, history(held), is_ours) == below

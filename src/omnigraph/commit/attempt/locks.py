@@ -1,0 +1,128 @@
+"""The locks of an operation: the queues of its tables in the process, then their leases."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from omnigraph.commit.attempt.schema_lock import check_unlocked
+from omnigraph.commit.context import WriteContext
+from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.lease import LeaseAbandoned
+from omnigraph.commit.leases.lock_key import (
+    BRANCHES_LOCK_KEY,
+    SCHEMA_LOCK_KEY,
+    LockKey,
+    branch_lock_key,
+)
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.recovery.drift import heal_drift
+from omnigraph.commit.recovery.heal import clear_abandoned, lease
+from omnigraph.commit.recovery.sidecar import Sidecar
+from omnigraph.commit.recovery.sidecar_store import lock_keys_of
+from omnigraph.ids import BranchName, OperationId, TableKey
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLock:
+    """The right of one operation to write some tables of a branch."""
+
+    context: WriteContext
+    leases: HeldLeases
+    base: Base
+    """The branch, read under the leases."""
+
+    @property
+    def operation_id(self) -> OperationId:
+        return self.leases.operation_id
+
+
+@contextmanager
+def acquire_write_locks(
+    context: WriteContext,
+    branch: BranchName,
+    keys: Collection[TableKey],
+    *,
+    wait_ms_max: int | None = None,
+    is_schema_change: bool = False,
+) -> Iterator[WriteLock]:
+    """Lock these tables of a branch, heal their drift, and read the branch.
+
+    `wait_ms_max` limits the wait for other processes; None means the limit of the settings. Raises
+    LeaseHeld after that wait, SchemaLocked during a schema change, DriftFound if another program
+    moved one of the tables, BranchNotFound.
+    """
+    lock_keys = [LockKey(key, branch) for key in keys] or [branch_lock_key(branch)]
+    if is_schema_change:
+        lock_keys.append(SCHEMA_LOCK_KEY)
+    else:
+        check_unlocked(context)
+    started_ms = context.stores.effects.monotonic_ms()
+
+    def begin(leases: HeldLeases) -> WriteLock:
+        context.meter.waited(context.stores.effects.monotonic_ms() - started_ms)
+        base = heal_drift(context, leases, context.bases.current(branch), keys)
+        return WriteLock(context, leases, base)
+
+    with _acquire(context, lock_keys, begin, wait_ms_max) as lock:
+        yield lock
+
+
+@contextmanager
+def lock_branches(context: WriteContext) -> Iterator[None]:
+    """Exclude every other creation and deletion of a branch. Raises LeaseHeld.
+
+    Both read the list of branches first and act on it.
+    """
+    with _acquire(context, [BRANCHES_LOCK_KEY], lambda _: None):
+        yield
+
+
+@contextmanager
+def acquire_missing_leases(lock: WriteLock, sidecar: Sidecar) -> Iterator[None]:
+    """Hold every lease by which recovery decides whether the writer of this sidecar is alive.
+
+    A write without effect locked the tables that it might have moved; its sidecar names the branch.
+    """
+    with ExitStack() as stack:
+        for lock_key in set(lock_keys_of(sidecar)) - lock.leases.lock_keys:
+            wait_ms_max = lock.context.leases.timing.wait_ms_max
+            stack.enter_context(
+                lease(lock.context, lock_key, lock.operation_id, wait_ms_max=wait_ms_max)
+            )
+        yield
+
+
+@contextmanager
+def _acquire(
+    context: WriteContext,
+    lock_keys: Collection[LockKey],
+    begin: Callable[[HeldLeases], T],
+    wait_ms_max: int | None = None,
+) -> Iterator[T]:
+    """Queues, then leases, then `begin`.
+
+    After LeaseAbandoned, recovers the operation of the abandoned lease and starts over.
+    """
+    while True:
+        operation_id = OperationId(context.stores.effects.new_id())
+        try:
+            with (
+                context.queues.hold(lock_keys),
+                context.leases.hold(
+                    lock_keys,
+                    operation_id,
+                    wait_ms_max=wait_ms_max,
+                    has_successor=partial(context.queues.has_successor, lock_keys),
+                ) as leases,
+            ):
+                yield begin(leases)
+                return
+        except LeaseAbandoned as abandoned:
+            late = abandoned
+        finally:
+            context.leases.release_unclaimed(filter(context.queues.is_free, lock_keys))
+        clear_abandoned(context, late)

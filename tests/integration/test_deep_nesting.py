@@ -14,7 +14,8 @@ from omnigraph.errors import (
     SidecarCorrupt,
 )
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.runtime.jobs import JobRequest, Jobs
+from omnigraph.server.jobs.queue import JobQueue
+from omnigraph.server.jobs.record import JobRequest
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import (
     SCHEMA_STATE,
@@ -104,7 +105,7 @@ def test_the_ref_of_a_branch_is(graph: LocalGraph) -> None:
 
 
 def test_a_job_is_and_the_others_are_listed(graph: LocalGraph) -> None:
-    jobs = Jobs(REAL)
+    jobs = JobQueue(REAL)
     try:
         good = jobs.submit(
             graph, JobRequest("load", "main", "ada", "k"), lambda _: {}, lambda: None

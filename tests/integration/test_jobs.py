@@ -18,7 +18,8 @@ from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchNotFound, JobFailed, JobNotFound, KeyReused
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.local import LocalGraph
-from omnigraph.server.runtime.jobs import RUNNING_MAX, SILENT_MS, Job, JobRequest, Jobs, JobState
+from omnigraph.server.jobs.queue import RUNNING_MAX, SILENT_MS, JobQueue
+from omnigraph.server.jobs.record import Job, JobRequest, JobState
 from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.layout import PROMISES, job_key
 from support.serving import running
@@ -32,13 +33,13 @@ def graph(tmp_path: Path) -> LocalGraph:
 
 
 @pytest.fixture
-def jobs() -> Iterator[Jobs]:
-    jobs = Jobs(REAL)
+def jobs() -> Iterator[JobQueue]:
+    jobs = JobQueue(REAL)
     yield jobs
     jobs.close()
 
 
-def wait_for(jobs: Jobs, graph: LocalGraph, job: Job) -> Job:
+def wait_for(jobs: JobQueue, graph: LocalGraph, job: Job) -> Job:
     for _ in range(1000):
         found = jobs.find(graph, job.id)
         if not found.state.is_open:
@@ -56,7 +57,7 @@ def nothing() -> None:
     """When it is over."""
 
 
-def test_a_job_ends_with_the_answer_it_would_have_given(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_job_ends_with_the_answer_it_would_have_given(graph: LocalGraph, jobs: JobQueue) -> None:
     done = wait_for(jobs, graph, jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing))
     assert done.state is JobState.SUCCEEDED
     assert done.result == insert(graph, "key")
@@ -65,7 +66,7 @@ def test_a_job_ends_with_the_answer_it_would_have_given(graph: LocalGraph, jobs:
     assert len(graph.commits()) == 2
 
 
-def test_a_job_that_fails_says_why(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_job_that_fails_says_why(graph: LocalGraph, jobs: JobQueue) -> None:
     def fail(key: str) -> JsonObject:
         raise BranchNotFound(key)
 
@@ -81,7 +82,7 @@ def test_a_job_that_fails_says_why(graph: LocalGraph, jobs: Jobs) -> None:
     assert broken.error == {"error": "internal error", "code": "internal"}
 
 
-def test_a_job_is_cancelled_while_there_is_time(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_job_is_cancelled_while_there_is_time(graph: LocalGraph, jobs: JobQueue) -> None:
     begun, asked, over = Event(), Event(), Event()
 
     def work(key: str) -> JsonObject:
@@ -99,7 +100,7 @@ def test_a_job_is_cancelled_while_there_is_time(graph: LocalGraph, jobs: Jobs) -
     assert graph.insert("Person", [{"name": "Ada"}]).affected_nodes == 1, "no lock is left"
 
 
-def test_a_job_that_has_moved_tables_is_not_cancelled(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_job_that_has_moved_tables_is_not_cancelled(graph: LocalGraph, jobs: JobQueue) -> None:
     moved, asked = Event(), Event()
 
     def work(key: str) -> JsonObject:
@@ -120,7 +121,7 @@ def test_a_job_that_has_moved_tables_is_not_cancelled(graph: LocalGraph, jobs: J
 
 @pytest.mark.parametrize("landed", [True, False], ids=["its commit is there", "it is not"])
 def test_a_job_whose_worker_died_is_resolved_by_its_key(
-    graph: LocalGraph, jobs: Jobs, *, landed: bool
+    graph: LocalGraph, jobs: JobQueue, *, landed: bool
 ) -> None:
     long_ago = REAL.now_ms() - 2 * SILENT_MS
     job = Job("01JOB", "load", "main", "ada", "key", long_ago, long_ago, JobState.RUNNING)
@@ -129,7 +130,7 @@ def test_a_job_whose_worker_died_is_resolved_by_its_key(
         insert(graph, "key")
     found = jobs.find(graph, job.id)
     assert found.state is (JobState.SUCCEEDED if landed else JobState.INTERRUPTED)
-    assert Jobs(REAL).find(graph, job.id) == found
+    assert JobQueue(REAL).find(graph, job.id) == found
     again = jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing)
     assert (again.id == job.id) is landed
     wait_for(jobs, graph, again)
@@ -137,7 +138,7 @@ def test_a_job_whose_worker_died_is_resolved_by_its_key(
 
 
 @pytest.mark.parametrize("job_id", ["01NONE", "../x", "", "a/b", "01NONE.json"])
-def test_what_is_no_job_is_not_found(graph: LocalGraph, jobs: Jobs, job_id: str) -> None:
+def test_what_is_no_job_is_not_found(graph: LocalGraph, jobs: JobQueue, job_id: str) -> None:
     with pytest.raises(JobNotFound):
         jobs.find(graph, job_id)
 
@@ -175,7 +176,7 @@ def test_a_merge_is_a_job_if_the_caller_prefers(graph: LocalGraph) -> None:
 # ── cancelling what is busy, keys, and what is over ──────────────────────────────────────────────
 
 
-def test_a_job_that_is_busy_is_stopped_from_outside(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_job_that_is_busy_is_stopped_from_outside(graph: LocalGraph, jobs: JobQueue) -> None:
     """As on Spark: the wait for a stage ends in an error of its own."""
     stopped, over = Event(), Event()
 
@@ -201,7 +202,7 @@ def test_a_job_that_is_busy_is_stopped_from_outside(graph: LocalGraph, jobs: Job
     assert wait_for(jobs, graph, again).state is JobState.SUCCEEDED
 
 
-def test_a_key_that_asks_for_something_else_is_refused(graph: LocalGraph, jobs: Jobs) -> None:
+def test_a_key_that_asks_for_something_else_is_refused(graph: LocalGraph, jobs: JobQueue) -> None:
     over = Event()
     first = replace(ORDER, body_hash="one")
     done = wait_for(jobs, graph, jobs.submit(graph, first, lambda k: insert(graph, k), nothing))
@@ -212,7 +213,7 @@ def test_a_key_that_asks_for_something_else_is_refused(graph: LocalGraph, jobs: 
 
 
 def test_a_job_that_was_never_begun_says_so_when_the_worker_stops(graph: LocalGraph) -> None:
-    jobs, go, removed = Jobs(REAL), Event(), Event()
+    jobs, go, removed = JobQueue(REAL), Event(), Event()
     busy = [
         jobs.submit(graph, replace(ORDER, key=f"busy{at}"), lambda _: {"ok": go.wait(30)}, nothing)
         for at in range(RUNNING_MAX)
@@ -223,8 +224,8 @@ def test_a_job_that_was_never_begun_says_so_when_the_worker_stops(graph: LocalGr
         removed.wait(10)
         go.set()
         closed.result(30)
-    assert Jobs(REAL).find(graph, waiting.id).state is JobState.INTERRUPTED
-    assert {Jobs(REAL).find(graph, each.id).state for each in busy} == {JobState.SUCCEEDED}
+    assert JobQueue(REAL).find(graph, waiting.id).state is JobState.INTERRUPTED
+    assert {JobQueue(REAL).find(graph, each.id).state for each in busy} == {JobState.SUCCEEDED}
 
 
 SPEED = 10
@@ -239,13 +240,13 @@ FAST = replace(
 def test_a_job_that_waits_for_others_is_not_taken_for_dead_and_can_be_cancelled(
     graph: LocalGraph,
 ) -> None:
-    jobs, go, over = Jobs(FAST), Event(), Event()
+    jobs, go, over = JobQueue(FAST), Event(), Event()
     for at in range(RUNNING_MAX):
         busy = replace(ORDER, key=f"busy{at}")
         jobs.submit(graph, busy, lambda _: {"ok": go.wait(30)}, nothing)
     waiting = jobs.submit(graph, replace(ORDER, key="waiting"), lambda _: {}, over.set)
     REAL.sleep_ms(SILENT_MS * 5 // 4 // SPEED)
-    other = Jobs(FAST)
+    other = JobQueue(FAST)
     assert other.find(graph, waiting.id).state is JobState.QUEUED
     other.cancel(graph, waiting.id)
     assert over.wait(10), "it need not begin to end"
@@ -255,7 +256,7 @@ def test_a_job_that_waits_for_others_is_not_taken_for_dead_and_can_be_cancelled(
 
 
 def test_a_worker_that_stops_does_not_wait_for_its_jobs_for_ever(graph: LocalGraph) -> None:
-    jobs, begun, stopped = Jobs(REAL), Event(), Event()
+    jobs, begun, stopped = JobQueue(REAL), Event(), Event()
 
     def work(key: str) -> JsonObject:
         with stoppable(stopped.set):
@@ -267,26 +268,26 @@ def test_a_worker_that_stops_does_not_wait_for_its_jobs_for_ever(graph: LocalGra
     begun.wait(30)
     jobs.close(0.1)
     assert stopped.is_set()
-    found = Jobs(REAL).find(graph, job.id)
+    found = JobQueue(REAL).find(graph, job.id)
     assert (found.state, found.may_run_again) == (JobState.INTERRUPTED, True)
     assert len(graph.commits()) == 1
 
 
-def test_what_is_long_over_is_forgotten(graph: LocalGraph, jobs: Jobs) -> None:
+def test_what_is_long_over_is_forgotten(graph: LocalGraph, jobs: JobQueue) -> None:
     done = wait_for(jobs, graph, jobs.submit(graph, ORDER, lambda k: insert(graph, k), nothing))
     graph.branches.create("b", idempotency_key="make")
     now = REAL.now_ms()
     open_one = Job("01OPEN", "load", "main", "ada", "k", now, now, JobState.RUNNING)
     graph.objects.put_over(job_key("01OPEN"), json.dumps(open_one.document()).encode())
     days = 24 * 3_600_000
-    later = Jobs(replace(REAL, now_ms=lambda: REAL.now_ms() + 8 * days))
+    later = JobQueue(replace(REAL, now_ms=lambda: REAL.now_ms() + 8 * days))
     later.submit(graph, replace(ORDER, key="later"), lambda _: {}, nothing)
     later.close()
     with pytest.raises(JobNotFound):
         later.find(graph, done.id)
     assert [each.id for each in later.list(graph) if each.id == "01OPEN"] == ["01OPEN"]
     assert len(graph.objects.list(PROMISES)) == 1
-    much_later = Jobs(replace(REAL, now_ms=lambda: REAL.now_ms() + 31 * days))
+    much_later = JobQueue(replace(REAL, now_ms=lambda: REAL.now_ms() + 31 * days))
     much_later.submit(graph, replace(ORDER, key="much later"), lambda _: {}, nothing)
     much_later.close()
     assert graph.objects.list(PROMISES) == []

@@ -11,11 +11,11 @@ from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import merge_document
+from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import ACCEPTED, READING, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.wire.formats import DELETABLE
 from omnigraph.wire.replies import BranchCreateReply, BranchDeleteReply, BranchesReply, MergeReply
 from omnigraph.wire.requests import BranchCreateBody, MergeBody

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from omnigraph.errors import JobNotFound
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import AccessRequest
+from omnigraph.server.jobs.record import Job, JobRequest, Work
 from omnigraph.server.request_context import Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import JsonResponse, answer
 from omnigraph.server.responses.openapi import READING, WRITING
-from omnigraph.server.runtime.jobs import Job, JobRequest, Work
 from omnigraph.wire.replies import JobReply, JobsReply
 
 router = APIRouter(route_class=GraphRoute)
@@ -48,7 +48,10 @@ def cancel_job(context: Context, job_id: str) -> Response:
 
 
 def begin_job(
-    context: RequestContext, order: JobRequest, work: Work, clean: Callable[[], None] = lambda: None
+    context: RequestContext,
+    request: JobRequest,
+    work: Work,
+    clean: Callable[[], None] = lambda: None,
 ) -> Response:
     """Do it as a job, and answer with that. `clean` is called when it is over, or never begins.
 
@@ -59,7 +62,7 @@ def begin_job(
         stack.callback(clean)
         stack.enter_context(context.admitted())
         over = stack.pop_all().close
-    return _accepted(context, context.runtime.jobs.submit(context.graph, order, work, over))
+    return _accepted(context, context.runtime.jobs.submit(context.graph, request, work, over))
 
 
 def _accepted(context: RequestContext, job: Job) -> Response:

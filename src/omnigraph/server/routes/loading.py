@@ -18,6 +18,7 @@ from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import load_document
+from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import (
     KEYED,
     PREFERRED,
@@ -29,7 +30,6 @@ from omnigraph.server.request_context import (
 from omnigraph.server.responses.answers import answer, deprecate
 from omnigraph.server.responses.openapi import ACCEPTED, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.server.runtime.shared_spark import run_on_spark
 from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.server.telemetry import metrics

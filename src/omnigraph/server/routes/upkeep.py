@@ -14,11 +14,11 @@ from omnigraph.sdk.documents import (
     schema_plan_document,
     schema_result_document,
 )
+from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import ACCEPTED, ASKING, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.server.runtime.jobs import JobRequest
 from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
 from omnigraph.wire.requests import SchemaApplyBody, SchemaPlanBody

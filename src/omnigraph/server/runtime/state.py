@@ -21,11 +21,11 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.sdk.local import LocalGraph
+from omnigraph.server.jobs.queue import JobQueue
 from omnigraph.server.runtime.admission import Admission
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
 from omnigraph.server.runtime.configuration import Configuration, PolicyFile, read_configuration
 from omnigraph.server.runtime.guard import AuthMode, Guard, find_auth_mode
-from omnigraph.server.runtime.jobs import Jobs
 from omnigraph.server.runtime.settings import (
     EMBEDDING,
     GRAPH_ID,
@@ -141,7 +141,7 @@ class ServerRuntime:
         self._refused = (0, 0)
         """What could not be taken over from the others, if anything, and when."""
         self.admission = Admission(self.current.settings.limits)
-        self.jobs = Jobs(REAL)
+        self.jobs = JobQueue(REAL)
 
     def share(self, broadcast: ConfigBroadcast) -> None:
         """Hand what is served here to workers that are started from now on, and follow them."""

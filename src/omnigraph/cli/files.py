@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from omnigraph.effects import REAL
-from omnigraph.errors import FileUnreadable
+from omnigraph.errors import FileUnreadable, OmnigraphError
 from omnigraph.lang.source import Source
 from omnigraph.sdk.texts import read_text
 
@@ -25,6 +25,8 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
             file.flush()
             os.fsync(file.fileno())
         hidden.replace(path)
+    except OmnigraphError:
+        raise
     except OSError as error:
         raise FileUnreadable(str(path), reason=error.strerror or str(error)) from error
     finally:

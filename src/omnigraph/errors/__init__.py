@@ -2,29 +2,29 @@
 
 The class says the remedy, `code` says the cause, and the facts are fields: no caller has to read a
 message with a regular expression. Codes are append-only; a published code keeps its meaning.
-`docs/errors.md` explains each of them.
+`docs/errors.md` explains each of them. In brackets: the builtin that catches the class as well.
 
 ::
 
     OmnigraphError
-    ├── InputError        your input is wrong; correct it and ask again
+    ├── InputError [ValueError]        your input is wrong; correct it and ask again
     │     SchemaInvalid · QueryInvalid · QueryNotFound · ParameterInvalid · MigrationUnsupported
     │     BackfillInvalid · KeyInvalid · UsageError · Misaddressed · RequestInvalid
-    │     FileUnreadable · StoreUriInvalid · StoreKeyInvalid · BranchNameInvalid
+    │     FileUnreadable [OSError] · StoreUriInvalid · StoreKeyInvalid · BranchNameInvalid
     │     ConfigInvalid · PolicyInvalid · KeyReused · NotConfirmed · OpenedReadOnly · NotAMutation
-    │     NotARead · QueryMemoryExceeded · QueryTimeout · TypeUnknown
+    │     NotARead · QueryMemoryExceeded · QueryTimeout [TimeoutError] · TypeUnknown
     │     ConstraintViolation · LoadRejected · RecipeInvalid · NotExportable · ResolutionsInvalid
     │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid
-    ├── NotFoundError       what you named does not exist; name another
+    ├── NotFoundError [KeyError]       what you named does not exist; name another
     │     ObjectNotFound · TableNotFound · VersionNotFound · ForkNotFound · BranchNotFound
-    │     GraphNotFound · TableUnknown · OperationNotFound · GraphNotServed
+    │     GraphNotFound [FileNotFoundError] · TableUnknown · OperationNotFound · GraphNotServed
     │     StoredQueryNotFound · JobNotFound · NothingYet · BlobNotFound · ExternalBlob
     │     CommitNotFound · ChangeFeedGap
     ├── ConflictError                  another writer was first; read again, then decide again
     │     ExpectedVersionMismatch · UpdateRefused · Contention · AlreadyDone · HeadMoved
     │     BlobChanged · KeyConflict · MergeConflicts · MergeBaseUnavailable · Fenced · DriftFound
     │     LeaseHeld · LeaseLost · SchemaLocked · SchemaChanged · RecoveryPending · BranchesExist
-    │     SchemaOutdated · BranchExists · BranchInUse · GraphExists
+    │     SchemaOutdated · BranchExists · BranchInUse · GraphExists [FileExistsError]
     │     ObjectExists · ObjectChanged · ForkExists · ForkInUse
     ├── PlacementError                 the place that holds the graph does not fit; operators act
     │     ConditionalWritesIgnored · GraphRelocated · GraphIncomplete · FormatTooNew · FormatTooOld
@@ -39,10 +39,10 @@ message with a regular expression. Codes are append-only; a published code keeps
     │     ReplyLost · TableCorrupt
     ├── OutcomeUnknown                 a commit may still become visible; look before you retry
     ├── AccessError                    the request was refused or stopped
-    │     Unauthorized · Forbidden · QueryCancelled
+    │     Unauthorized [PermissionError] · Forbidden [PermissionError] · QueryCancelled
     │     JobCancelled · TooManyRequests
     └── ServerFailure                  the server gave no usable answer; ask again
-          ServerUnreachable · ServerAnswerInvalid
+          ServerUnreachable [ConnectionError] · ServerAnswerInvalid
 
 Modules, in reading order: `base` (the root, the codes, how a class is declared), `findings` (what
 errors list), `invalid`, `not_found`, `conflict`, `environment`, `storage`, `serving`.

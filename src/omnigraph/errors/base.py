@@ -81,13 +81,18 @@ class OmnigraphError(Exception):
             setattr(self, name, tuple(value) if is_list else value)
         super().__init__(self._message())
 
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # KeyError would put the text in quotes
+
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[str, dict[str, Any]]]:
         return type(self).restore, (str(self), vars(self))
 
     @classmethod
     def restore(cls, message: str, facts: Mapping[str, object]) -> Self:
         """The error that was raised elsewhere, with the text and the facts it had there."""
-        error = cls.__new__(cls)
+        # Python refuses to make an OSError by the `__new__` of another exception.
+        maker: type[Exception] = next(each for each in (OSError, Exception) if each in cls.__mro__)
+        error = maker.__new__(cls)
         Exception.__init__(error, message)
         vars(error).update(facts)
         return error

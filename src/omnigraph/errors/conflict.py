@@ -225,7 +225,7 @@ class BranchInUse(ConflictError, code=Code.BRANCH_IN_USE):
     users: Sequence[str]
 
 
-class GraphExists(ConflictError, code=Code.GRAPH_EXISTS):
+class GraphExists(ConflictError, FileExistsError, code=Code.GRAPH_EXISTS):
     template = "{uri} is already initialized; nothing was changed"
     uri: str
 

@@ -7,7 +7,7 @@ from omnigraph.errors.base import Code, OmnigraphError, first_of
 from omnigraph.errors.findings import Breach, Finding, RecordFault
 
 
-class InputError(OmnigraphError):
+class InputError(OmnigraphError, ValueError):
     """The input is wrong. Nothing was changed; the same request fails again."""
 
 
@@ -102,7 +102,7 @@ class RequestInvalid(InputError, code=Code.REQUEST_INVALID):
     _text: str
 
 
-class FileUnreadable(InputError, code=Code.FILE_UNREADABLE):
+class FileUnreadable(InputError, OSError, code=Code.FILE_UNREADABLE):
     """A file that the caller named is missing, forbidden, or not text."""
 
     template = "cannot read {path}: {reason}"
@@ -187,7 +187,7 @@ class QueryMemoryExceeded(InputError, code=Code.QUERY_MEMORY_EXCEEDED):
     setting: str
 
 
-class QueryTimeout(InputError, code=Code.QUERY_TIMEOUT):
+class QueryTimeout(InputError, TimeoutError, code=Code.QUERY_TIMEOUT):
     template = (
         "the read was stopped after {seconds:g} seconds; narrow it down, or allow more time: "
         "timeout=, --timeout, and limits.query_seconds on a server"

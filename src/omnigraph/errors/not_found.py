@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 from omnigraph.errors.base import Code, OmnigraphError
 
 
-class NotFoundError(OmnigraphError):
+class NotFoundError(OmnigraphError, KeyError):
     """What the caller named does not exist, or no longer. Name something else."""
 
 
@@ -60,7 +60,7 @@ class ForkNotFound(NotFoundError, code=Code.FORK_NOT_FOUND):
     branch: str
 
 
-class GraphNotFound(NotFoundError, code=Code.GRAPH_NOT_FOUND):
+class GraphNotFound(NotFoundError, FileNotFoundError, code=Code.GRAPH_NOT_FOUND):
     template = "no graph at {uri}; make one with: omnigraph init {uri} --schema FILE"
     uri: str
 

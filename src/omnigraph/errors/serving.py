@@ -9,14 +9,14 @@ class AccessError(OmnigraphError):
     """The request was refused or stopped. Nothing was changed."""
 
 
-class Unauthorized(AccessError, code=Code.UNAUTHORIZED):
+class Unauthorized(AccessError, PermissionError, code=Code.UNAUTHORIZED):
     """The request had no token, or one that the server does not know."""
 
     template = "{reason}"
     reason: str
 
 
-class Forbidden(AccessError, code=Code.FORBIDDEN):
+class Forbidden(AccessError, PermissionError, code=Code.FORBIDDEN):
     """The policy does not permit this action to this actor."""
 
     template = "{_who} may not {action}{_where}"
@@ -55,7 +55,9 @@ class ServerFailure(OmnigraphError):
     """The server gave no usable answer. The same request with the same key runs only once."""
 
 
-class ServerUnreachable(ServerFailure, code=Code.SERVER_UNREACHABLE, retryable=True):
+class ServerUnreachable(
+    ServerFailure, ConnectionError, code=Code.SERVER_UNREACHABLE, retryable=True
+):
     template = "no answer from {url}: {reason}"
     url: str
     _: KW_ONLY

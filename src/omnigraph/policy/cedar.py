@@ -72,6 +72,8 @@ class Policy:
             self._entities = cedarpy.Entities.from_json_str(
                 json.dumps(_entities(bundle, graph_id)), self._schema
             )
+        except PolicyInvalid:
+            raise
         except ValueError as error:
             raise PolicyInvalid(name, reason=str(error)) from error
 

@@ -21,7 +21,7 @@ from omnigraph.engine.load.export import (
     export_parquet,
     select_pins,
 )
-from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
 from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
 
 
@@ -95,5 +95,7 @@ def _naming(output: str | Path) -> Iterator[None]:
     """What the disk has against an output is the user's to know, without a traceback."""
     try:
         yield
+    except OmnigraphError:
+        raise
     except OSError as error:
         raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error

@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
-from omnigraph.errors import FileUnreadable
+from omnigraph.errors import FileUnreadable, OmnigraphError
 from omnigraph.storage.objects_cloud import connect
 
 S3: Final = "s3://"
@@ -71,6 +71,8 @@ def reading(shown: str) -> Iterator[None]:
     """What goes wrong with a file is told by its name. Raises FileUnreadable."""
     try:
         yield
+    except OmnigraphError:
+        raise
     except OSError as error:
         reason = error.strerror or _first_line(error)
         raise FileUnreadable(shown, reason=reason) from error

@@ -68,6 +68,8 @@ def translating_objects(action: str, key: str) -> Iterator[None]:
 
 def _object_error(error: BaseException, action: str, key: str) -> OmnigraphError | None:
     match error:
+        case OmnigraphError():
+            return None
         case FileNotFoundError() | IsADirectoryError() | NotADirectoryError() if action == "read":
             return ObjectNotFound(key)
         case AlreadyExistsError():

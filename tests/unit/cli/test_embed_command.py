@@ -130,3 +130,13 @@ def test_a_file_that_is_wrong_leaves_nothing_behind(
     (folder / "spec.json").write_text('{"dimension": 0, "types": {}}')
     assert run(words) == 1
     assert "dimension" in capsys.readouterr().err
+
+
+def test_a_spec_that_is_missing_is_not_called_json(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert folder.exists()
+    assert run(["embed", "--input", "in.jsonl", "--output", "out.jsonl", "--spec", "no.json"]) == 1
+    told = capsys.readouterr().err
+    assert "cannot read no.json" in told
+    assert "JSON" not in told

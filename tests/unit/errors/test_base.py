@@ -100,3 +100,37 @@ def test_an_error_keeps_text_and_facts_when_it_is_pickled_or_copied(
         assert type(twin) is kind
         assert (str(twin), twin.args) == (str(error), error.args)
         assert vars(twin).keys() == vars(error).keys()
+
+
+BUILTINS: list[tuple[type[OmnigraphError], type[Exception]]] = [
+    (errors.InputError, ValueError),
+    (errors.FileUnreadable, OSError),
+    (errors.QueryTimeout, TimeoutError),
+    (errors.NotFoundError, KeyError),
+    (errors.GraphNotFound, FileNotFoundError),
+    (errors.GraphExists, FileExistsError),
+    (errors.Unauthorized, PermissionError),
+    (errors.Forbidden, PermissionError),
+    (errors.ServerUnreachable, ConnectionError),
+]
+
+
+@pytest.mark.parametrize(("kind", "builtin"), BUILTINS)
+def test_a_builtin_catches_what_a_python_user_expects_it_to(
+    kind: type[OmnigraphError], builtin: type[Exception]
+) -> None:
+    assert issubclass(kind, builtin)
+    for each in every_kind():
+        if issubclass(each, kind):
+            error = make(each)
+            assert isinstance(error, builtin)
+            assert str(error) == error.args[0], "no quotes of KeyError, no errno of OSError"
+
+
+def test_no_other_error_has_a_builtin_parent() -> None:
+    for each in every_kind():
+        foreign = [parent for parent in each.__mro__ if parent.__module__ == "builtins"]
+        expected = [builtin for kind, builtin in BUILTINS if issubclass(each, kind)]
+        assert {base for builtin in expected for base in builtin.__mro__} | {
+            *Exception.__mro__
+        } == set(foreign)

@@ -121,8 +121,9 @@ def _read_job(
         return _read_seed(seed)
     if source is None or target is None or spec is None:
         raise UsageError("say --seed, or --input, --output and --spec")
+    text = read_source(spec).text
     try:
-        document = read_json(read_source(spec).text)
+        document = read_json(text)
     except ValueError as error:
         raise ConfigInvalid(str(spec), reason=f"it is not JSON: {error}") from error
     return EmbedJob(source, target, read_recipes(document, str(spec)))

@@ -187,8 +187,9 @@ def _begin(objects: Objects, key: str, wanted: IdempotencyKey) -> Begun:
 
 
 def _read_note(objects: Objects, key: str) -> tuple[str, bool]:
+    data = objects.read(key).data
     try:
-        found = read_json(objects.read(key).data)
+        found = read_json(data)
         return str(found["body_hash"]), bool(found["is_done"])
     except (ValueError, KeyError, TypeError) as error:
         reason = f"it does not say what was promised: {error}"

@@ -12,7 +12,7 @@ from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.effects import REAL
 from omnigraph.engine.active_schema import check_schema_files
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.merge.run import MergeRequest
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables import row_refs

@@ -14,7 +14,7 @@ import pytest
 
 from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.maintain.cleanup import CleanupRequest
-from omnigraph.engine.merge.run import MergeRequest
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_OWNER

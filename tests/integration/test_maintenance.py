@@ -19,7 +19,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.maintain.doctor import DoctorFinding, check_tables, examine
 from omnigraph.engine.maintain.repair import RepairAction, RepairRequest
-from omnigraph.engine.merge.run import MergeRequest
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.engine.settings import Settings

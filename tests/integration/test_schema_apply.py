@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.merge.run import MergeRequest
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.target import Target
 from omnigraph.engine.schema.plan import EffectKind, SchemaRequest

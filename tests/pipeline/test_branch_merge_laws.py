@@ -11,8 +11,9 @@ from hypothesis import Phase, event, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 from omnigraph.engine.graph import Graph
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.merge.rulings import Detect, RowRuling, Rulings, Side
-from omnigraph.engine.merge.run import MergeRequest, MergeResult
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings

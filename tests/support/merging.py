@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnigraph.engine.merge.run import MergeRequest, MergeResult
+from omnigraph.engine.merge.plan import MergeRequest
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.merge.workers import BulkMerge
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.testing.failpoints import FAILPOINTS, MergeScene, Scene, Trigger, kill

@@ -48,7 +48,8 @@ from omnigraph.engine.maintain.inspection import (
 from omnigraph.engine.maintain.optimize import OptimizeRequest, OptimizeResult, optimize
 from omnigraph.engine.maintain.repair import RepairRequest, RepairResult, repair
 from omnigraph.engine.maintain.wanted_indexes import find_substrings
-from omnigraph.engine.merge.run import MergeRequest, MergeResult, merge
+from omnigraph.engine.merge.plan import MergeRequest
+from omnigraph.engine.merge.run import MergeResult, merge
 from omnigraph.engine.merge.workers import BulkMerge
 from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
 from omnigraph.engine.query.reading import Analysis, Reader, ReadView, bind_query

@@ -9,7 +9,8 @@ from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
-from omnigraph.engine.merge.run import MergeResult, TableCounts
+from omnigraph.engine.merge.plan import TableCounts
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import decode_schema_plan
 from omnigraph.engine.write.mutate import MutationResult

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, encode_conflicts
+from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.merge.rulings import Rulings, broken_of, read_detect, read_strategies, rows_of
-from omnigraph.engine.merge.run import MergeRequest, MergeResult
+from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import BranchNotFound, OmnigraphError, ResolutionsInvalid

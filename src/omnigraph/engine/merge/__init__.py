@@ -1,15 +1,16 @@
-"""Merging one branch into another: exact, explained, and carried out like every other write.
+"""Merging one branch into another, as one commit with two parents.
 
-In the order of control: `run` finds heads and base and carries the plan out as a `Change`; `plan`
-decides table by table, with `classify` for the rules and `rulings` for what people decided;
-`check` asks whether the merged graph obeys the schema, `broken` has one side's rows stand where it
-does not and a side was chosen; `conflicts` are what they find; `writes` turns a plan into commits
-of bounded size. `workers` are asked where there is much to do.
+1. A merge reads only the rows that the source changed since the base, and the rows of the target
+   with the same ids. Rows that only the target changed stay as they are and are not read.
+2. No table moves unless no conflict is left and the merged graph obeys the schema.
+3. A plan holds row refs and ids, never rows. Rows are read again, in portions, when written.
+4. Every table of the target that the plan read must be at the same version when the commit is
+   published. If one moved, the merge is planned again.
 
-1. Only what the source changed since the base is looked at, and where those rows stand in the
-   target. What only the target changed stays as it is without being read.
-2. Nothing moves unless there is no conflict left, and the merged graph is valid.
-3. A plan holds places and ids, never rows; rows are read again, portion by portion, when written.
-4. Whatever was read of the target is expected to be the same when the merge becomes visible; if it
-   is not, the merge is planned anew.
+Modules in reading order: `bases` (the merge base), `classify` (the rules for one row and one
+table), `conflicts` (what blocks a merge, and the file to resolve it in), `rulings` (decisions made
+beforehand), `table_plan` (values: what happens to the rows of one table), `resolve` (rows that
+both branches changed), `plan_rows` (computes a `TablePlan`), `check` (the merged graph against the
+schema), `broken_rules` (resolves broken rules by the side that was chosen), `workers` (bulk work
+elsewhere), `plan` (the whole graph), `writes` (a plan as commits of bounded size), `run`.
 """

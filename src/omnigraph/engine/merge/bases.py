@@ -1,10 +1,10 @@
-"""Where two branches last agreed, and what each has made of it since.
+"""The merge base of two branches, and the commits that a merge carries over.
 
-1. The base is a maximal common ancestor: a common commit no other common commit descends from.
-   Histories that criss-cross have several, and then all of them count.
-2. A base that can no longer be read is never quietly replaced by an older one: rows that were
-   merged already would come back, or conflict for nothing (D7). Somebody has to name one.
-3. A merge carries the source's commits into the target's history, so ancestry never dangles.
+1. A base is a maximal common ancestor: a common commit that no other common commit descends from.
+   Histories that criss-cross have several bases, and a merge uses all of them.
+2. A base that can no longer be read is never replaced silently by an older one: rows that were
+   merged before would come back, or conflict without reason (D7). The user must name a base.
+3. A merge copies the source's commits into the target's history, so every parent can be found.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from omnigraph.ids import CommitId, TableKey
 from omnigraph.storage.stores import Stores
 
 CANDIDATES_MAX: Final = 5
-"""How many older common commits are suggested."""
+"""How many older common commits the error suggests as a base."""
 
 Pins = Mapping[TableKey, Pin]
 
@@ -39,9 +39,13 @@ class Ancestry:
     target: Commit
     bases: tuple[Commit, ...]
     base_pins: tuple[Pins, ...]
-    """What each base showed; empty when there is nothing to merge."""
+    """What each base showed; empty if there is nothing to merge."""
     carried: tuple[Commit, ...]
-    """(3) Commits the target's history lacks."""
+    """(3) Commits of the source that the target's history lacks."""
+
+    def pins_of(self, key: TableKey) -> list[Pin | None]:
+        """What each base showed of one table."""
+        return [each.get(key) for each in self.base_pins]
 
     @property
     def outcome(self) -> Outcome:
@@ -99,7 +103,7 @@ def _named_base(lineage: Lineage, base: CommitId, source: CommitId, target: Comm
 
 
 def _read_pins(stores: Stores, commit: Commit) -> Pins | None:
-    """(2) What a commit showed; None if that can no longer be read."""
+    """(2) What a commit showed; None if its manifest version can no longer be read."""
     try:
         return snapshot_at_commit(stores, commit).pins
     except (NotFoundError, ManifestCorrupt):
@@ -112,7 +116,7 @@ def _find_candidates(
     heads: tuple[CommitId, CommitId],
     unreadable: Sequence[CommitId],
 ) -> list[CommitId]:
-    """Common commits that can be read, the newest first."""
+    """Readable common commits, newest first."""
     common = lineage.ancestors_of(heads[0]) & lineage.ancestors_of(heads[1])
     newest = sorted(common - set(unreadable), reverse=True)
     candidates: list[CommitId] = []

@@ -1,8 +1,8 @@
-"""Rules of the schema that the merged graph would break, and what to do where a side was chosen.
+"""Rules of the schema that the merged graph would break, resolved by the side that was chosen.
 
-Either branch obeys the rules. So one that is broken holds again once all rows that break it are as
-one branch has them. That may break another rule, and the graph is judged anew. A row that was
-decided about stays so; where nothing is left to decide, the rest is told.
+Each branch obeys the schema by itself. So a broken rule holds again once every row that breaks it
+is as one branch has it. That can break another rule, so the merged graph is checked again. A row
+is decided at most once; breaches that no decision covers remain as conflicts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,28 +18,28 @@ from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.ids import TableKey, Version
 
 ROUNDS_MAX: Final = 100
-"""How often the merged graph is judged. Of rows that take a value over from each other, one after
-the other, each needs a round; what is left then is told as a conflict."""
+"""How often the merged graph is checked. In a chain of rows that take over each other's unique
+value, each row needs one round. Breaches left after the last round are reported as conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenRules:
     merged: MergedGraph
     plans: dict[TableKey, TablePlan]
-    """Those of the merged graph; amended here."""
+    """The plans of the merged graph; this class amends them."""
     rulings: Rulings
     sides_of: Callable[[TableKey], Sides]
     decided: dict[TableKey, dict[str, Side]] = field(default_factory=dict)
-    """The rows that are as one side has them because of a rule."""
+    """The rows that were set to one side because of a broken rule."""
 
     @property
     def reads(self) -> dict[TableKey, Version]:
-        """Every table of the target that was looked at."""
+        """Every table of the target that was read, and its version."""
         pins = self.merged.manifest.pins
         return {**self.merged.asked, **{key: pins[key].version for key in self.decided}}
 
     def resolve(self) -> Iterator[Conflict]:
-        """Amend the plans by what was decided; the conflicts that are left."""
+        """Amend the plans by the chosen sides; return the conflicts that are left."""
         breaches = self.merged.find_breaches()
         for _ in range(ROUNDS_MAX):
             chosen = self._choose(breaches)
@@ -51,7 +51,7 @@ class BrokenRules:
         return self._show([each.conflict for each in breaches])
 
     def _choose(self, breaches: Sequence[RuleBreach]) -> dict[TableKey, dict[str, Side]]:
-        """Whose rows are to stand, of those that nobody has decided about yet."""
+        """For each undecided row of a breach, the side it shall be set to."""
         chosen: dict[TableKey, dict[str, Side]] = {}
         for breach in breaches:
             side = self.rulings.side_for(breach.conflict)
@@ -74,7 +74,7 @@ class BrokenRules:
         by_table: dict[TableKey, list[Conflict]] = {}
         for each in conflicts:
             if each.kind is ConflictKind.CARDINALITY_VIOLATION:
-                yield each  # it is about the edges of a node, not about a row
+                yield each  # it concerns the edges of a node, not one row
             else:
                 by_table.setdefault(each.table, []).append(each)
         for key, some in by_table.items():

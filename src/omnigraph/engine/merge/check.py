@@ -1,11 +1,10 @@
-"""Whether the merged graph obeys the schema.
+"""Checks that the merged graph obeys the schema.
 
-The target obeys it by itself, so only what the plans change can break it: rows that are written,
-nodes that go, sources whose edges were counted. Whatever is asked of the target beyond the tables
-that are written is remembered, because the answer is part of what was decided.
+The target obeys the schema by itself, so only the plans can break it: rows they write, nodes they
+delete, and the edge counts of sources they touch. Every table that the check reads is recorded with
+its version, because the plan depends on its content.
 
-Columns are read, not rows: of a million new rows with large vectors, only those columns that a rule
-is about.
+The check reads only the columns that a rule names, not whole rows: new rows may hold large vectors.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.engine.history.images import read_rows
 from omnigraph.engine.merge.conflicts import RuleBreach, conflict_of
 from omnigraph.engine.merge.table_plan import TablePlan
-from omnigraph.engine.merge.writes import choose, dropped_addresses
+from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.tables.cells import Cell
 from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.engine.tables.row_refs import Type, fetch, find_row_refs
@@ -38,17 +37,17 @@ from omnigraph.ids import TableKey, Version, table_key
 from omnigraph.storage.tables import Addresses, Handle, ScanRequest, Tables
 
 RIVALS_SPELLED_MAX: Final = 2_000
-"""Values of more rows than this are looked for by reading the whole column."""
+"""For more written rows than this, the check reads the whole column instead of a filter."""
 
 ROWS_AT_A_TIME: Final = 32_768
-"""Of the few columns that are read here."""
+"""How many rows of the few checked columns are read at a time."""
 
 _OF_VALUES: Final = frozenset({ViolationKind.RANGE, ViolationKind.CHECK, ViolationKind.ENUM})
 
 
 @dataclass
 class MergedGraph:
-    """The target, and what is about to happen to it."""
+    """The target with the plans of a merge applied."""
 
     tables: Tables
     catalog: Catalog
@@ -56,7 +55,7 @@ class MergedGraph:
     open_pin: Callable[[Pin], Handle]
     plans: Mapping[TableKey, TablePlan]
     asked: dict[TableKey, Version] = field(default_factory=dict)
-    """Tables that were looked at, and the versions they were at."""
+    """The tables that the check read, and their versions."""
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
     def find_breaches(self) -> list[RuleBreach]:
@@ -76,7 +75,7 @@ class MergedGraph:
         return found
 
     def _open(self, key: TableKey) -> Handle | None:
-        """A table of the target, unless it has nothing to show."""
+        """A table of the target; None if it has no rows."""
         pin = self.manifest.pins[key]
         self.asked[key] = pin.version
         if not pin.row_count:
@@ -90,7 +89,7 @@ class MergedGraph:
     def _find_value_faults(self, plan: TablePlan) -> Iterator[Violation]:
         type_ = plan.sides.type
         for edit in plan.edits:
-            # Of rows that tables hold, required columns have been checked by the table.
+            # Rows that a table holds were checked for required columns when they were written.
             found = find_value_violations(type_, edit.row)
             yield from (each for each in found if each.kind is ViolationKind.REQUIRED)
         columns = _checked_columns(type_)
@@ -125,7 +124,7 @@ class MergedGraph:
     def _find_rivals(
         self, plan: TablePlan, group: tuple[str, ...], written: pa.Table
     ) -> Iterator[tuple[tuple[Cell, ...], str]]:
-        """Rows of the target that may hold a value that is written."""
+        """Rows of the target that may hold a unique value of a written row."""
         type_ = plan.sides.type
         handle = self._open(type_.table_key)
         if handle is None:
@@ -136,7 +135,7 @@ class MergedGraph:
                 yield tuple(found.row[name] for name in group), found.id
             return
         first = written[group[0]].combine_chunks()
-        # What is looked for is hashed for every batch, so batches are as long.
+        # Each batch builds a hash table of the written values, so batches are as long as those.
         request = ScanRequest(columns=("id", *group), batch_rows_max=written.num_rows)
         with self.tables.scan(handle, request) as batches:
             for batch in batches:
@@ -147,7 +146,7 @@ class MergedGraph:
     # ends of edges
 
     def _find_missing_ends(self, plan: TablePlan, edge: EdgeType) -> Iterator[Violation]:
-        """Ends of written edges that will not be there."""
+        """Ends of written edges that will not exist."""
         for column, node in (("src", edge.source), ("dst", edge.target)):
             ends = _distinct(written_rows(self.tables, plan, (column,)), column)
             missing = self._find_missing(table_key("node", node), ends)
@@ -161,7 +160,7 @@ class MergedGraph:
                     yield missing_end(edge, str(row_id), column, end)
 
     def _find_missing(self, key: TableKey, ids: "pa.Array[Any]") -> "pa.Array[Any]":
-        """Those of the nodes that will not be there."""
+        """Those of the node ids that will not exist."""
         if not len(ids):
             return ids
         plan = self.plans.get(key)
@@ -176,7 +175,7 @@ class MergedGraph:
         return _without(unsure, known)
 
     def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[RuleBreach]:
-        """Edges of the target that stay, of nodes that go."""
+        """Edges of the target that stay although an end of theirs is deleted."""
         if not len(plan.deletes):
             return
         for edge in self.catalog.edges:
@@ -233,32 +232,23 @@ class MergedGraph:
 
 
 def _orphaned(edge: EdgeType, violation: Violation) -> RuleBreach:
-    """An edge and its end are at stake: either both are there, or neither."""
+    """The breach concerns an edge and its end: both must exist, or neither."""
     node = edge.source if violation.property_name == "src" else edge.target
     rows = ((edge.table_key, violation.ids[0]), (table_key("node", node), str(violation.value)))
     return RuleBreach(conflict_of(edge.table_key, violation), rows)
 
 
-# ── what is written ──────────────────────────────────────────────────────────────────────────────
+# ── the rows that the plans write ────────────────────────────────────────────────────────────────
 
 
 def written_rows(tables: Tables, plan: TablePlan, columns: tuple[str, ...]) -> Iterator[pa.Table]:
-    """Id and columns of every row that will be new or changed, portion by portion."""
+    """Id and columns of every new or changed row, in portions."""
     sides, names = plan.sides, tuple(dict.fromkeys(("id", *columns)))
     whole = np.sort(np.concatenate([plan.inserts.addresses, plan.updates.addresses]))
     for some in _slices(whole):
         yield fetch(tables, sides.type, sides.source, some, names)
     for start in range(0, len(plan.blends), ROWS_AT_A_TIME):
-        stop = min(start + ROWS_AT_A_TIME, len(plan.blends))
-        ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[start:stop], names)
-        theirs = fetch(tables, sides.type, sides.source, plan.blends.addresses[start:stop], names)
-        blended = [
-            choose(plan.masks[name][start:stop].tolist(), theirs[name], ours[name])
-            if name in plan.masks
-            else ours[name]
-            for name in names
-        ]
-        yield pa.Table.from_arrays(blended, schema=ours.schema)
+        yield blended_rows(tables, plan, slice(start, start + ROWS_AT_A_TIME), names)
     if plan.edits:
         yield build_table(sides.type, [each.row for each in plan.edits]).select(names)
 
@@ -269,7 +259,7 @@ def _slices(addresses: Addresses) -> Iterator[Addresses]:
 
 
 def new_ids(plan: TablePlan) -> "pa.Array[Any]":
-    """The ids of rows that will be new or changed."""
+    """The ids of new and changed rows."""
     edited = [str(each.row["id"]) for each in plan.edits]
     return pa.concat_arrays(
         [plan.inserts.ids, plan.updates.ids, plan.blends.ids, pa.array(edited, pa.string())]
@@ -277,14 +267,14 @@ def new_ids(plan: TablePlan) -> "pa.Array[Any]":
 
 
 def replaced_ids(plan: TablePlan) -> frozenset[str]:
-    """The ids of rows of the target that will be gone, or otherwise."""
+    """The ids of target rows that the plan changes or deletes."""
     edited = (str(each.row["id"]) for each in plan.edits)
     parts = (plan.updated.ids, plan.blended.ids, plan.deletes.ids)
     return frozenset([*edited, *(str(each) for part in parts for each in part.to_pylist())])
 
 
 def _former_sources(tables: Tables, plan: TablePlan) -> set[str]:
-    """The sources that edges had which are gone, or may now start elsewhere."""
+    """The sources of target edges that the plan deletes or replaces."""
     found: set[str] = set()
     for some in _slices(dropped_addresses(plan)):
         part = fetch(tables, plan.sides.type, plan.sides.target, some, ("src",))
@@ -293,7 +283,7 @@ def _former_sources(tables: Tables, plan: TablePlan) -> set[str]:
 
 
 def _checked_columns(type_: Type) -> tuple[str, ...]:
-    """The columns whose values a rule is about, whatever other rows there are."""
+    """The columns that a rule about single values names."""
     ruled = [each.property for each in type_.constraints if isinstance(each, Range | Check)]
     enums = [each.name for each in type_.properties if each.type.enum_values is not None]
     wanted = {*ruled, *enums}
@@ -301,7 +291,7 @@ def _checked_columns(type_: Type) -> tuple[str, ...]:
 
 
 def _whole(rows: pa.Table, group: tuple[str, ...]) -> pa.Table:
-    """Rows that have a value in every column of the group; others share with nobody."""
+    """Rows with a value in every column of the group. A null is never a shared value."""
     for name in group:
         rows = rows.filter(pc.is_valid(rows[name]))
     return rows
@@ -313,7 +303,7 @@ def _suspects(
     written: pa.Table,
     holders: Mapping[tuple[Cell, ...], list[str]],
 ) -> Iterator[tuple[tuple[Cell, ...], str]]:
-    """Written rows that share a value with each other, or with a holder."""
+    """Written rows that share a value with each other or with a holder."""
     counts = written.group_by(list(group)).aggregate([("id", "count")])
     repeated = counts.filter(pc.greater(counts["id_count"], pa.scalar(1))).select(list(group))
     doubtful = {

@@ -1,7 +1,7 @@
-"""The rules of a merge. Facts in, verdict out.
+"""The rules of a merge, for one row and for one table. Pure functions.
 
-A row is told by a token: two versions of it have the same token exactly if they say the same, and
-None stands for a row that is not there.
+A token stands for the content of a row: two versions of a row have equal tokens exactly if their
+content is equal. None stands for a missing row.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Outcome(StrEnum):
 
 
 class RowStep(StrEnum):
-    """What happens to a row of the target."""
+    """What a merge does to a row of the target."""
 
     KEEP = "keep"
     INSERT = "insert"
@@ -28,25 +28,25 @@ class RowStep(StrEnum):
 
 class ConflictKind(StrEnum):
     DIVERGENT_INSERT = "divergent_insert"
-    """Both branches made a row of one id, and they differ."""
+    """Both branches inserted a row with this id, with different content."""
     DIVERGENT_UPDATE = "divergent_update"
-    """Both branches changed a row, each in its own way."""
+    """Both branches updated the row, with different content."""
     DELETE_VS_UPDATE = "delete_vs_update"
-    """One branch removed a row that the other changed."""
+    """One branch deleted the row, the other updated it."""
     ORPHAN_EDGE = "orphan_edge"
-    """An edge would lead from or to a node that is not there."""
+    """An edge would start or end at a missing node."""
     UNIQUE_VIOLATION = "unique_violation"
     CARDINALITY_VIOLATION = "cardinality_violation"
     VALUE_CONSTRAINT_VIOLATION = "value_constraint_violation"
     AMBIGUOUS_BASE = "ambiguous_base"
-    """The branches last agreed in several states, which do not agree on the row."""
+    """The branches have several merge bases, which differ in this row."""
 
 
 Token = bytes | None
 
 
 def decide_row(bases: Sequence[Token], target: Token, source: Token) -> RowStep | ConflictKind:
-    """What a merge makes of a row, from what it was, what the target and the source made of it."""
+    """Decide one row from its tokens in the bases, in the target and in the source."""
     if source == target:
         return RowStep.KEEP
     base = bases[0]
@@ -64,7 +64,7 @@ def decide_row(bases: Sequence[Token], target: Token, source: Token) -> RowStep 
 
 
 def _towards(target: Token, source: Token) -> RowStep:
-    """The way from one state of a row to another."""
+    """The step that turns one state of a row into another."""
     if source is None:
         return RowStep.DELETE
     return RowStep.INSERT if target is None else RowStep.UPDATE
@@ -74,7 +74,7 @@ class TableStep(StrEnum):
     """How a table is merged."""
 
     KEEP = "keep"
-    """The source did not move it, or both show the same."""
+    """The source did not move it, or both branches show the same version."""
     ADOPT = "adopt"
     """Only the source moved it."""
     THREE_WAY = "three_way"
@@ -90,11 +90,11 @@ def decide_table(bases: Sequence[Pin | None], target: Pin, source: Pin) -> Table
 
 
 def may_point(target: Pin, source: Pin, into: BranchName) -> bool:
-    """May the target show the source's version as it is, instead of a copy of its rows (D6)?
+    """May the target show the source's version itself, instead of a copy of its rows (D6)?
 
-    Not if it has a version of its own, whose history would be cut off; not if the number would
-    fall, because the greatest is what a manifest shows; and not if it would come to depend on a
-    branch it did not depend on, which somebody may want to delete.
+    Not if the target owns a version of the table, whose history would be cut off. Not if the
+    version number would fall, because a manifest shows the greatest. Not if the target would come
+    to depend on another branch, which could then not be deleted.
     """
     is_safe = source.owner in (MAIN, target.owner)
     return target.owner != into and is_safe and source.version > target.version

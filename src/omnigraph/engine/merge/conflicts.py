@@ -1,8 +1,8 @@
-"""What stands in the way of a merge, as values, and the file in which people resolve it.
+"""Conflicts of a merge as values, and the conflict file in which a person resolves them.
 
-The file is JSON: the heads of both branches, and every conflict with what each side has. Whoever
-resolves it writes `"ours"`, `"theirs"` or `{"value": …}` as the `resolution` of each; the merge
-that is given the file applies it if the heads are still those.
+The file is JSON: the heads of both branches, and every conflict with the content of each side. A
+person writes `"ours"`, `"theirs"` or `{"value": …}` as the `resolution` of each conflict. A merge
+that is given the file applies it if the heads have not moved.
 """
 
 import json
@@ -20,7 +20,7 @@ from omnigraph.jsontext import read_json
 FORMAT: Final = 1
 
 Place = tuple[str, str, str, str]
-"""What tells a conflict from the others: table, row, property, kind."""
+"""Identifies a conflict: table, row, property, kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Conflict:
     table: TableKey
     row_id: str | None
     property_name: str | None
-    """None when the row as a whole is at stake."""
+    """None if the conflict is about the whole row."""
     base: JsonValue
-    """What it was when the branches last agreed; null if it was not there."""
+    """The content in the merge base; null if it was missing."""
     ours: JsonValue
-    """What the target has."""
+    """The content in the target."""
     theirs: JsonValue
-    """What the source has."""
+    """The content in the source."""
     message: str
 
     @property
@@ -49,8 +49,8 @@ class RuleBreach:
 
     conflict: Conflict
     rows: tuple[tuple[TableKey, str], ...] = ()
-    """The rows that break it between them: it holds on either branch, so it holds with all of these
-    as one branch has them. None, if that is not so: somebody wrote a value that cannot be."""
+    """The rows that break the rule together. Each branch obeys the rule, so it holds once all of
+    these rows are as one branch has them. Empty if a value that a person wrote breaks it."""
 
 
 _KINDS: Final = {
@@ -62,12 +62,11 @@ _KINDS: Final = {
 
 _BROKEN: Final = frozenset(_KINDS.values())
 _OF_NO_ROW: Final = ConflictKind.CARDINALITY_VIOLATION
-"""It names the node whose edges are too many or too few."""
+"""Its `row_id` is the node that has too many or too few edges."""
 _DIVERGENT: Final = (ConflictKind.DIVERGENT_UPDATE, ConflictKind.DIVERGENT_INSERT)
 
 
 def conflict_of(table: TableKey, violation: Violation) -> Conflict:
-    """A rule of the schema that the merged graph would break."""
     return Conflict(
         kind=_KINDS.get(violation.kind, ConflictKind.VALUE_CONSTRAINT_VIOLATION),
         table=table,
@@ -85,14 +84,14 @@ def conflict_of(table: TableKey, violation: Violation) -> Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What somebody wrote in place of either side."""
+    """A value that a person wrote in place of either side."""
 
     value: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What somebody decided about a row, about one property of it, or about a broken rule."""
+    """A decision about a row, about one property of it, or about a broken rule."""
 
     table: TableKey
     row_id: str
@@ -100,12 +99,12 @@ class Resolution:
     choice: "str | Value"
     """`ours`, `theirs`, or a value."""
     broken: Place | None = None
-    """The conflict it is about, if that is a rule which several rows break."""
+    """The conflict that it decides, if several rows break a rule together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictFile:
-    """The conflicts of one merge, to be resolved or resolved already."""
+    """The conflicts of one merge, resolved or not."""
 
     source: BranchName
     target: BranchName
@@ -116,7 +115,7 @@ class ConflictFile:
 
 
 def encode_conflicts(of: ConflictFile, conflicts: Sequence[Conflict]) -> str:
-    """The file for people to fill in: every `resolution` is still null."""
+    """The conflict file with every `resolution` null, for a person to fill in."""
     document: JsonObject = {
         "format": FORMAT,
         "source": of.source,

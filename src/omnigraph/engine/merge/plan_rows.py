@@ -1,7 +1,7 @@
-"""What a merge does to one table: which rows of the source go where, and what is in conflict.
+"""Computes what a merge does to the rows of one table.
 
-Most rows are decided by their places alone. A row is *contested* when the target has touched it
-too, when several bases may disagree on it, or when somebody ruled on it; only then is it read.
+Row refs alone decide most rows. A row is a *conflict candidate* if the target changed it too, if
+several bases may differ in it, or if a ruling names it. Only conflict candidates are read.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def plan_table(
 
 
 def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> PlanDraft:
-    """What becomes of the rows of some ids, but for those that somebody ruled on."""
+    """Plan the ids of one share, except those that a ruling names."""
     draft = PlanDraft()
     ruled = rulings.rows.get(sides.type.table_key, {})
     differences = [
@@ -70,12 +70,12 @@ def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) ->
 
 
 def apply_rulings(tables: Tables, sides: Sides, rulings: Rulings, draft: PlanDraft) -> None:
-    """Decide about the rows that somebody ruled on."""
+    """Plan the rows that a ruling names."""
     _resolve_conflicts(tables, sides, rulings, rulings.rows.get(sides.type.table_key, {}), draft)
 
 
 def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> TablePlan:
-    """The same plan, but for some rows, which are to be as one side has them."""
+    """The same plan, with some rows set to one side."""
     rows = {row_id: RowRuling(side) for row_id, side in decided.items()}
     draft = PlanDraft()
     apply_rulings(tables, plan.sides, Rulings(rows={plan.sides.type.table_key: rows}), draft)
@@ -95,7 +95,7 @@ def amend(tables: Tables, plan: TablePlan, decided: Mapping[str, Side]) -> Table
 
 
 def show_sides(tables: Tables, sides: Sides, conflicts: Sequence[Conflict]) -> Iterator[Conflict]:
-    """The same conflicts, with what either side has of the row that each names."""
+    """The same conflicts, each with its row in the base, the target and the source."""
     for at in range(0, len(conflicts), CONTESTED_AT_A_TIME):
         some = conflicts[at : at + CONTESTED_AT_A_TIME]
         ids = sorted({str(each.row_id) for each in some})
@@ -114,7 +114,7 @@ def _resolve_conflicts(
         resolve_conflicts(tables, sides, rulings, _locate(tables, sides, some), draft)
 
 
-# ── decided by place ─────────────────────────────────────────────────────────────────────────────
+# ── decided by row refs ──────────────────────────────────────────────────────────────────────────
 
 
 def _apply_uncontested(
@@ -124,7 +124,7 @@ def _apply_uncontested(
     ruled: Mapping[str, RowRuling],
     draft: PlanDraft,
 ) -> "pa.Array[Any]":
-    """Apply what the target cannot have touched; the ids of the rest."""
+    """Apply what the target cannot have changed; return the ids of the rest."""
     base = difference.before
     inserted, replaced, deleted = difference.inserted, difference.replaced, difference.deleted
     if base is not None and (base.ref, base.version) == (target.ref, target.version):
@@ -152,13 +152,13 @@ def _apply_uncontested(
     at = _places(deleted.ids, found.ids)
     is_free = _is_untouched(deleted, found, at, shared) & ~_among(deleted.ids, ruled)
     draft.deletes.append(found.take(at[is_free]))
-    # What neither side has any more is settled too.
+    # A row that both sides deleted needs no decision either.
     rest.append(_left_out(deleted, is_free | (at < 0)))
     return pa.concat_arrays(rest)
 
 
-def _left_out(refs: RowRefs, settled: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
-    return refs.ids.filter(pa.array(~settled))
+def _left_out(refs: RowRefs, decided: "np.ndarray[Any, Any]") -> "pa.Array[Any]":
+    return refs.ids.filter(pa.array(~decided))
 
 
 def _every_id(differences: Sequence[Difference]) -> "pa.Array[Any]":
@@ -169,7 +169,7 @@ def _every_id(differences: Sequence[Difference]) -> "pa.Array[Any]":
 
 
 def _places(ids: "pa.Array[Any]", among: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Where each id stands; -1 if nowhere."""
+    """The index of each id in the other array; -1 if it is missing there."""
     at = pc.index_in(ids, value_set=among)
     return np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
 
@@ -185,7 +185,7 @@ def _among(ids: "pa.Array[Any]", ruled: Collection[str]) -> "np.ndarray[Any, Any
 def _is_untouched(
     base: RowRefs, found: RowRefs, at: "np.ndarray[Any, Any]", shared: int
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Which rows the target has as the base had them: not since written, by anybody."""
+    """Which rows no writer of the target changed since the base."""
     untouched = at >= 0
     there = at[untouched]
     untouched[untouched] = (

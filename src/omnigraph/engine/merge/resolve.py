@@ -1,4 +1,4 @@
-"""Settling contested rows: by the rules, by what people decided, or not at all."""
+"""Deciding conflict candidates: by the rules, by rulings, or by reporting a conflict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _SAYS: Final = {
 def resolve_conflicts(
     tables: Tables, sides: Sides, rulings: Rulings, candidates: ConflictCandidates, draft: PlanDraft
 ) -> None:
-    """Decide about every contested row, or report it."""
+    """Decide every candidate, or report it as a conflict."""
     ruled = rulings.rows.get(sides.type.table_key, {})
     strategy = rulings.strategy_for(sides.type.name)
     taken, divergent, unresolved = [], [], {}
@@ -67,7 +67,7 @@ def resolve_conflicts(
 def _obey(
     type_: Type, row_id: str, choice: Choice, candidates: ConflictCandidates, draft: PlanDraft
 ) -> None:
-    """Do with a whole row what somebody decided."""
+    """Apply a ruling about a whole row."""
     if choice is Side.THEIRS:
         draft.take([row_id], candidates)
     elif not isinstance(choice, Side):
@@ -87,7 +87,7 @@ def _read_value(type_: Type, row_id: str, value: JsonValue) -> Row:
     return coerced.row
 
 
-# ── reading contested rows ───────────────────────────────────────────────────────────────────────
+# ── reading candidates ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class _Rows:
     candidates: ConflictCandidates
 
     def read(self, located: Located, ids: Sequence[str]) -> dict[str, Row]:
-        """Those of the rows that are there, by id."""
+        """The existing rows, by id."""
         return {
             str(row["id"]): row
             for part in self.parts(located, ids)
@@ -112,7 +112,7 @@ class _Rows:
             yield fetch(self.tables, self.type, located.handle, refs.addresses[start:stop])
 
     def cells(self, located: Located, ids: Sequence[str]) -> dict[str, Mapping[str, Token]]:
-        """For every row that is there, a token of each cell."""
+        """For every existing row, the token of each cell."""
         found: dict[str, Mapping[str, Token]] = {}
         for part in self.parts(located, ids):
             names = [name for name in part.column_names if name != "id"]
@@ -131,7 +131,7 @@ def _resolve_properties(
     decided: tuple[Mapping[str, RowRuling], Side | None],
     draft: PlanDraft,
 ) -> None:
-    """Blend rows that both sides changed, and report the properties that both changed."""
+    """Blend rows that both sides changed; report properties that both sides changed."""
     if not ids:
         return
     candidates, (ruled, strategy) = rows.candidates, decided
@@ -166,7 +166,7 @@ def _resolve_properties(
 def blend_cells(
     base: Mapping[str, Token], target: Mapping[str, Token], source: Mapping[str, Token]
 ) -> tuple[dict[str, bool], list[str]]:
-    """Which cells come from the source, and which both sides changed, not alike."""
+    """Which cells to take from the source, and which both sides changed differently."""
     from_source: dict[str, bool] = {}
     clashes = []
     for name, theirs in source.items():
@@ -222,11 +222,11 @@ def _report(rows: _Rows, unresolved: Mapping[str, ConflictKind]) -> list[Conflic
 
 
 Shown = tuple[JsonValue, JsonValue, JsonValue]
-"""What the base, the target and the source have."""
+"""A row, or a cell, in the base, in the target and in the source."""
 
 
 def spell_sides(tables: Tables, type_: Type, candidates: ConflictCandidates) -> dict[str, Shown]:
-    """Every row of a contest as each side has it; null where it is not there."""
+    """Every candidate as each side has it; null where the row is missing."""
     return _spell_rows(_Rows(tables, type_, candidates), candidates.ids)
 
 

@@ -1,4 +1,4 @@
-"""What people decided beforehand about conflicts: how fine to look, which side wins, row by row."""
+"""Decisions about conflicts, made before the merge: granularity, winning side, single rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from omnigraph.ids import TableKey, split_table_key
 
 
 class Detect(StrEnum):
-    """What counts as changed by both."""
+    """What counts as changed by both branches."""
 
     ROW = "row"
-    """The row: two branches that changed one row are in conflict."""
+    """Two branches that changed the same row are in conflict."""
     PROPERTY = "property"
-    """The property: two branches that changed different properties of a row are not."""
+    """Two branches that changed the same property of a row are in conflict."""
 
 
 class Side(StrEnum):
@@ -34,7 +34,7 @@ EVERY_TYPE: Final = ""
 
 @dataclass(slots=True)
 class RowRuling:
-    """What was decided about one row."""
+    """The decision about one row."""
 
     whole: Choice | None = None
     properties: dict[str, Choice] = field(default_factory=dict)
@@ -44,13 +44,13 @@ class RowRuling:
 class Rulings:
     detect: Detect = Detect.ROW
     strategies: Mapping[str, Side] = field(default_factory=dict)
-    """By type name; under `EVERY_TYPE` for all that are not named."""
+    """By type name; `EVERY_TYPE` holds for every type that is not named."""
     rows: Mapping[TableKey, Mapping[str, RowRuling]] = field(default_factory=dict)
     broken: Mapping[Place, Side] = field(default_factory=dict)
-    """What was decided about rules that several rows break."""
+    """The side for each rule that several rows break together."""
 
     def side_for(self, conflict: Conflict) -> Side | None:
-        """Whose rows are to stand where a rule of the schema is broken."""
+        """The side whose rows win where a rule of the schema is broken."""
         by_type = self.strategy_for(split_table_key(conflict.table)[1])
         return self.broken.get(conflict.place, by_type)
 
@@ -82,7 +82,7 @@ def read_detect(text: str) -> Detect:
 
 
 def rows_of(resolved: ConflictFile) -> dict[TableKey, dict[str, RowRuling]]:
-    """What a file of resolutions says of each row."""
+    """The decision of a conflict file about each row."""
     rows: dict[TableKey, dict[str, RowRuling]] = {}
     for each in resolved.resolutions:
         if each.broken is not None:
@@ -97,7 +97,7 @@ def rows_of(resolved: ConflictFile) -> dict[TableKey, dict[str, RowRuling]]:
 
 
 def broken_of(resolved: ConflictFile) -> dict[Place, Side]:
-    """What a file of resolutions says of rules that would be broken."""
+    """The decision of a conflict file about each broken rule."""
     return {
         each.broken: Side(str(each.choice))
         for each in resolved.resolutions

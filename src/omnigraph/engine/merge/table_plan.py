@@ -1,7 +1,7 @@
-"""What is decided about the rows of one table, and the rows that are still contested.
+"""Values: what a merge does to the rows of one table, and the rows that need a comparison.
 
-A plan holds places, never rows. `PlanDraft` collects it; `ConflictCandidates` knows where contested
-rows are on every side.
+A `TablePlan` holds row refs, never rows. `PlanDraft` collects it. `ConflictCandidates` locates the
+rows that both branches may have changed, in the bases, the target and the source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from omnigraph.storage.tables import Handle
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """One table as both branches have it, and as it was where they last agreed."""
+    """One table in the source, in the target, and in each merge base."""
 
     type: Type
     bases: tuple[Handle | None, ...]
@@ -29,16 +29,16 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A row that somebody wrote down, or that was put together from both sides."""
+    """A row whose value a person wrote into the conflict file, or that blends both sides."""
 
     row: Row
     replaced: tuple[int, int] | None
-    """Row id and address of the row it replaces in the target; None if it is new."""
+    """Row id and address of the target row that this one replaces; None for a new row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What happens to the rows of the target. Places, not rows."""
+    """What happens to the rows of the target, as row refs."""
 
     sides: Sides
     inserts: RowRefs
@@ -48,11 +48,11 @@ class TablePlan:
     updated: RowRefs
     """...and the rows of the target they replace, one for one."""
     blends: RowRefs
-    """Rows of the source of which only some properties are taken..."""
+    """Rows of the source of which the target takes some properties..."""
     blended: RowRefs
     """...the rows of the target that take them..."""
     masks: Mapping[str, "np.ndarray[Any, np.dtype[np.bool_]]"]
-    """...and which: by column, one flag for each."""
+    """...and which properties: by column, one flag per row."""
     edits: tuple[Edit, ...]
     deletes: RowRefs
     """Rows of the target."""
@@ -64,7 +64,7 @@ class TablePlan:
 
     @property
     def row_count(self) -> int:
-        """How many rows are written or removed."""
+        """How many rows the plan writes or deletes."""
         return self.inserted_count + self.updated_count + len(self.deletes)
 
     @property
@@ -79,7 +79,7 @@ class TablePlan:
 
 @dataclass(slots=True)
 class Located:
-    """Some rows in one version of a table, by id."""
+    """Some rows of one version of a table, found by id."""
 
     handle: Handle | None
     at: Mapping[str, int]
@@ -91,7 +91,7 @@ class Located:
         return None if place is None else self.tokens[place]
 
     def refs_of(self, ids: Sequence[str]) -> RowRefs:
-        """Of those among the ids that are there."""
+        """The refs of those ids that exist in this version."""
         return self.refs.take(
             np.asarray([self.at[each] for each in ids if each in self.at], np.int64)
         )
@@ -99,7 +99,7 @@ class Located:
 
 @dataclass(slots=True)
 class ConflictCandidates:
-    """Contested rows: where they are on every side."""
+    """Rows that both branches may have changed, located on every side."""
 
     ids: Sequence[str]
     bases: Sequence[Located]
@@ -113,7 +113,7 @@ class ConflictCandidates:
 
 @dataclass(slots=True)
 class PlanDraft:
-    """A plan while it is made."""
+    """Collects a `TablePlan`."""
 
     conflicts: list[Conflict] = field(default_factory=list)
     inserts: list[RowRefs] = field(default_factory=list)
@@ -126,7 +126,7 @@ class PlanDraft:
     edits: list[Edit] = field(default_factory=list)
 
     def add(self, other: "PlanDraft") -> None:
-        """Take over what was decided elsewhere, about other rows."""
+        """Add the decisions of another draft about other rows."""
         self.conflicts += other.conflicts
         self.inserts += other.inserts
         self.updates += other.updates
@@ -138,7 +138,7 @@ class PlanDraft:
         self.edits += other.edits
 
     def take(self, ids: Sequence[str], candidates: ConflictCandidates) -> None:
-        """Let the source have its way with some rows."""
+        """Make these rows of the target equal to those of the source."""
         source, target = candidates.source, candidates.target
         self.remove([each for each in ids if each not in source.at], candidates)
         there = [each for each in ids if each in source.at]
@@ -156,14 +156,14 @@ class PlanDraft:
     def blend(
         self, masks: Mapping[str, Mapping[str, bool]], candidates: ConflictCandidates
     ) -> None:
-        """Let the source have its way with some columns of some rows, by id."""
+        """Take some columns of some rows from the source. Masks are by row id."""
         wanted = [each for each, mask in masks.items() if any(mask.values())]
         self.blends.append(candidates.source.refs_of(wanted))
         self.blended.append(candidates.target.refs_of(wanted))
         self.masks += [masks[each] for each in wanted]
 
     def edit(self, row_id: str, candidates: ConflictCandidates, row: Row) -> None:
-        """Let a row be as somebody wrote it."""
+        """Give a row the value that a person wrote."""
         replaced = None
         if row_id in candidates.target.at:
             place = candidates.target.refs_of([row_id])

@@ -1,12 +1,12 @@
-"""What a merge asks of whoever does its bulk work. The engine knows no Spark.
+"""The protocol between a merge and the workers that do its bulk work. The engine imports no Spark.
 
-1. Workers decide by the same rules, and with the same code: each takes some of the ids, and says
-   what becomes of their rows. What comes back are places and conflicts, never rows.
-2. Workers write the rows a plan names, and mark those it replaces or removes, as files that nothing
-   refers to. All pieces of a table become one commit, which the attempt makes.
-3. Nothing of this is asked for, or started, before a table has more rows to look at than
-   `rows_max`. Rows on which somebody ruled are few, and settled here. Where there are no workers
-   to be found the merge is done without them: it takes longer, and comes to the same.
+1. Workers plan with the same code: each takes a share of the ids and plans their rows. A worker
+   returns row refs and conflicts, never rows.
+2. Workers write the rows of a plan, and deletion marks for the rows it replaces or deletes, into
+   files that no version refers to. All pieces of a table become one commit of the attempt.
+3. A merge starts workers only if a table has more than `rows_max` rows to compare or write. Rows
+   with a ruling are few and are planned in this process. If no workers can be started, this
+   process does the work: slower, with the same result.
 """
 
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MergeJob:
-    """One merge, as workers have to know it."""
+    """What workers need to know about one merge."""
 
     operation_id: OperationId
     catalog: Catalog
@@ -42,42 +42,45 @@ class MergeJob:
 
 
 class Workers(Protocol):
-    """Workers that are there, for one merge."""
+    """Running workers of one merge."""
 
     def draft(self, sides: Sides) -> Iterator[PlanDraft]:
-        """(1) What becomes of all rows, share by share. Raises JobFailed."""
+        """(1) Plan all rows, share by share. Raises JobFailed."""
         ...
 
     def write(self, plan: TablePlan, onto: Handle) -> tuple[Pieces, ...]:
-        """(2) Have rows written for the version they go on, and all that a plan replaces marked.
+        """(2) Write the rows of a plan onto a version, and mark the rows that the plan replaces.
 
-        Edits are not written: whoever asks has them. Raises JobFailed.
+        Edits are not written: the caller writes them. Raises JobFailed.
         """
         ...
 
 
 class BulkMerge(Protocol):
-    """Finds workers."""
+    """Starts workers."""
 
     @property
     def rows_max(self) -> int:
-        """(3) How many rows of a table are no work for workers."""
+        """(3) Up to this many rows of a table, no workers are used."""
         ...
 
     def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
-        """What they put aside is gone when the context ends. Raises JavaMissing, SparkUnusable."""
+        """Start workers; their scratch files are deleted when the context ends.
+
+        Raises JavaMissing, SparkUnusable.
+        """
         ...
 
 
 @dataclass
 class MergeWorkers:
-    """The workers of one merge, if it needs any. As a context, it sends them home."""
+    """The workers of one merge, started on first use and stopped when the context ends."""
 
     tables: Tables
     bulk: BulkMerge | None
     job: MergeJob
-    note: AbstractContextManager[object]
-    """Speaks for what they write, from before they begin."""
+    marker: AbstractContextManager[object]
+    """The staging marker that protects their files from cleanup; held before they start."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _found: Workers | None = None
 
@@ -93,7 +96,7 @@ class MergeWorkers:
         self._stack.close()
 
     def find_for_planning(self, sides: Sides) -> Workers | None:
-        """(3) Workers to decide about a table, if it is worth it."""
+        """(3) Workers to plan a table, if it is large enough."""
         if self.bulk is None:
             return None
         rows_max = self.bulk.rows_max
@@ -108,7 +111,7 @@ class MergeWorkers:
     def _find(self, bulk: BulkMerge) -> Workers | None:
         if self._found is None:
             with ExitStack() as stack:
-                stack.enter_context(self.note)
+                stack.enter_context(self.marker)
                 try:
                     self._found = stack.enter_context(bulk.open(self.job))
                 except (JavaMissing, SparkUnusable) as error:

@@ -1,11 +1,13 @@
-"""A plan as commits: new rows appended as a stream, changed rows replaced so many at a time, and
-removed rows deleted by their addresses. Of what workers write, all pieces are one commit.
+"""A plan as commits of bounded size.
 
-Addresses stay valid from one of these commits to the next: each only adds fragments and deletes
-rows that no later one touches, and nobody else writes the table meanwhile.
+New rows are appended as a stream, changed rows are replaced in portions, and deleted rows are
+deleted by address. All pieces that workers write become one commit.
+
+Row addresses stay valid from one of these commits to the next: each commit only adds fragments and
+deletes rows that no later commit touches, and the table is locked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -45,7 +47,7 @@ def stages_by(workers: Workers, tables: Tables, plan: TablePlan) -> tuple[Stage,
 
 
 def dropped_addresses(plan: TablePlan) -> Addresses:
-    """Where the rows of the target are that go, or are written anew; they ascend."""
+    """The addresses of target rows that the plan deletes or replaces, ascending."""
     edited = [each.replaced[1] for each in plan.edits if each.replaced is not None]
     places = (plan.updated.addresses, plan.blended.addresses, plan.deletes.addresses)
     return np.sort(np.concatenate([*places, np.asarray(edited, np.uint64)]))
@@ -91,13 +93,15 @@ def _blend(tables: Tables, plan: TablePlan, some: slice, handle: Handle, mark: M
     return tables.stage_rows(handle, RowChanges(updates=replacement), mark)
 
 
-def blended_rows(tables: Tables, plan: TablePlan, some: slice) -> pa.Table:
-    """Rows of the target with those properties that the source changed."""
+def blended_rows(
+    tables: Tables, plan: TablePlan, some: slice, names: Sequence[str] | None = None
+) -> pa.Table:
+    """Rows of the target with those properties that the source changed; all columns or some."""
     sides = plan.sides
-    ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[some])
-    theirs = fetch(tables, sides.type, sides.source, plan.blends.addresses[some])
+    ours = fetch(tables, sides.type, sides.target, plan.blended.addresses[some], names)
+    theirs = fetch(tables, sides.type, sides.source, plan.blends.addresses[some], names)
     columns = [
-        choose(plan.masks[name][some].tolist(), theirs[name], ours[name])
+        _choose(plan.masks[name][some].tolist(), theirs[name], ours[name])
         if name in plan.masks
         else ours[name]
         for name in ours.column_names
@@ -105,10 +109,10 @@ def blended_rows(tables: Tables, plan: TablePlan, some: slice) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=ours.schema)
 
 
-def choose(
+def _choose(
     mask: list[bool], left: "pa.ChunkedArray[Any]", right: "pa.ChunkedArray[Any]"
 ) -> "pa.ChunkedArray[Any]":
-    """From the left where the mask says so, else from the right. Any type of column."""
+    """From the left where the mask is set, else from the right; for any type of column."""
     both = pa.chunked_array([*left.chunks, *right.chunks], left.type)
     places = [at if taken else at + len(mask) for at, taken in enumerate(mask)]
     return pc.take(both, pa.array(places, pa.int64()))
@@ -119,7 +123,7 @@ def _edit(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged
 
 
 def _stage_edits(tables: Tables, plan: TablePlan, handle: Handle, mark: Mark) -> Staged:
-    """The rows that somebody wrote; other pieces drop those they replace."""
+    """The edited rows; other pieces mark the rows that they replace as deleted."""
     changes = _edited(plan)
     if changes.updates is not None:
         changes = replace(changes, updates=replace(changes.updates, row_addresses=()))

@@ -321,7 +321,7 @@ def _are_same(left: Bound, right: Bound) -> "npt.NDArray[np.bool_]":
     return met
 
 
-# ── walks that are only counted ───────────────────────────────────────────────────────────────────
+# ── walks that are only counted ──────────────────────────────────────────────────────────────────
 
 
 def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:

@@ -158,7 +158,7 @@ def _filled(frames: Iterator[Frame]) -> Frames:
     return (frame for frame in frames if frame.count)
 
 
-# ── rows to columns ───────────────────────────────────────────────────────────────────────────────
+# ── rows to columns ──────────────────────────────────────────────────────────────────────────────
 
 
 def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.Table:

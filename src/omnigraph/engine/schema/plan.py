@@ -126,7 +126,7 @@ def plan_schema(manifest: Manifest, accepted: ActiveSchema, request: SchemaReque
     return SchemaPlan(migration, tuple(find_effects(manifest, shapes)))
 
 
-# ── the steps by table ────────────────────────────────────────────────────────────────────────────
+# ── the steps by table ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass

@@ -24,7 +24,7 @@ Cell = Value | Blob
 Row = Mapping[str, Cell]
 
 
-# ── addresses of blobs ────────────────────────────────────────────────────────────────────────────
+# ── addresses of blobs ───────────────────────────────────────────────────────────────────────────
 
 
 SCHEMES: Final = frozenset({"abfss", "az", "cos", "file", "gs", "hf", "oss", "s3", "tos"})

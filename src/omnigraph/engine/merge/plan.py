@@ -1,0 +1,202 @@
+"""What a merge does to every table of the target, decided before anything is locked or written.
+
+`MergePlanner` compares the tables that the source moved since the base, checks that the merged
+graph obeys the schema, and collects the conflicts that are left.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from omnigraph.commit.context import WriteContext
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.snapshot import open_pin
+from omnigraph.commit.manifest.updates import SetVersion, Update
+from omnigraph.engine.active_schema import ActiveSchema
+from omnigraph.engine.history.table_diff import count_at_most
+from omnigraph.engine.load.bulk import type_of
+from omnigraph.engine.merge.bases import Ancestry, find_ancestry
+from omnigraph.engine.merge.broken_rules import BrokenRules
+from omnigraph.engine.merge.check import MergedGraph
+from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
+from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
+from omnigraph.engine.merge.plan_rows import apply_rulings, plan_table
+from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
+from omnigraph.engine.merge.workers import MergeWorkers
+from omnigraph.engine.stages import stage
+from omnigraph.engine.tables.row_refs import estimate_row_bytes
+from omnigraph.engine.write.idempotency import IdempotencyKey
+from omnigraph.errors import HeadMoved
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
+from omnigraph.storage.allocator import releasing_memory
+from omnigraph.storage.tables import Handle
+
+HEAVY_BYTES: Final = 64 * 1024 * 1024
+"""A merge with more bytes of vectors and blobs returns freed memory to the system at once. Rows
+without vectors and blobs are small, and returning their memory is not worth the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """The branches to merge, and the decisions about conflicts."""
+
+    source: BranchName
+    into: BranchName = MAIN
+    actor: str | None = None
+    rulings: Rulings = field(default_factory=Rulings)
+    resolved: ConflictFile | None = None
+    """The file that the row rulings come from; the heads it names must still be the heads."""
+    base: CommitId | None = None
+    dry_run: bool = False
+    idempotency: IdempotencyKey | None = None
+    """A repeated request with this key returns the first result and merges nothing."""
+    message: str | None = None
+    """Why the merge is made; kept in the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCounts:
+    """How many rows a merge inserts, updates and deletes in one table of the target."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge does to every table."""
+
+    ancestry: Ancestry
+    outcome: Outcome
+    target: Base
+    plans: Mapping[TableKey, TablePlan]
+    pointers: Mapping[TableKey, Update]
+    """Tables for which the target will show the source's version instead of a copy (D6)."""
+    reads: Mapping[TableKey, Version]
+    """Every table of the target that planning read, and its version."""
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def counts(self) -> dict[TableKey, TableCounts]:
+        return {
+            key: TableCounts(each.inserted_count, each.updated_count, len(each.deletes))
+            for key, each in sorted(self.plans.items())
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlanner:
+    context: WriteContext
+    schema: ActiveSchema
+    request: MergeRequest
+    source: Base
+    workers: MergeWorkers
+
+    def plan(self, target: Base) -> MergePlan:
+        """Plan every table against this version of the target."""
+        ancestry = find_ancestry(
+            self.context.stores, self.source.manifest, target.manifest, base=self.request.base
+        )
+        self._check_heads(ancestry)
+        outcome = ancestry.outcome
+        if outcome is Outcome.ALREADY_UP_TO_DATE:
+            return MergePlan(ancestry, outcome, target, {}, {}, {}, ())
+        plans: dict[TableKey, TablePlan] = {}
+        conflicts: list[Conflict] = []
+        reads: dict[TableKey, Version] = {}
+        for sides, pin in self._sides(ancestry, target):
+            reads[pin.key] = pin.version
+            with stage(f"comparing {pin.key}"):
+                plan, found = self._plan_table(sides)
+            conflicts += found
+            if not plan.is_empty:  # a table that was changed and changed back is not written
+                plans[pin.key] = plan
+        merged = MergedGraph(
+            self.context.stores.tables,
+            self.schema.catalog,
+            target.manifest,
+            lambda pin: self.context.open_pin(pin, target),
+            plans,
+        )
+        broken = BrokenRules(
+            merged, plans, self.request.rulings, partial(self._sides_of, ancestry, target)
+        )
+        with stage("checking"):
+            conflicts += broken.resolve()
+        pointers: dict[TableKey, Update] = {
+            key: SetVersion(self.source.manifest.latest[key])
+            for key, plan in plans.items()
+            if key not in broken.decided
+            and self._may_point(ancestry, target.manifest.pins[key], plan)
+        }
+        ordered = tuple(sorted(conflicts, key=lambda each: each.place))
+        return MergePlan(
+            ancestry, outcome, target, plans, pointers, {**reads, **broken.reads}, ordered
+        )
+
+    def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
+        tables, rulings = self.context.stores.tables, self.request.rulings
+        workers = self.workers.find_for_planning(sides)
+        if workers is None:
+            rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
+            with release_memory((rows, sides)):
+                return plan_table(tables, sides, rulings)
+        draft = PlanDraft()
+        for each in workers.draft(sides):
+            draft.add(each)
+        apply_rulings(tables, sides, rulings, draft)
+        return draft.plan(sides), tuple(draft.conflicts)
+
+    def _check_heads(self, ancestry: Ancestry) -> None:
+        """A conflict file resolves the conflicts of two heads only. Raises HeadMoved."""
+        resolved = self.request.resolved
+        if resolved is None:
+            return
+        pairs = (
+            (self.request.source, resolved.source_commit, ancestry.source.id),
+            (self.request.into, resolved.target_commit, ancestry.target.id),
+        )
+        for branch, expected, actual in pairs:
+            if expected != actual:
+                raise HeadMoved(branch, expected=expected, actual=actual)
+
+    def _sides(self, ancestry: Ancestry, target: Base) -> Iterator[tuple[Sides, Pin]]:
+        """Every table that the source moved or a ruling names, in key order."""
+        sources, targets = self.source.manifest.pins, target.manifest.pins
+        ruled = self.request.rulings.rows
+        for key in sorted(sources.keys() & targets.keys()):
+            pin = targets[key]
+            step = decide_table(ancestry.pins_of(key), pin, sources[key])
+            if step is TableStep.KEEP and key not in ruled:
+                continue
+            yield self._sides_of(ancestry, target, key), pin
+
+    def _sides_of(self, ancestry: Ancestry, target: Base, key: TableKey) -> Sides:
+        return Sides(
+            type_of(self.schema.catalog, key),
+            tuple(self._open_all(ancestry.pins_of(key))),
+            self.context.open_pin(self.source.manifest.pins[key], self.source),
+            self.context.open_pin(target.manifest.pins[key], target),
+        )
+
+    def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
+        for pin in pins:
+            yield None if pin is None else open_pin(self.context.stores, pin)
+
+    def _may_point(self, ancestry: Ancestry, pin: Pin, plan: TablePlan) -> bool:
+        """(D6) Only if the source alone moved the table and no ruling changed a row of it."""
+        source = self.source.manifest.pins[pin.key]
+        is_adopted = decide_table(ancestry.pins_of(pin.key), pin, source) is TableStep.ADOPT
+        is_plain = pin.key not in self.request.rulings.rows and not plan.edits
+        return is_adopted and is_plain and may_point(pin, source, self.request.into)
+
+
+def release_memory(*parts: tuple[int, Sides]) -> AbstractContextManager[None]:
+    """Return freed memory at once if so many rows of each table are heavy."""
+    is_heavy = sum(rows * estimate_row_bytes(sides.type) for rows, sides in parts) > HEAVY_BYTES
+    return releasing_memory() if is_heavy else nullcontext()

@@ -1,9 +1,11 @@
 """`omnigraph query`, as people and scripts meet it."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from omnigraph.cli.app import run
 from omnigraph.sdk import local
@@ -71,17 +73,32 @@ def test_the_configuration_says_how_rows_are_printed(capsys: Streams) -> None:
 
 
 @pytest.mark.usefixtures("graph")
-def test_cells_that_are_too_wide_are_cut_or_go_on_below(capsys: Streams) -> None:
-    asked = ["query", "-e", "query q() { match { $p: Person } return { $p.name } }"]
+def test_a_terminal_gets_wide_cells_cut_and_a_pipe_gets_them_whole(
+    capsys: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = ["query", "-e", "query q() { match { $p: Person } return { $p.name } }"]
     local.open("g").insert("Person", [{"name": "one two three four"}])
     configure("table_max_column_width: 10")
-    assert run(asked) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2:] == ["----------", "Ada", "Bo", "one two t…"]
+    assert run(query) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["-" * 18, "Ada", "Bo", "one two three four"]
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: True)
+        assert run(query) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["-" * 10, "Ada", "Bo", "one two t…"]
     configure("table_max_column_width: 1, table_cell_layout: wrap")
-    assert run(asked) == 0
+    assert run(query) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3:] == ["one two", "three fo", "ur"], "eight is the least"
+
+
+@pytest.mark.usefixtures("graph")
+def test_columns_align_by_the_width_of_their_characters(capsys: Streams) -> None:
+    local.open("g").insert(
+        "Person", [{"name": "東京タワー", "age": 1}, {"name": "e\u0301", "age": 2}]
+    )
+    query = "query q() { match { $p: Person } return { $p.name, $p.age } order { $p.age } }"
+    lines = printed(capsys, "-e", query).splitlines()[1:]
+    assert {cell_len(line.partition("|")[0].partition("+")[0]) for line in lines} == {11}
 
 
 @pytest.mark.usefixtures("graph")

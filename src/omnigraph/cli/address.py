@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.cli.config import PROFILE, Config, Scope, read_config
+from omnigraph.cli.config import PROFILE, AddressDefaults, Config, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.errors import Misaddressed
 
@@ -108,7 +108,7 @@ def _check_direct(how: str, place: str) -> str:
     return place
 
 
-def _scope(config: Config, settings: Globals) -> tuple[Scope, str]:
+def _scope(config: Config, settings: Globals) -> tuple[AddressDefaults, str]:
     name = settings.profile or os.environ.get(PROFILE)
     if name is None:
         return config.defaults, "the defaults name"
@@ -118,7 +118,7 @@ def _scope(config: Config, settings: Globals) -> tuple[Scope, str]:
     raise Misaddressed(f"there is no profile '{name}'; known: {known}")
 
 
-def _store_of(scope: Scope, whose: str, how: str) -> str:
+def _store_of(scope: AddressDefaults, whose: str, how: str) -> str:
     if scope.store is not None:
         return scope.store
     for kind, place in (("server", scope.server), ("cluster", scope.cluster)):

@@ -13,7 +13,7 @@ from typing import Final
 import yaml
 
 from omnigraph.cli.render import print_note
-from omnigraph.cli.tables import WIDTH_MIN, Format, Layout
+from omnigraph.cli.tables import WIDTH_MIN, RowFormat, TableLayout
 from omnigraph.errors import ConfigInvalid
 from omnigraph.pipeline.settings import LOCAL, SparkSettings
 from omnigraph.yamltext import read_yaml
@@ -27,7 +27,7 @@ _LAYOUTS: Final = ("truncate", "wrap")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AddressDefaults:
     """Where a command looks for its graph: one of these, or none."""
 
     store: str | None = None
@@ -45,23 +45,23 @@ class Alias:
     graph: str | None = None
     args: tuple[str, ...] = ()
     params: Mapping[str, object] = field(default_factory=dict)
-    format: Format | None = None
+    format: RowFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     actor: str | None = None
-    defaults: Scope = field(default_factory=Scope)
-    profiles: Mapping[str, Scope] = field(default_factory=dict)
+    defaults: AddressDefaults = field(default_factory=AddressDefaults)
+    profiles: Mapping[str, AddressDefaults] = field(default_factory=dict)
     spark: SparkSettings = field(default_factory=SparkSettings)
     servers: Mapping[str, str] = field(default_factory=dict)
     """Their addresses, by name."""
     clusters: Mapping[str, str] = field(default_factory=dict)
     """Their roots, by name."""
     aliases: Mapping[str, Alias] = field(default_factory=dict)
-    format: Format | None = None
+    format: RowFormat | None = None
     """How rows are printed if nobody says."""
-    layout: Layout = field(default_factory=Layout)
+    layout: TableLayout = field(default_factory=TableLayout)
 
 
 def config_path() -> Path:
@@ -135,15 +135,17 @@ def _cluster(found: object, where: str, path: Path) -> str:
     return root
 
 
-def _format(found: object, where: str, path: Path) -> Format | None:
+def _format(found: object, where: str, path: Path) -> RowFormat | None:
     text = _text(found, where, path)
-    if text is not None and text not in set(Format):
-        raise ConfigInvalid(str(path), reason=f"{where}: '{text}' is none of {', '.join(Format)}")
-    return None if text is None else Format(text)
+    if text is not None and text not in set(RowFormat):
+        raise ConfigInvalid(
+            str(path), reason=f"{where}: '{text}' is none of {', '.join(RowFormat)}"
+        )
+    return None if text is None else RowFormat(text)
 
 
-def _layout(defaults: Mapping[str, object], path: Path) -> Layout:
-    width = defaults.get("table_max_column_width", Layout().width_max)
+def _layout(defaults: Mapping[str, object], path: Path) -> TableLayout:
+    width = defaults.get("table_max_column_width", TableLayout().width_max)
     if not isinstance(width, int) or isinstance(width, bool):
         reason = f"defaults.table_max_column_width must be a number, not {width!r}"
         raise ConfigInvalid(str(path), reason=reason)
@@ -151,7 +153,7 @@ def _layout(defaults: Mapping[str, object], path: Path) -> Layout:
     if name not in (None, *_LAYOUTS):
         reason = f"defaults.table_cell_layout is {' or '.join(_LAYOUTS)}, not '{name}'"
         raise ConfigInvalid(str(path), reason=reason)
-    return Layout(max(width, WIDTH_MIN), is_wrapped=name == "wrap")
+    return TableLayout(max(width, WIDTH_MIN), is_wrapped=name == "wrap")
 
 
 def _alias(found: object, where: str, path: Path) -> Alias:
@@ -197,7 +199,7 @@ def _setting(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _profile(found: object, where: str, path: Path) -> Scope:
+def _profile(found: object, where: str, path: Path) -> AddressDefaults:
     section = _section(found or {}, where, path, (*_SCOPE, "cluster"))
     scope = _scope(section, where, path)
     if [scope.store, scope.server, scope.cluster].count(None) != 2:
@@ -205,8 +207,8 @@ def _profile(found: object, where: str, path: Path) -> Scope:
     return scope
 
 
-def _scope(section: Mapping[str, object], where: str, path: Path) -> Scope:
-    scope = Scope(
+def _scope(section: Mapping[str, object], where: str, path: Path) -> AddressDefaults:
+    scope = AddressDefaults(
         **{
             name: _text(section.get(name), f"{where}.{name}", path)
             for name in ("store", "server", "cluster", "default_graph")

@@ -1,7 +1,12 @@
-"""Printing the rows of a read: for people, for spreadsheets, for programs."""
+"""Printing the rows of a read: as a table, as pairs, as CSV, as JSON.
+
+A table aligns by the width that a terminal gives each character. Only a terminal gets cells cut: in
+a pipe or a file, the table holds every cell whole.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
@@ -13,10 +18,10 @@ if TYPE_CHECKING:
     from omnigraph.sdk.client import ReadResult
 
 WIDTH_MIN: Final = 8
-"""Nobody can read narrower columns."""
+"""Narrower columns are not readable."""
 
 
-class Format(StrEnum):
+class RowFormat(StrEnum):
     TABLE = "table"
     KV = "kv"
     CSV = "csv"
@@ -25,34 +30,24 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """What becomes of cells that are too wide for a table: they are cut, or go on below."""
+class TableLayout:
+    """A cell wider than `width_max` is cut at a terminal; `is_wrapped` gives it more lines."""
 
     width_max: int = 80
     is_wrapped: bool = False
 
-    def pieces(self, value: object) -> list[str]:
-        """The lines of a cell; there is at least one."""
-        text = _plain(value).replace("\n", "\\n")
-        width = self.width_max
-        if len(text) <= width:
-            return [text]
-        if not self.is_wrapped:
-            return [f"{text[: width - 1]}…"]
-        return [text[at : at + width] for at in range(0, len(text), width)]
 
-
-def print_result(result: "ReadResult", wanted: Format, layout: Layout) -> None:
-    match wanted:
-        case Format.JSON:
+def print_result(result: "ReadResult", row_format: RowFormat, layout: TableLayout) -> None:
+    match row_format:
+        case RowFormat.JSON:
             print_json(result.document())
-        case Format.JSONL:
+        case RowFormat.JSONL:
             _print_lines(result)
-        case Format.CSV:
+        case RowFormat.CSV:
             _print_csv(result)
-        case Format.KV:
+        case RowFormat.KV:
             _print_pairs(result)
-        case Format.TABLE:
+        case RowFormat.TABLE:
             _print_table(result, layout)
 
 
@@ -96,35 +91,45 @@ def _print_pairs(result: "ReadResult") -> None:
 
 
 def print_entity(cells: Mapping[str, object]) -> None:
-    """One row, a line for each of its cells."""
+    """One row, one line for each cell."""
     for name, value in cells.items():
         print_line(f"{name}: {_plain(value)}")
 
 
-def _print_table(result: "ReadResult", layout: Layout) -> None:
+def _print_table(result: "ReadResult", layout: TableLayout) -> None:
     print_line(_headline(result))
     if not result.columns:
         print_line("(no rows)")
         return
-    head = [layout.pieces(name) for name in result.columns]
-    rows = [[layout.pieces(each) for each in row.values()] for row in result.json_rows()]
-    widths = [
-        max(len(piece) for row in (head, *rows) for piece in row[at]) for at in range(len(head))
-    ]
-    _print_row(head, widths)
-    print_line("-+-".join("-" * width for width in widths))
-    for row in rows:
-        _print_row(row, widths)
+    from rich.cells import cell_len, set_cell_size
+
+    split = _find_splitter(layout)
+    rows = [[split(name) for name in result.columns]]
+    rows += [[split(_plain(each)) for each in row.values()] for row in result.json_rows()]
+    columns = zip(*rows, strict=True)
+    widths = [max(cell_len(line) for cell in column for line in cell) for column in columns]
+    for number, row in enumerate(rows):
+        for lines in zip_longest(*row, fillvalue=""):
+            print_line(" | ".join(map(set_cell_size, lines, widths)).rstrip())
+        if number == 0:
+            print_line("-+-".join("-" * width for width in widths))
 
 
-def _print_row(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    for line in zip_longest(*cells, fillvalue=""):
-        print_line(_line(line, widths))
+def _find_splitter(layout: TableLayout) -> Callable[[str], list[str]]:
+    """A function that splits the text of a cell into its lines, at least one."""
+    from rich.cells import cell_len, chop_cells, set_cell_size
 
+    width, is_cut = layout.width_max, not layout.is_wrapped and sys.stdout.isatty()
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return " | ".join(padded).rstrip()
+    def split(text: str) -> list[str]:
+        line = text.replace("\n", "\\n")
+        if cell_len(line) <= width:
+            return [line]
+        if is_cut:
+            return [set_cell_size(line, width - 1).rstrip() + "…"]
+        return chop_cells(line, width) if layout.is_wrapped else [line]
+
+    return split
 
 
 def _plain(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.address import ServerAddress, find_address
-from omnigraph.cli.config import PROFILE, Config, Scope, read_config
+from omnigraph.cli.config import PROFILE, AddressDefaults, Config, read_config
 from omnigraph.cli.credentials import find_token, remove_token, save_token
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.render import print_json, print_line
@@ -111,13 +111,13 @@ def show_profile(
             print_line(f"{key}: {'-' if value is None else value}")
 
 
-def _binding(scope: Scope) -> tuple[str | None, str | None]:
+def _binding(scope: AddressDefaults) -> tuple[str | None, str | None]:
     kinds = (("server", scope.server), ("cluster", scope.cluster), ("store", scope.store))
     return next(((kind, place) for kind, place in kinds if place is not None), (None, None))
 
 
 def _profile_document(
-    name: str, scope: Scope, config: Config, *, is_active: bool
+    name: str, scope: AddressDefaults, config: Config, *, is_active: bool
 ) -> dict[str, object]:
     kind, target = _binding(scope)
     named = {"server": config.servers, "cluster": config.clusters}.get(kind or "")

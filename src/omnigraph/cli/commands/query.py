@@ -10,7 +10,7 @@ from omnigraph.cli.commands.mutate import read_params, read_query
 from omnigraph.cli.config import Alias, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, open_client
-from omnigraph.cli.tables import Format, print_result
+from omnigraph.cli.tables import RowFormat, print_result
 from omnigraph.errors import Misaddressed, UsageError
 from omnigraph.jsontext import read_json
 
@@ -47,7 +47,7 @@ def query(
         float | None, typer.Option(help="Stop after so many seconds; a server may stop earlier.")
     ] = None,
     format_: Annotated[
-        Format | None,
+        RowFormat | None,
         typer.Option("--format", help="How to print the rows; as configured, or a table."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -78,8 +78,8 @@ def query(
             timeout=timeout,
         )
     config = read_config()
-    chosen = format_ or config.format or Format.TABLE
-    print_result(result, Format.JSON if as_json else chosen, config.layout)
+    chosen = format_ or config.format or RowFormat.TABLE
+    print_result(result, RowFormat.JSON if as_json else chosen, config.layout)
 
 
 def run_stored(
@@ -112,7 +112,7 @@ def alias(
         Path | None, typer.Option(help="A file that holds the parameters.")
     ] = None,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="How to print the rows.")
+        RowFormat | None, typer.Option("--format", help="How to print the rows.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -127,8 +127,8 @@ def alias(
     address = find_address(None, Globals(server=found.server, graph=found.graph), config)
     assert isinstance(address, ServerAddress), "it was given as one"
     result = connect(address).run_stored(found.query, params=values)
-    chosen = format_ or found.format or config.format or Format.TABLE
-    print_result(result, Format.JSON if as_json else chosen, config.layout)
+    chosen = format_ or found.format or config.format or RowFormat.TABLE
+    print_result(result, RowFormat.JSON if as_json else chosen, config.layout)
 
 
 def _read_arguments(found: Alias, given: list[str]) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""The schema a graph is bound to: read, compiled, and checked against its recorded hash.
+"""The schema in force: read, compiled, and checked against its recorded hash.
 
-A schema comes into force with the commit that says so. Its three files follow right after; until
-they all have, the note of whoever changes them holds the same texts.
+A schema is in force from the commit that names its hash. Its three files are written after that
+commit. Until all three are written, the sidecar of the schema change holds the same texts.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,33 +27,33 @@ from omnigraph.storage.layout import SCHEMA_IR, SCHEMA_SOURCE
 from omnigraph.storage.objects import Objects
 
 READS_MAX: Final = 3
-"""How often the files are read before they are believed to disagree for good."""
+"""How often the files are read before a disagreement counts as corruption."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveSchema:
-    """A schema that is in force."""
+    """A schema in force, or about to be."""
 
     source: str
     catalog: Catalog
     schema_hash: str
     is_recorded: bool = field(default=True, compare=False)
-    """Are its canonical form and its hash kept? Graphs of old have only the source."""
+    """Does the graph store its canonical form and hash? Old graphs store only the source."""
 
     def files(self) -> SchemaFiles:
         return SchemaFiles(self.source, encode_pretty(self.catalog), self.schema_hash)
 
 
 def compile_active_schema(source: str, *, name: str, in_force: bool = False) -> ActiveSchema:
-    """The contract a schema text would make, or makes. Raises SchemaInvalid."""
+    """Compile a schema text. Raises SchemaInvalid."""
     catalog = compile_schema(Source(name, source), in_force=in_force)
     return ActiveSchema(source, catalog, schema_hash(catalog))
 
 
 def check_schema_files(found: FoundSchema) -> ActiveSchema:
-    """The contract a graph's files hold.
+    """Compile the schema files of a graph, and check that they agree.
 
-    Comments and layout of the source may have been edited by hand; what it says may not. Raises
+    A person may edit comments and layout of the source, but not its meaning. Raises
     SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
     schema = compile_active_schema(found.source, name=SCHEMA_SOURCE, in_force=True)
@@ -71,7 +71,7 @@ def check_schema_files(found: FoundSchema) -> ActiveSchema:
 
 
 def read_active_schema(objects: Objects, wanted: str | None) -> ActiveSchema:
-    """The contract in force; `wanted` is the hash the newest commit states, if it states one.
+    """The schema in force; `wanted` is the hash that the newest commit names, if it names one.
 
     Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt.
     """
@@ -101,12 +101,12 @@ def _read_files(objects: Objects) -> ActiveSchema:
 
 
 def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
-    """The files of a schema whose commit is visible and whose files are not all there yet."""
+    """The files of a schema whose commit is published and whose files are not all written."""
     for operation_id in find_sidecars(objects):
         try:
             sidecar = read_sidecar(objects, operation_id)
         except CorruptionError:
-            # Not ours to complain about: a reader is not disturbed by notes.
+            # A corrupt sidecar is a concern of recovery, not of a reader.
             continue
         if isinstance(sidecar, Sidecar) and sidecar.schema is not None:
             files = sidecar.schema.files
@@ -116,9 +116,9 @@ def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
 
 
 class SchemaCache:
-    """The contract of an open graph, read again when a branch's commits say that it is another.
+    """The schema of an open graph, read again when a commit of a branch names another hash.
 
-    Asking costs nothing while a branch stands still. Safe to share among threads.
+    A look-up costs nothing while the branch does not move. Safe to share among threads.
     """
 
     def __init__(self, objects: Objects, schema: ActiveSchema) -> None:
@@ -129,7 +129,7 @@ class SchemaCache:
         self._lock = Lock()
 
     def for_manifest(self, manifest: Manifest) -> ActiveSchema:
-        """The contract a branch is under. Raises what reading it raises."""
+        """The schema of a branch. Raises what `read_active_schema` raises."""
         head = manifest.head
         with self._lock:
             if head is not None and self._checked.get(manifest.branch) == head.id:
@@ -142,7 +142,7 @@ class SchemaCache:
             return self._schema
 
     def at(self, schema_hash: str | None) -> ActiveSchema:
-        """The contract commits of some time were made under; today's, if that was not kept."""
+        """The schema of a past hash; the current schema if the graph did not keep that one."""
         with self._lock:
             if schema_hash is None or schema_hash == self._schema.schema_hash:
                 return self._schema
@@ -156,6 +156,6 @@ class SchemaCache:
             return self._past[schema_hash]
 
     def adopt(self, schema: ActiveSchema) -> None:
-        """Take the contract this process just put in force."""
+        """Use the schema that this process just applied."""
         with self._lock:
             self._schema = schema

@@ -1,13 +1,11 @@
-"""Watching work from outside while it runs, and stopping it before it is too late.
+"""Watching a running operation, and cancelling it.
 
-Whoever runs a write in a `watched` block is told of its steps, in the thread that takes them. A
-watcher may raise: up to the moment tables move this leaves nothing behind, and after it the write
-undoes itself.
+A write in a `watched` block reports each step to the watcher, in the thread that takes the step. A
+watcher may raise: before tables move the write leaves nothing behind, afterwards it rolls back.
 
-A `CancelToken` stops work from another thread, or when its time is over. What a write has running
-elsewhere says how it is stopped (`stoppable`). A read asks between two steps that take well below
-a second (`check_cancelled`): a call of Lance, Arrow or numpy cannot be interrupted, so a read is
-cut into such steps.
+A `CancelToken` cancels work from another thread, or at a deadline. A write registers how its work
+in other processes is stopped (`stoppable`). A read calls `check_cancelled` between steps of well
+under a second: a call of Lance, Arrow or NumPy cannot be interrupted.
 """
 
 import time
@@ -26,11 +24,11 @@ Stop = Callable[[], None]
 Clock = Callable[[], float]
 
 LOCK_POLL_S: Final = 0.05
-"""How often a read that waits for another one looks whether it was cancelled."""
+"""How often a read that waits for a lock checks whether it was cancelled."""
 
 
 class CancelToken:
-    """Stops what is under way, from another thread or at a deadline; and what begins after that."""
+    """Cancels running work, from another thread or at a deadline, and all work begun later."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class CancelToken:
         parent: "CancelToken | None" = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        """What cancels the parent cancels this token, too."""
+        """Cancelling the parent cancels this token too."""
         self.seconds = seconds
         self._parent = parent
         self._clock = clock
@@ -55,7 +53,7 @@ class CancelToken:
             stop()
 
     def renew(self) -> None:
-        """There was progress: the time begins again."""
+        """Restart the time limit, because the work made progress."""
         self._began = self._clock()
 
     def check(self) -> None:
@@ -69,7 +67,7 @@ class CancelToken:
 
     @contextmanager
     def over(self, stop: Stop) -> Iterator[None]:
-        """What is done inside is stopped by this."""
+        """While this lasts, `cancel` calls `stop`."""
         with self._lock:
             self._stops.append(stop)
             is_cancelled = self._is_cancelled
@@ -83,16 +81,16 @@ class CancelToken:
 
 
 _token: ContextVar[CancelToken | None] = ContextVar("cancel_token", default=None)
-"""Ends a read."""
+"""Cancels a read."""
 _work_token: ContextVar[CancelToken | None] = ContextVar("work_token", default=None)
-"""Stops what a write runs elsewhere. A write itself is stopped by its watcher, at its steps only:
-what it reads after its tables moved must not fail because somebody asked too late.
+"""Stops the work of a write in other processes. The watcher stops the write itself, at its steps
+only: a read of the write after its tables moved must not fail because of a late cancellation.
 """
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def tell(step: str) -> None:
-    """A step is about to be taken."""
+    """Report a step to the watcher before taking it."""
     watcher = _watcher.get()
     if watcher is not None:
         watcher(step)
@@ -103,7 +101,7 @@ def current_token() -> CancelToken | None:
 
 
 def check_cancelled() -> None:
-    """To be called between two steps of a read. Raises QueryCancelled, QueryTimeout."""
+    """Call this between two steps of a read. Raises QueryCancelled, QueryTimeout."""
     token = _token.get()
     if token is not None:
         token.check()
@@ -111,7 +109,7 @@ def check_cancelled() -> None:
 
 @contextmanager
 def waiting_for(lock: "Lock | RLock") -> Iterator[None]:
-    """Hold a lock. Raises QueryCancelled, QueryTimeout while another read holds it."""
+    """Hold a lock. While another read holds it, raises QueryCancelled, QueryTimeout."""
     if _token.get() is None:
         lock.acquire()
     else:
@@ -125,7 +123,7 @@ def waiting_for(lock: "Lock | RLock") -> Iterator[None]:
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
-    """What is done inside can be stopped by this, if anybody has the means to."""
+    """While this lasts, cancelling the write calls `stop`."""
     token = _work_token.get()
     if token is None:
         yield
@@ -136,7 +134,7 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def cancellable(token: CancelToken | None) -> Iterator[None]:
-    """What is done inside ends when the token says so."""
+    """Reads inside this block obey the token."""
     before = _token.set(token)
     try:
         yield
@@ -146,7 +144,7 @@ def cancellable(token: CancelToken | None) -> Iterator[None]:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """What is done inside ends after so many seconds; without a number, as it would anyway."""
+    """Reads inside this block raise QueryTimeout after so many seconds; None sets no limit."""
     token = _token.get()
     if seconds is not None:
         token = CancelToken(check_timeout(seconds), token)
@@ -155,7 +153,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def check_timeout(seconds: float) -> float:
-    """Raises UsageError for a number that is no time."""
+    """Raises UsageError for a number that is not a positive, finite time."""
     if not 0 < seconds < inf:
         raise UsageError(f"a timeout is a number of seconds above 0, not {seconds}")
     return seconds

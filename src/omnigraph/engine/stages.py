@@ -1,8 +1,8 @@
-"""What long work is doing, for whoever watches, and how long each part of it took.
+"""Progress of long operations: which stage is running, and how long each stage took.
 
-Work says `with stage("committing"):` and need not know whether anybody looks. Whoever does says
-`with watching(watcher):` around the call. A stage that is entered again adds to its time; one
-inside another counts for both.
+An operation enters `with stage("committing"):`, whether or not a watcher listens. A caller that
+wants progress wraps the call in `with watching(watcher):`. A stage that is entered again adds to
+its time. The time of a nested stage counts for both stages.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ from omnigraph.effects import REAL
 
 
 class Watcher(Protocol):
-    """Is told as it happens, from any thread."""
+    """Receives progress events, from any thread."""
 
     def begin(self, stage: str) -> None: ...
 
     def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
-        """So many of so many parts of a stage are done, and so many rows with them, if known."""
+        """`done` of `total` parts of a stage are finished, with so many rows if known."""
         ...
 
     def count(self, stage: str, rows: int) -> None:
-        """So many rows went through a stage."""
+        """So many rows passed through a stage."""
         ...
 
     def end(self, stage: str, *, elapsed_ms: int) -> None: ...
@@ -32,12 +32,12 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class StageRecord:
-    """What was done so far."""
+    """The running stages and the times so far."""
 
     watcher: Watcher | None = None
     timings_ms: dict[str, int] = field(default_factory=dict)
     stages: list[str] = field(default_factory=list)
-    """Those that are under way, innermost last."""
+    """The running stages, innermost last."""
 
     def advance(self, *, done: int, total: int, rows: int | None = None) -> None:
         if self.watcher is not None and self.stages:
@@ -49,7 +49,7 @@ _current: Final[ContextVar[StageRecord | None]] = ContextVar("omnigraph_stages",
 
 @contextmanager
 def watching(watcher: Watcher | None = None) -> Iterator[StageRecord]:
-    """Keep a record of the work inside. Without a watcher, whoever watches already is told."""
+    """Record the stages inside. Without a watcher, the watcher of the enclosing block is used."""
     above = _current.get()
     record = StageRecord(watcher or (None if above is None else above.watcher))
     token = _current.set(record)
@@ -61,7 +61,7 @@ def watching(watcher: Watcher | None = None) -> Iterator[StageRecord]:
 
 @contextmanager
 def stage(name: str) -> Iterator[StageRecord | None]:
-    """One part of the work. Gives the record, if there is one."""
+    """One stage of the operation. Yields the record, if one is kept."""
     record = _current.get()
     if record is None:
         yield None
@@ -81,7 +81,7 @@ def stage(name: str) -> Iterator[StageRecord | None]:
 
 
 def count_rows(name: str, rows: int) -> None:
-    """Tell how many rows went through a stage, which may have ended."""
+    """Report how many rows passed through a stage, which may have ended."""
     record = _current.get()
     if record is not None and record.watcher is not None:
         record.watcher.count(name, rows)

@@ -1,14 +1,15 @@
-"""Running read plans, in this process, a morsel of rows at a time.
+"""Running read plans in this process, one morsel of rows at a time.
 
-A row binds variables to rows of tables by their *ordinals*, which are small integers; values are
-looked up when something asks for them. So joins and walks move integers, and text is touched for
-what is left at the end.
+1. A row of a result binds variables to table rows by *ordinal*, a small integer. Joins and walks
+   move integers; values are read when an operator needs them.
+2. All tables are read at the versions of one snapshot.
+3. An execution holds at most `query_memory_bytes_max`; an operator charges what it keeps.
+4. A read checks between steps whether it was cancelled.
 
-In reading order: `rows` are the rows of one table that ordinals count, all of them in memory
-(`ResidentRows`) or those met so far (`Gathered`). `frame` binds variables to them. `values` and
-`conditions` compute with whole columns. `shelf` keeps what is dear to make, by physical table
-state. `view` is one snapshot, as tables to read. `scan`, `expand` (with `csr` and `walk`), `join`,
-`rank`, `sort`, `project` and `aggregate` are the operators, `run` puts them together, and `result`
-is what comes out. `search` (with `texts`, `postings`, `vectors` and `analysis`) answers
-text clauses and rankings.
+Modules in reading order: `rows` (the rows of one table by ordinal), `frame` (a morsel), `values`
+and `conditions` (operands and predicates over columns), `pushdown` (predicates as SQL),
+`table_cache` (columns and adjacencies by table state), `view` (a snapshot as tables), `execution`
+(what operators share). Operators: `scan`, `csr` with `walk`, `neighbourhood` and `expand`, `join`,
+`rank`, `sort`, `grouping` and `aggregate`. `run` connects them, `profile` measures them, `target`,
+`reading` and `result` are the interface, `blob` reads one blob.
 """

@@ -1,6 +1,6 @@
-"""Arrow arrays and NumPy arrays, each where it is better: the border between the two.
+"""The border between Arrow arrays and NumPy arrays.
 
-The types of the libraries do not describe all that they accept, so what is loose is loose here.
+The type stubs of both libraries describe less than the libraries accept, so `Any` is kept here.
 """
 
 from typing import Any, Final, TypeAlias
@@ -15,7 +15,7 @@ Numbers: TypeAlias = "npt.NDArray[Any]"
 Mask = npt.NDArray[np.bool_]
 
 _TEXT_BYTES_MAX: Final = 2**31 - 1
-"""What the offsets of a plain string column can address."""
+"""The most text that the 32-bit offsets of a string column can address."""
 
 
 def nulls(count: int, kind: pa.DataType | None = None) -> Array:
@@ -24,26 +24,26 @@ def nulls(count: int, kind: pa.DataType | None = None) -> Array:
 
 
 def is_null(column: Array) -> bool:
-    """Does it have nothing but nulls, and no type to speak of?"""
+    """Is this a column of Arrow type null?"""
     return pa.types.is_null(column.type)
 
 
 def array_of(numbers: Numbers, mask: Mask | None = None) -> Array:
-    """Numbers as a column, null where the mask is set."""
+    """NumPy values as a column, null where the mask is set."""
     return pa.array(numbers, mask=mask)
 
 
 def numbers_of(column: Array) -> Numbers:
-    """A column without nulls as numbers."""
+    """A column without nulls as a NumPy array."""
     return np.asarray(column)
 
 
 def gather(column: Array, at: Numbers) -> Array:
-    """The values at these places; null for -1."""
+    """The values at these indices; null for -1."""
     if len(at) and at.min() < 0:
         places: Any = array_of(at, at < 0)
         return column.take(places)
-    # Ordinals are in bounds by their making; looking again costs half as much as taking.
+    # Ordinals are always in bounds, and a bounds check costs half as much as the take.
     return pc.take(column, array_of(at), boundscheck=False)
 
 

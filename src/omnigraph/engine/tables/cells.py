@@ -1,4 +1,8 @@
-"""One value of a row, in the form its table stores it, and the row."""
+"""One value of a row in the form that its table stores, and the row.
+
+The table format stores the address of an external blob only if it could open it, and refuses others
+when rows are staged. `find_address_flaw` refuses them earlier, when the row of the value is known.
+"""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ from omnigraph.compiler.ir import Value
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes, or where they are: exactly one of the two."""
+    """Bytes, or the address of bytes: exactly one of the two."""
 
     data: bytes | None = None
     uri: str | None = None
@@ -34,7 +38,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def find_address_flaw(address: str) -> str | None:
-    """Why this cannot be the address of bytes; None if it can."""
+    """Why this text cannot be the address of a blob; None if it can."""
     scheme, colon, rest = address.partition(":")
     if not colon:
         return "it has no scheme, such as s3://"

@@ -1,8 +1,8 @@
 """Rows of cells ⇄ Arrow columns.
 
-Columns are made in the order of the catalog and read by name; a table may keep them in another.
-Dates and instants pass as the integers they are stored as, because Arrow's own conversions would
-cut an instant down to its day.
+Columns are built in the order of the catalog and read by name; a table may store another order.
+Dates and instants are converted as integers, because Arrow's own conversion would cut an instant
+down to its day.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ def schema_of(type_: NodeType | EdgeType) -> pa.Schema:
 
 
 def column_type(type_: NodeType | EdgeType, name: str) -> ValueType:
-    """The type of a property, or of one of the columns every table has."""
+    """The type of a property, or of `id`, `src` or `dst`."""
     found = type_.find(name)
     return STRING if found is None else found.type
 
 
 def build_table(type_: NodeType | EdgeType, rows: Sequence[Row]) -> pa.Table:
-    """The rows as a table of this type. Every required column must have its value."""
+    """The rows as an Arrow table. Every required column must have a value."""
     schema = schema_of(type_)
     arrays = [
         build_column([row.get(name) for row in rows], column_type(type_, name))
@@ -58,7 +58,7 @@ def _blob_struct(cell: Cell) -> dict[str, bytes | str | None] | None:
 
 
 def read_cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
-    """The cells of a column that is not a Blob."""
+    """The cells of any column but a Blob."""
     assert not value_type.is_blob
     carrier = carrier_of(value_type)
     chunks: list[pa.Array[Any]] = list(column.chunks)
@@ -72,7 +72,7 @@ def read_cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Ce
 
 @lru_cache(maxsize=64)
 def carrier_of(value_type: ValueType) -> pa.DataType | None:
-    """The type of integers that is seen as this one; None where no detour is needed."""
+    """The integer type that stores this type; None if Arrow converts the type itself."""
     carrier = _INTEGERS.get(value_type.base) if isinstance(value_type.base, Scalar) else None
     if carrier is None or not value_type.is_list:
         return carrier

@@ -1,9 +1,9 @@
-"""Filters in the SQL that tables understand, spelled so that no value can mean anything else.
+"""Conditions as SQL filters of the table format.
 
-A filter may let too much through, never too little: whoever uses one tries the rows that come back
-against the exact condition again. So comparisons only have to be put in a form the storage decides
-rightly: bounds are inclusive and of the column's own type, and both zeros of a float are named. For
-integers that loses nothing, since below a number comes the one before it.
+A filter may let too many rows through, never too few: the caller checks each row again against the
+exact condition. A comparison is therefore written in a form that the table format decides
+correctly: bounds are inclusive and of the column's own type, and a float zero names both zeros. For
+integers this loses nothing, because `< n` is `<= n - 1`.
 """
 
 import math
@@ -27,7 +27,7 @@ def quote(column: str) -> str:
 
 
 def literal(value: Scalarish, base: Scalar) -> str:
-    """A value that the column can hold, typed as the column is."""
+    """A SQL literal of a value that the column can hold, with the column's type."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -46,12 +46,12 @@ def literal(value: Scalarish, base: Scalar) -> str:
 
 
 def _integer(value: int) -> str:
-    # The parser reads a sign and a number, and the number alone would not fit.
+    # The parser reads the sign and the number apart, and the number alone would not fit.
     return f"CAST('{value}' AS BIGINT)" if value == _I64_LOW else str(value)
 
 
 def one_of(column: str, value_type: ValueType, values: Collection[Scalarish]) -> str:
-    """The column holds one of these; null is never among them."""
+    """The column holds one of these values. A null among them is ignored."""
     assert isinstance(value_type.base, Scalar)
     known = {literal(each, value_type.base) for each in values if each is not None}
     if value_type.base in FLOATS and any(each == 0 for each in values):
@@ -62,7 +62,7 @@ def one_of(column: str, value_type: ValueType, values: Collection[Scalarish]) ->
 def compare(
     column: str, value_type: ValueType, comparator: Comparator, value: Scalarish
 ) -> str | None:
-    """The rows that may satisfy a comparison; None when none can."""
+    """A filter for the rows that may satisfy a comparison; None if no row can."""
     base = value_type.base
     assert isinstance(base, Scalar)
     if value is None:
@@ -117,7 +117,7 @@ def _compare_integer(column: str, base: Scalar, comparator: Comparator, value: f
 def _compare_float(column: str, base: Scalar, comparator: Comparator, value: float) -> str | None:
     stored = to_single(value) if base is Scalar.F32 else to_double(value)
     if stored is None:
-        # It lies beyond every value of the column, on one side of all of them.
+        # The value is less than every value of the column, or greater than every one.
         below = value < 0
         wants_more = comparator in (Comparator.GT, Comparator.GE)
         is_everything = comparator is Comparator.NE or wants_more == below

@@ -1,4 +1,4 @@
-"""How much memory one execution may hold, and who asked for too much."""
+"""The memory budget of one execution."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from omnigraph.errors import QueryMemoryExceeded
 
 
 class Sized(Protocol):
-    """Anything that knows how many bytes it takes."""
+    """An object that knows its size in bytes."""
 
     @property
     def nbytes(self) -> int: ...
@@ -22,7 +22,7 @@ SETTING = "query_memory_bytes_max"
 
 
 class Memory:
-    """What an execution holds at a time, by its own account: rows it keeps, not those it passes."""
+    """The bytes that one execution holds: rows that operators keep, not rows that pass through."""
 
     def __init__(self, bytes_max: int = sys.maxsize, meter: Meter = UNMETERED) -> None:
         self.bytes_max = bytes_max
@@ -32,7 +32,7 @@ class Memory:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """One read, which lets go of all it holds however it ends."""
+        """Count one read; release all that it holds when it ends, in whatever way."""
         self._meter.reading(1, 0)
         try:
             yield
@@ -41,13 +41,13 @@ class Memory:
             self.held = 0
 
     def hold(self, operator: str, nbytes: int) -> None:
-        """Raises QueryMemoryExceeded, before the memory is taken."""
+        """Charge bytes before they are allocated. Raises QueryMemoryExceeded."""
         self.check(operator, nbytes)
         self.held += nbytes
         self._meter.reading(0, nbytes)
 
     def check(self, operator: str, nbytes: int) -> None:
-        """Could so much be held for a moment? Raises QueryMemoryExceeded."""
+        """Check that so many more bytes fit for a moment. Raises QueryMemoryExceeded."""
         if self.held + nbytes > self.bytes_max:
             raise QueryMemoryExceeded(
                 operator, needed=self.held + nbytes, allowed=self.bytes_max, setting=SETTING
@@ -60,7 +60,7 @@ class Memory:
 
     @contextmanager
     def meanwhile(self) -> Iterator[None]:
-        """Whatever is held from here on is let go of at the end."""
+        """Release at the end what was charged inside the block."""
         before = self.held
         try:
             yield

@@ -1,8 +1,7 @@
-"""Reads of tables, counted.
+"""Table reads that are counted, and charged to the memory of an execution.
 
-Whoever watches an execution is told of every read: what came of it, and what the store was asked
-for. A search, which holds what it reads, also has it charged to the execution, batch by batch, so
-that one that holds too much is refused on the way and not when all is there.
+`ON_READ` is called for every read with the bytes read and the I/O of the store. A search keeps what
+it reads, so `Metered` charges each batch: a search that needs too much memory fails early.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +17,12 @@ from omnigraph.engine.tables.memory import Memory
 from omnigraph.storage.tables import ROW_ADDRESS, Handle, IoStats, ScanRequest, Tables, TableStats
 
 SEARCH: Final = "search"
-"""How the memory of a search is accounted for."""
+"""The operator name under which a search is charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one read of a table brought: values, and requests to the store."""
+    """One read of a table: the bytes of its values, and the I/O of the store."""
 
     nbytes: int
     io: IoStats
@@ -32,10 +31,10 @@ class Reading:
 OnRead = Callable[[Reading], None]
 
 ON_READ: Final[ContextVar[OnRead | None]] = ContextVar("on_read", default=None)
-"""Told of every read of a table.
+"""Called for every read of a table.
 
-Columns outlive the execution that first reads them, and another one may read more of them later; so
-who is told goes by who runs.
+Cached columns outlive the execution that first reads them, and a later execution may read more of
+them. So the callback belongs to the running context, not to the columns.
 """
 
 
@@ -60,8 +59,8 @@ def scan(tables: Tables, handle: Handle, request: ScanRequest) -> Iterator[pa.Re
 
 
 def _tell(nbytes: int, io: IoStats) -> None:
-    if (told := ON_READ.get()) is not None:
-        told(Reading(nbytes, io))
+    if (on_read := ON_READ.get()) is not None:
+        on_read(Reading(nbytes, io))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class Metered:
     memory: Memory = field(default_factory=Memory)
 
     def read(self, request: ScanRequest) -> pa.Table:
-        """Raises QueryMemoryExceeded as soon as there is too much of it."""
-        if request.nearest is not None:  # no more rows than are asked for
+        """Raises QueryMemoryExceeded at the first batch that does not fit."""
+        if request.nearest is not None:  # the request itself bounds the rows
             table = read(self.tables, self.handle, request)
             self.hold(table.nbytes)
             return table
@@ -103,7 +102,7 @@ class Metered:
         self.memory.hold(SEARCH, nbytes)
 
     def check(self, nbytes: int) -> None:
-        """Can so much be held for a moment? Raises QueryMemoryExceeded."""
+        """Check that so many more bytes fit for a moment. Raises QueryMemoryExceeded."""
         self.memory.check(SEARCH, nbytes)
 
     @contextmanager

@@ -1,13 +1,13 @@
-"""Rows as the text a load reads: what every export writes.
+"""Rows as the JSON lines that a load reads: the format of every export.
 
-Texts are made column by column, because one call for a thousand cells costs little more than one
-for a single cell. What is written follows from the columns a table has, not from the schema in
-force, so a snapshot of the past is exported with the properties it had.
+Text is built column by column, because one call for a thousand cells costs little more than one
+call for one cell. The columns of the table decide what is written, not the schema in force, so a
+past snapshot is exported with the properties it had.
 
-1. A Date is its number of days. A DateTime is ISO text without a zone, and with milliseconds only
-   if it has some; outside the years that can be read back it is its number.
-2. Floats are spelled with the fewest digits that give the same float of the same width back.
-3. A Blob is its bytes, or the address of those that are kept elsewhere; never what is there.
+1. A Date is its number of days. A DateTime is ISO text without a zone, with milliseconds only if it
+   has some. A DateTime outside the years that a load can read is its number.
+2. A float has the fewest digits that give back the same float of the same width.
+3. A Blob is its bytes; an external Blob is its address, and its bytes are not read.
 """
 
 import base64
@@ -29,7 +29,7 @@ from omnigraph.ids import TableKey, split_table_key
 from omnigraph.storage.tables import ROW_ADDRESS
 
 FetchBlobs = Callable[[str, Sequence[int]], list[bytes | None]]
-"""The bytes of a column at row addresses."""
+"""Reads the blobs of a column at row addresses."""
 
 _IMPLICIT: Final = ("id", "src", "dst", ROW_ADDRESS)
 _EARLIEST: Final = parse_datetime("0000-01-01")
@@ -37,24 +37,24 @@ _LATEST: Final = parse_datetime("9999-12-31T23:59:59.999")
 
 
 def properties_of(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of a table that are properties, by name."""
+    """The property columns of a table, sorted by name."""
     return tuple(sorted(name for name in schema.names if name not in _IMPLICIT))
 
 
 def is_blob(of: pa.DataType) -> bool:
-    """Blobs are scanned as descriptions of where the bytes are; nothing else is a struct."""
+    """A scan returns a blob as a struct that describes it; no other type is a struct."""
     return pa.types.is_struct(of)
 
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Spells the rows of one table, which are scanned with their addresses if it has blobs."""
+    """Formats the rows of one table. If it has blobs, rows need their row addresses."""
 
     key: TableKey
     fetch: FetchBlobs
 
     def lines(self, rows: pa.Table) -> list[str]:
-        """One record for each row, without its newline. Raises NotExportable."""
+        """One JSON object per row, without a newline. Raises NotExportable."""
         kind, name = split_table_key(self.key)
         properties = properties_of(rows.schema)
         heads = ["id"] if kind == "node" else ["src", "dst", "id"]
@@ -67,7 +67,7 @@ class Speller:
         return [template % cells for cells in zip(*texts, strict=True)]
 
     def blob_texts(self, rows: pa.Table, name: str) -> list[str | None]:
-        """(3) The blobs of a column, as a load takes them."""
+        """(3) The blobs of a column as text that a load reads."""
         found: list[Any] = rows[name].to_pylist()
         addresses: list[Any] = rows[ROW_ADDRESS].to_pylist()
         kept = [
@@ -105,7 +105,7 @@ class Speller:
 
 
 def _literal(name: str) -> str:
-    """A name inside a template of `%`."""
+    """A JSON string, escaped for a `%` template."""
     return encode_basestring(name).replace("%", "%%")
 
 
@@ -148,7 +148,7 @@ def _spell_lists(cells: "pa.Array[Any]") -> list[str]:
 
 
 def _pointed(text: str) -> str:
-    """(2) Arrow leaves the `.0` out, and a reader would take `-0` for an integer without a sign."""
+    """(2) Arrow omits `.0`, and a JSON reader would read `-0` as the integer 0."""
     return text if "." in text or "e" in text else f"{text}.0"
 
 

@@ -1,7 +1,7 @@
-"""Many rows by their places: where they are, and reading them so many at a time.
+"""Row refs: many rows of one table version by id and address, and how they are read.
 
-Whoever compares, copies or replaces rows knows them by id and place, which is little, and fetches
-what they hold in portions, which is bounded: by a number of rows, and by their weight.
+Code that compares, copies or replaces rows holds their refs, which are small. It fetches the
+content in portions that are bounded by a number of rows and by a number of bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,41 +32,41 @@ from omnigraph.storage.tables import (
 Type = NodeType | EdgeType
 
 ROWS_MAX: Final = 8_192
-"""How many rows are held at a time, and how many one commit replaces."""
+"""The most rows of one portion, and the most rows that one commit replaces."""
 
 BYTES_MAX: Final = 32 * 1024 * 1024
-"""How much they may weigh together. A single row may weigh more."""
+"""The most bytes of one portion. A single row may be larger."""
 
 BATCH_BYTES: Final = 2 * 1024 * 1024
 AHEAD_BYTES: Final = 4 * BATCH_BYTES
-"""Of rows that pass through: what is handed on at a time, and read before it is asked for. The
-table format holds several of each, and larger ones are no faster."""
+"""For streamed rows: the bytes of a batch, and the bytes that are read ahead. The table format
+buffers several of each, and larger ones are not faster."""
 
 KEYS_SPELLED_MAX: Final = 4_000
-"""More ids than this are found by reading all ids of the table."""
+"""More values than this are found by reading the whole column."""
 
 _CELL_BYTES: Final = 48
-"""What a cell is taken to weigh if its type does not say."""
+"""The estimated bytes of a cell of variable width."""
 
 _BLOB_BYTES: Final = 4_096
-"""What a blob is taken to weigh before anybody looked."""
+"""The estimated bytes of a blob whose size was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowRefs:
-    """Rows of one version of a table: their ids, and places in it. All of one length."""
+    """Rows of one version of a table: ids, row ids and addresses, arrays of equal length."""
 
     ids: "pa.Array[Any]"
     row_ids: Addresses
     addresses: Addresses
     updated: Addresses
-    """The version that gave each its content."""
+    """The table version that last wrote each row."""
 
     def __len__(self) -> int:
         return len(self.addresses)
 
     def take(self, places: "np.ndarray[Any, Any]") -> "RowRefs":
-        """Those at these places, or those that a mask lets through."""
+        """The refs at these indices, or where a mask is set."""
         is_mask = places.dtype == np.bool_
         if is_mask and places.all():
             return self
@@ -79,7 +79,7 @@ class RowRefs:
         )
 
     def sorted(self) -> "RowRefs":
-        """In the order of their ids."""
+        """Sorted by id."""
         return self.take(pc.sort_indices(self.ids).to_numpy())
 
 
@@ -108,7 +108,7 @@ def concat_row_refs(parts: Sequence[RowRefs]) -> RowRefs:
 def find_row_refs(
     tables: Tables, handle: Handle, column: str, values: "pa.Array[Any]"
 ) -> tuple["pa.Array[Any]", RowRefs]:
-    """The rows whose column holds one of these texts: what it holds, and where they are."""
+    """The rows whose column holds one of these texts: the values of the column, and the refs."""
     if not len(values) or not handle.row_count:
         return pa.array([], pa.string()), no_row_refs()
     held, parts = [], []
@@ -126,7 +126,7 @@ def find_row_refs(
 def _requests(column: str, values: "pa.Array[Any]") -> Iterator[ScanRequest]:
     columns = tuple(dict.fromkeys(("id", column, ROW_UPDATED)))
     if len(values) > KEYS_SPELLED_MAX:
-        # What is looked for is hashed for every batch, so batches are at least as long.
+        # Each batch builds a hash table of the values, so a batch is at least as long as those.
         rows = max(ROWS_MAX, len(values))
         yield ScanRequest(
             columns=columns, with_row_id=True, with_row_address=True, batch_rows_max=rows
@@ -163,7 +163,7 @@ def portions(
     addresses: Addresses,
     bytes_max: int = BYTES_MAX,
 ) -> list[tuple[int, int]]:
-    """Cuts through rows such that each portion can be held in memory: from, and up to."""
+    """Ranges of rows, each of which fits in memory: start and stop."""
     weight = _weight(type_)
     blobs = [each.name for each in type_.properties if each.type.is_blob]
     if not blobs:
@@ -180,7 +180,7 @@ def portions(
 
 
 def estimate_row_bytes(type_: Type) -> int:
-    """What the vectors and blobs of a row weigh, roughly. A row without them is light."""
+    """The estimated bytes of the vectors and blobs of a row; 0 for a row without any."""
     blobs = sum(each.type.is_blob for each in type_.properties)
     return blobs * _BLOB_BYTES + sum(
         4 * each.type.base.dimension
@@ -190,7 +190,7 @@ def estimate_row_bytes(type_: Type) -> int:
 
 
 def _weight(type_: Type) -> int:
-    """What a row weighs, without its blobs."""
+    """The estimated bytes of a row without its blobs."""
     widths = (
         4 * each.type.base.dimension if isinstance(each.type.base, Vector) else _CELL_BYTES
         for each in type_.properties
@@ -217,7 +217,7 @@ def fetch(
     addresses: Addresses,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """The rows at these addresses, in this order, as they would be written."""
+    """The rows at these addresses, in this order, with columns as a write takes them."""
     wanted = schema_of(type_)
     names = wanted.names if columns is None else list(columns)
     known = tuple(name for name in names if name in handle.schema.names)
@@ -237,7 +237,7 @@ def fetch(
 def _read_at(
     tables: Tables, handle: Handle, addresses: Addresses, request: ScanRequest
 ) -> pa.Table:
-    """In the order of the addresses given; the store reads in its own."""
+    """Read in address order, and return in the given order."""
     in_order = is_sorted(addresses)
     order = np.empty(0, np.int64) if in_order else np.argsort(addresses, kind="stable")
     with tables.scan_at(handle, addresses if in_order else addresses[order], request) as batches:
@@ -245,7 +245,7 @@ def _read_at(
     if not found:
         return tables.read(handle, ScanRequest(columns=request.columns, limit=0))
     held = pa.Table.from_batches(found)
-    assert held.num_rows == len(addresses), "a row is not where it was found"
+    assert held.num_rows == len(addresses), "every address holds a row"
     if in_order:
         return held
     back = np.empty(len(order), np.int64)
@@ -260,7 +260,7 @@ def _with_bytes(
     name: str,
     descriptions: Sequence[Any],
 ) -> "pa.Array[Any]":
-    """Blobs with what they hold, except of those that are kept elsewhere."""
+    """Blobs with their bytes; external blobs with their address."""
     cells: list[dict[str, bytes | str | None] | None] = []
     inline = []
     for at, each in enumerate(descriptions):
@@ -283,7 +283,7 @@ def is_sorted(addresses: Addresses) -> bool:
 def stream(
     tables: Tables, type_: Type, handle: Handle, addresses: Addresses
 ) -> pa.RecordBatchReader:
-    """The rows at these addresses, portion by portion, in the order the store has them."""
+    """The rows at these addresses as a stream of portions, in address order."""
     ordered = addresses if is_sorted(addresses) else np.sort(addresses)
     return pa.RecordBatchReader.from_batches(
         schema_of(type_), _stream(tables, type_, handle, ordered)

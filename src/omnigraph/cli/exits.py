@@ -1,4 +1,4 @@
-"""Exit codes, and which error ends a command with which."""
+"""Exit codes, and the exit code of each error."""
 
 from enum import IntEnum
 

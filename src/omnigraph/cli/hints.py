@@ -1,6 +1,6 @@
-"""What somebody at a terminal can do about an error, where the error itself cannot know it.
+"""The command or flag that helps with an error.
 
-Errors are the same on every surface; which command helps is known only here.
+Errors are the same on every surface, so their texts name no commands; these hints do.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,9 @@
-"""What travels over HTTP, as models: requests, replies, problems.
+"""The bodies that travel over HTTP, as pydantic models, and the words that both sides share.
 
-Both generations of field names are accepted and sent. Models describe; the documents themselves are
-made where every surface gets them, in `sdk.documents`.
+Requests are read under the field names of both generations; answers carry both. The models only
+describe the bodies: `sdk.documents` makes them, for every surface.
+
+Modules, in reading order: `requests`, `replies`, `problems` (the body of an error), `causes` (an
+error as a document, and back), `details` (objects beside an error), `formats` (patterns of texts in
+requests), `media` (media types and headers).
 """

@@ -1,7 +1,7 @@
-"""An error as a document, and the same error again on the other side.
+"""An error as a document, and the error that the client restores from the document.
 
-The facts of an error are its fields. Things it lists, such as the findings about a program, travel
-as the attributes their protocols promise.
+The facts of an error are its fields. An entry that the error lists, such as a finding about a
+program, becomes an object of the attributes that its protocol in `errors.findings` names.
 """
 
 import math
@@ -10,10 +10,11 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any, Final
 
+from omnigraph import errors
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.merge.classify import ConflictKind
 from omnigraph.engine.merge.conflicts import Conflict, conflict_document
-from omnigraph.errors import Clash, Code, MergeConflicts, OmnigraphError
+from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
 from omnigraph.ids import TableKey, split_table_key
 
 _LISTED: Final = (
@@ -31,35 +32,42 @@ _LISTED: Final = (
     "ids",
     "value",
 )
-"""What findings, violations and faults have between them."""
+"""The attributes of findings, violations, faults and conflicts."""
+
+
+_CLASSES: Final[Mapping[str, type[OmnigraphError]]] = {
+    each.code: each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, OmnigraphError) and "code" in vars(each)
+}
 
 
 def cause_document(error: OmnigraphError) -> JsonObject:
     facts = {
-        key: _encode(value)
+        key: encode(value)
         for key, value in vars(error).items()
-        if not key.startswith("_") and not _is_told_beside(error, key)
+        if not key.startswith("_") and not _is_sent_as_detail(error, key)
     }
     return {"code": error.code.value, "facts": facts}
 
 
-def _is_told_beside(error: OmnigraphError, key: str) -> bool:
-    """Conflicts may be many, with whole rows: they are sent once, as the detail clients know."""
+def _is_sent_as_detail(error: OmnigraphError, key: str) -> bool:
+    """Conflicts may be many and hold whole rows: they are sent once, as `merge_conflicts`."""
     return isinstance(error, MergeConflicts) and key == "conflicts"
 
 
-def _encode(value: object) -> JsonValue:
+def encode(value: object) -> JsonValue:
     if isinstance(value, Enum):
-        return _encode(value.value)
+        return encode(value.value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _encode(each) for key, each in value.items()}
+        return {str(key): encode(each) for key, each in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
-        return [_encode(each) for each in value]
-    listed = {name: _encode(getattr(value, name)) for name in _LISTED if hasattr(value, name)}
+        return [encode(each) for each in value]
+    listed = {name: encode(getattr(value, name)) for name in _LISTED if hasattr(value, name)}
     if not listed:
         return str(value)
     render = getattr(value, "render", None)
@@ -67,7 +75,7 @@ def _encode(value: object) -> JsonValue:
 
 
 def clash_document(clash: Clash) -> JsonObject:
-    """A conflict of a merge, under the names of both generations."""
+    """A conflict of a merge, under the field names of both generations."""
     kind, name = split_table_key(TableKey(clash.table))
     later: JsonObject = {"entity_kind": kind, "type_name": name, "entity_id": clash.row_id}
     return {**conflict_document(clash), **later}
@@ -88,25 +96,10 @@ def read_clash(document: Mapping[str, Any]) -> Conflict:
 
 
 class ErrorDocument(SimpleNamespace):
-    """A finding, violation or fault that somebody else found."""
+    """A finding, violation or fault that a server sent."""
 
     def render(self) -> str:
         return str(getattr(self, "rendered", None) or getattr(self, "message", ""))
-
-
-def find_error_class(code: str) -> type[OmnigraphError] | None:
-    """The class of the errors with this code; None for one of a newer program."""
-    try:
-        wanted = Code(code)
-    except ValueError:
-        return None
-    remaining = [OmnigraphError]
-    while remaining:
-        found = remaining.pop()
-        if found.__dict__.get("code") is wanted:
-            return found
-        remaining += found.__subclasses__()
-    return None
 
 
 def read_cause(
@@ -115,11 +108,11 @@ def read_cause(
     facts: Mapping[str, object],
     clashes: Sequence[Mapping[str, Any]] = (),
 ) -> OmnigraphError | None:
-    """The error that was told of; None if nothing of ours is called so.
+    """The error that a document describes; None for a code that only a newer program knows.
 
-    Raises KeyError, ValueError for a conflict that is not one.
+    Raises KeyError, ValueError for a malformed conflict.
     """
-    kind = find_error_class(code)
+    kind = _CLASSES.get(code)
     if kind is None:
         return None
     error = kind.restore(message, {name: _decode(value) for name, value in facts.items()})

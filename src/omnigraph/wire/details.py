@@ -1,30 +1,50 @@
-"""What a program needs to know of an error beyond its text, under names that clients know.
+"""The details of an error, as further objects beside its text.
 
-The same objects stand in an answer of the server and in what a command prints.
+A server sends these objects with the error; a command prints the same objects with `--json`.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from omnigraph import errors
-from omnigraph.commit.manifest.records import JsonObject, JsonValue
+from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.errors import OmnigraphError
 from omnigraph.ids import TableKey, split_table_key
-from omnigraph.wire.causes import cause_document, clash_document
+from omnigraph.wire.causes import clash_document, encode
 
 Details = Callable[[OmnigraphError], JsonObject]
 
 
 def find_details(error: OmnigraphError) -> JsonObject:
-    """By the class of the error, or the nearest of its ancestors that has any."""
+    """By the class of the error, or the nearest of its ancestors that has details."""
     found = next((DETAILS[each] for each in type(error).__mro__ if each in DETAILS), None)
     return {} if found is None else found(error)
 
 
-def _fact(error: OmnigraphError, name: str) -> JsonValue:
-    facts = cause_document(error)["facts"]
-    assert isinstance(facts, dict)
-    return facts.get(name)
+def _detail(name: str, constants: JsonObject | None = None, **facts: str) -> Details:
+    """One object: its constants, and its fields with the fact that each of them holds.
+
+    An error that was restored from a document of an older server may lack a fact: it is null.
+    """
+
+    def describe(error: OmnigraphError) -> JsonObject:
+        fields = {field: encode(getattr(error, fact, None)) for field, fact in facts.items()}
+        return {name: {**(constants or {}), **fields}}
+
+    return describe
+
+
+def _known(details: Details) -> Details:
+    """The same objects without the fields that are null."""
+
+    def describe(error: OmnigraphError) -> JsonObject:
+        return {
+            name: {field: value for field, value in detail.items() if value is not None}
+            for name, detail in details(error).items()
+            if isinstance(detail, dict)
+        }
+
+    return describe
 
 
 def _manifest_conflict(error: OmnigraphError) -> JsonObject:
@@ -45,44 +65,10 @@ def _manifest_conflict(error: OmnigraphError) -> JsonObject:
     }
 
 
-def _known(facts: JsonObject) -> JsonObject:
-    """What is not known is left out."""
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def _precondition(error: OmnigraphError) -> JsonObject:
-    expected, actual = _fact(error, "expected"), _fact(error, "actual")
-    return {"precondition_failure": _known({"expected": expected, "actual": actual})}
-
-
 def _key_conflict(error: OmnigraphError) -> JsonObject:
     assert isinstance(error, errors.KeyConflict)
-    return {
-        "key_conflict": {
-            "entity_kind": error.kind,
-            "type_name": error.type_name,
-            "entity_id": error.ids[0],
-        }
-    }
-
-
-def _resource_limit(error: OmnigraphError) -> JsonObject:
-    assert isinstance(error, errors.QueryMemoryExceeded)
-    return {
-        "resource_limit": {
-            "resource": "query_memory_bytes",
-            "limit": error.allowed,
-            "actual": error.needed,
-        }
-    }
-
-
-def _time_limit(error: OmnigraphError) -> JsonObject:
-    return {"resource_limit": {"resource": "query_seconds", "limit": _fact(error, "seconds")}}
-
-
-def _schema_locked(error: OmnigraphError) -> JsonObject:
-    return {"schema_locked": {"owner": _fact(error, "owner"), "age_ms": _fact(error, "age_ms")}}
+    first = {"entity_kind": error.kind, "type_name": error.type_name, "entity_id": error.ids[0]}
+    return {"key_conflict": {**first}}
 
 
 def _merge_conflicts(error: OmnigraphError) -> JsonObject:
@@ -90,67 +76,39 @@ def _merge_conflicts(error: OmnigraphError) -> JsonObject:
     return {"merge_conflicts": [clash_document(each) for each in error.conflicts]}
 
 
-def _diff_refusal(error: OmnigraphError) -> JsonObject:
-    return {
-        "change_diff_refusal": _known(
-            {
-                "reason": _fact(error, "reason"),
-                "graph_commit_id": _fact(error, "commit_id"),
-                "type_name": _fact(error, "type_name"),
-            }
-        )
-    }
-
-
-def _feed_gap(error: OmnigraphError) -> JsonObject:
-    return {
-        "change_feed_gap": _known(
-            {
-                "cursor": _fact(error, "cursor"),
-                "first_unreadable_commit_id": _fact(error, "first_unreadable"),
-            }
-        )
-    }
-
-
-def _recovery_required(error: OmnigraphError) -> JsonObject:
-    return {"recovery_required": {"operation_id": _fact(error, "operation_id"), "action": "repair"}}
-
-
-def _outcome_unknown(error: OmnigraphError) -> JsonObject:
-    return {
-        "outcome_unknown": {
-            "operation_id": _fact(error, "operation_id"),
-            "commit_id": _fact(error, "commit_id"),
-        }
-    }
-
-
-def _blob_range(error: OmnigraphError) -> JsonObject:
-    return {"blob_range": {name: _fact(error, name) for name in ("start", "end", "length")}}
-
-
-def _external_blob(error: OmnigraphError) -> JsonObject:
-    return {"external_blob_source": {name: _fact(error, name) for name in ("uri", "reason")}}
-
+_PRECONDITION: Final = _known(_detail("precondition_failure", expected="expected", actual="actual"))
+_RECOVERY: Final = _detail("recovery_required", {"action": "repair"}, operation_id="operation_id")
 
 DETAILS: Final[Mapping[type, Details]] = {
-    errors.ChangesRefused: _diff_refusal,
-    errors.ChangeFeedGap: _feed_gap,
-    errors.QueryMemoryExceeded: _resource_limit,
-    errors.QueryTimeout: _time_limit,
-    errors.BlobRangeInvalid: _blob_range,
-    errors.ExternalBlob: _external_blob,
-    errors.BlobChanged: _precondition,
-    errors.HeadMoved: _precondition,
+    errors.ChangesRefused: _known(
+        _detail(
+            "change_diff_refusal",
+            reason="reason",
+            graph_commit_id="commit_id",
+            type_name="type_name",
+        )
+    ),
+    errors.ChangeFeedGap: _known(
+        _detail("change_feed_gap", cursor="cursor", first_unreadable_commit_id="first_unreadable")
+    ),
+    errors.QueryMemoryExceeded: _detail(
+        "resource_limit", {"resource": "query_memory_bytes"}, limit="allowed", actual="needed"
+    ),
+    errors.QueryTimeout: _detail("resource_limit", {"resource": "query_seconds"}, limit="seconds"),
+    errors.BlobRangeInvalid: _detail("blob_range", start="start", end="end", length="length"),
+    errors.ExternalBlob: _detail("external_blob_source", uri="uri", reason="reason"),
+    errors.BlobChanged: _PRECONDITION,
+    errors.HeadMoved: _PRECONDITION,
     errors.ExpectedVersionMismatch: _manifest_conflict,
     errors.KeyConflict: _key_conflict,
     errors.MergeConflicts: _merge_conflicts,
-    errors.SchemaLocked: _schema_locked,
-    errors.RecoveryPending: _recovery_required,
-    errors.DriftFound: _recovery_required,
-    errors.OutcomeUnknown: _outcome_unknown,
-    errors.SidecarCorrupt: _recovery_required,
-    errors.SidecarTooNew: _recovery_required,
-    errors.InvariantViolated: _recovery_required,
+    errors.SchemaLocked: _detail("schema_locked", owner="owner", age_ms="age_ms"),
+    errors.RecoveryPending: _RECOVERY,
+    errors.DriftFound: _RECOVERY,
+    errors.OutcomeUnknown: _detail(
+        "outcome_unknown", operation_id="operation_id", commit_id="commit_id"
+    ),
+    errors.SidecarCorrupt: _RECOVERY,
+    errors.SidecarTooNew: _RECOVERY,
+    errors.InvariantViolated: _RECOVERY,
 }

@@ -1,4 +1,4 @@
-"""The names of the forms an answer can take."""
+"""Media types of bodies, and headers of our own."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ NDJSON: Final = "application/x-ndjson"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 
 HEADER: Final = b"omnigraph:result"
-"""The key under which an Arrow schema says what a JSON document says beside its rows."""
+"""The metadata key of an Arrow schema that holds the JSON document without its rows."""
 
 SNAPSHOT_ID: Final = "Omnigraph-Snapshot-Id"
-"""The header that says as which commit left the graph a blob was read."""
+"""The header with the commit at which a Blob was read."""
 
 MESSAGE: Final = "Omnigraph-Message"
-"""The header that says why a write is made: UTF-8, percent-encoded."""
+"""The header with the message of a write: UTF-8, percent-encoded."""

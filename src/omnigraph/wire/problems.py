@@ -1,6 +1,6 @@
 """The body of an answer that is an error.
 
-The codes are a closed set: clients parse them into an enumeration. New facts come as further
+The codes are a closed set: clients parse them into an enumeration. New facts become further
 objects beside `error`, which older clients skip.
 """
 
@@ -27,7 +27,7 @@ class ManifestConflict(BaseModel):
 
 
 class Cause(BaseModel):
-    """Our own name of what happened, and its facts; the client raises the same error from it."""
+    """The code and the facts of our error; the client restores the error from them."""
 
     code: str
     facts: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Bodies of answers. Each field has both of its names; clients of either generation exist."""
+"""Bodies of answers. A field with two names carries both: clients of both generations exist."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Bodies of requests. Fields nobody knows are ignored; a field of null is one that was left out."""
+"""Bodies of requests. An unknown field is ignored; a field that is null counts as absent."""
 
 from typing import Annotated, Any, Literal
 
@@ -22,7 +22,7 @@ class _Body(BaseModel):
 
 
 def _read_whole(number: object) -> object:
-    """JSON has one kind of numbers: 3.0 is as whole as 3."""
+    """JSON has one kind of number: 3.0 is an integer as 3 is."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
@@ -33,13 +33,13 @@ _Version = Annotated[
 _At = Annotated[
     str | None,
     Field(
-        description="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.",
+        description="Read the branch at this time, e.g. 2026-06-01T00:00:00Z.",
         max_length=100,
         json_schema_extra=TIME,
     ),
 ]
 _Branch = Annotated[
-    str | None, Field(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
+    str | None, Field(description="The branch; main if none.", json_schema_extra=MAYBE_BRANCH)
 ]
 _Program = Annotated[
     str,
@@ -54,7 +54,7 @@ _Type = Annotated[str, Field(description="A node or edge type.", json_schema_ext
 _Timeout = Annotated[
     float | None,
     Field(
-        description="Stop the read after so many seconds, if the server's limit is not shorter.",
+        description="Stop the read after this many seconds, unless the server's limit is shorter.",
         ge=0.001,
         le=86_400,
         allow_inf_nan=False,
@@ -72,14 +72,12 @@ class QueryBody(_Body):
         str | None,
         Field(
             validation_alias=AliasChoices("name", "query_name"),
-            description="Which query, when the program holds several.",
+            description="The query to run if the program holds several.",
         ),
     ] = None
     params: Annotated[dict[str, Any] | None, Field(description="Values by name.")] = None
     branch: _Branch = None
-    snapshot: Annotated[str | None, Field(description="Read the graph as this commit left it.")] = (
-        None
-    )
+    snapshot: Annotated[str | None, Field(description="Read the graph at this commit.")] = None
     version: _Version = None
     at: _At = None
     timeout: _Timeout = None
@@ -114,7 +112,8 @@ class RowsBody(_Body):
         list[dict[str, Any]], Field(description="Edges name their ends `from` and `to`.")
     ]
     existing: Annotated[
-        Literal["refuse", "replace"], Field(description="What becomes of rows that are there.")
+        Literal["refuse", "replace"],
+        Field(description="Refuse or replace rows that exist already."),
     ] = "refuse"
     branch: _Branch = None
 
@@ -132,7 +131,7 @@ class LoadBody(_Body):
         str | None,
         Field(
             validation_alias=AliasChoices("from", "from_"),
-            description="Make the branch from this one, if it is not there.",
+            description="Create the branch from this one if it does not exist.",
             json_schema_extra=MAYBE_BRANCH,
         ),
     ] = None
@@ -147,9 +146,7 @@ class ExportBody(_Body):
     branch: _Branch = None
     type_names: list[_Type] | None = None
     table_keys: Annotated[list[str] | None, Field(description="`node:Type` or `edge:Type`.")] = None
-    snapshot: Annotated[
-        str | None, Field(description="Export the graph as this commit left it.")
-    ] = None
+    snapshot: Annotated[str | None, Field(description="Export the graph at this commit.")] = None
     version: _Version = None
 
 
@@ -173,12 +170,12 @@ class SchemaPlanBody(_Body):
     allow_data_loss: bool = False
     backfill: Annotated[
         dict[str, str] | None,
-        Field(description="`Type.property` to what old rows get in it, as an SQL expression."),
+        Field(description="`Type.property` to the SQL expression of its value in existing rows."),
     ] = None
 
 
 class SchemaApplyBody(SchemaPlanBody):
-    """The same words, meant."""
+    """The fields of a plan; the server applies it."""
 
 
 class BranchCreateBody(_Body):
@@ -195,9 +192,7 @@ class BranchCreateBody(_Body):
         str | None,
         Field(validation_alias=AliasChoices("from", "from_"), json_schema_extra=MAYBE_BRANCH),
     ] = None
-    commit: Annotated[
-        str | None, Field(description="Start as this commit left the graph instead.")
-    ] = None
+    commit: Annotated[str | None, Field(description="Start at this commit instead.")] = None
 
 
 class MergeBody(_Body):
@@ -207,16 +202,18 @@ class MergeBody(_Body):
     ] = None
     delete_branch: Annotated[bool, Field(description="Delete the source afterwards.")] = False
     detect: Annotated[
-        Literal["row", "property"] | None, Field(description="What may be changed by one side.")
+        Literal["row", "property"] | None,
+        Field(description="Two changes conflict if they touch the same row, or the same property."),
     ] = None
     on_conflict: Annotated[
         Literal["ours", "theirs"] | dict[str, Literal["ours", "theirs"]] | None,
-        Field(description="Who wins, for all types or by type."),
+        Field(description="The side that wins, for all types or by type."),
     ] = None
     resolutions: Annotated[
-        str | None, Field(description="A file of conflicts that somebody filled in.")
+        str | None, Field(description="A conflict file with a resolution for each conflict.")
     ] = None
-    dry_run: Annotated[bool, Field(description="Only tell what would happen.")] = False
+    dry_run: Annotated[bool, Field(description="Report the outcome; change nothing.")] = False
     base: Annotated[
-        str | None, Field(description="The commit to compare both with, instead of the found one.")
+        str | None,
+        Field(description="The commit to compare both sides with, instead of the merge base."),
     ] = None

@@ -1,7 +1,7 @@
-"""Every error as an answer, in one table.
+"""The HTTP status and the wire code of every error, in one table.
 
-The first line that fits wins, so what is special stands before what is general. A line without a
-code is a status that the closed set of codes has no word for.
+The first entry whose class fits wins, so a special class stands before its parent. An entry without
+a code has a status that the closed set of wire codes does not cover.
 """
 
 from dataclasses import dataclass
@@ -53,16 +53,15 @@ TABLE: Final = (
 )
 
 
-def line_for(error: OmnigraphError) -> ErrorMapping:
-    return next(line for line in TABLE if isinstance(error, line.error))
+def find_mapping(error: OmnigraphError) -> ErrorMapping:
+    return next(each for each in TABLE if isinstance(error, each.error))
 
 
 def problem_document(error: OmnigraphError) -> JsonObject:
-    """The body that tells of an error."""
-    line = line_for(error)
+    mapping = find_mapping(error)
     document: JsonObject = {"error": str(error)}
-    if line.code is not None:
-        document["code"] = line.code
+    if mapping.code is not None:
+        document["code"] = mapping.code
     document |= find_details(error)
     document["retryable"] = error.retryable
     document["cause"] = cause_document(error)
@@ -70,7 +69,7 @@ def problem_document(error: OmnigraphError) -> JsonObject:
 
 
 def problem(error: OmnigraphError) -> Response:
-    line = line_for(error)
+    mapping = find_mapping(error)
     if isinstance(error, errors.ConflictError):
         metrics.CONFLICTS.labels(error.code.value).inc()
     headers = {}
@@ -79,6 +78,6 @@ def problem(error: OmnigraphError) -> Response:
         headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, errors.BlobRangeInvalid):
         headers["Content-Range"] = f"bytes */{error.length}"
-    if line.status == 401:
+    if mapping.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JsonResponse(problem_document(error), status_code=line.status, headers=headers)
+    return JsonResponse(problem_document(error), status_code=mapping.status, headers=headers)

@@ -16,6 +16,7 @@ from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.lazy import Entry, LazyCommands
 from omnigraph.cli.render import print_error, print_json, print_line, print_note
 from omnigraph.errors import OmnigraphError, UsageError
+from omnigraph.pandas_guard import declare_own_process
 
 COMMANDS: Final[Mapping[str, Entry]] = {
     "init": Entry("init", "init"),
@@ -177,4 +178,5 @@ def _modernise(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     gc.set_threshold(GARBAGE_EVERY)
+    declare_own_process()
     sys.exit(run(sys.argv[1:]))

@@ -2,10 +2,10 @@
 
 Reading order: `layout` spells every path; `objects` and `tables` are the two protocols everything
 above is written on; `stores` opens both for a root. `objects_local`, `objects_cloud` and
-`tables_lance` are their implementations, `durability` decides what is flushed, and `translate` is
+`lance.tables` are their implementations, `durability` decides what is flushed, and `translate` is
 where foreign errors become ours. Lance is imported here and nowhere above.
 """
 
-from omnigraph.storage.pandas_guard import guard_pandas
+from omnigraph.pandas_guard import hide_pandas
 
-guard_pandas()
+hide_pandas()

@@ -32,6 +32,7 @@ from pyspark.sql.utils import is_remote
 
 from omnigraph.engine.stages import stage
 from omnigraph.errors import SparkUnusable
+from omnigraph.pandas_guard import show_pandas, without_pandas
 from omnigraph.pipeline.settings import SCRATCH, SparkSettings, read_settings
 from omnigraph.pipeline.spark.class_archive import archive_options
 from omnigraph.pipeline.spark.java import find_java
@@ -45,7 +46,6 @@ from omnigraph.pipeline.spark.liveness import (
     reach,
 )
 from omnigraph.pipeline.spark.worker_environment import equip
-from omnigraph.storage.pandas_guard import without_pandas
 
 __all__ = ["SCRATCH", "SparkSettings", "find_session", "read_settings", "stop_session", "tuned"]
 
@@ -109,6 +109,7 @@ def _connect(settings: SparkSettings, remote: str) -> SparkSession:
         session = builder.getOrCreate()
     except _UNREACHABLE as error:
         raise SparkUnusable(f"{remote}: {_first_line(error)}") from error
+    show_pandas()  # the client of Spark Connect passes data frames to Arrow
     give_up_in_time(session, host, port)
     return session
 

@@ -26,8 +26,9 @@ from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import LoadRejected
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.load import MEMORY_BYTES, SparkLoader
+from omnigraph.pipeline.local_load import MEMORY_BYTES
 from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.storage.durability import Durability
 from support.processes import launch, race, values_of
 
@@ -79,11 +80,11 @@ class Timed:
             self.ingest_s = time.perf_counter() - began
             check = ingested.check
 
-            def timed_check(pins: Mapping[TableKey, Pin]) -> CheckResult:
+            def timed_check(pins: Mapping[TableKey, Pin]) -> CheckResult | None:
                 started = time.perf_counter()
-                verdict = check(pins)
+                result = check(pins)
                 self.check_s += time.perf_counter() - started
-                return verdict
+                return result
 
             ingested.check = timed_check  # type: ignore[method-assign] # to time it
             yield ingested

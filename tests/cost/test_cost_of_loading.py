@@ -53,7 +53,7 @@ def read(folder: Path, count: int, mode: LoadMode, placement: Placement) -> Mapp
         storage=Storage(stores.root, {}, Durability.RELAXED),
         scratch=str(folder),
         errors_max=100,
-        is_small=False,
+        keeps_rows=False,
         bucket_count=2,
     )
     assert len(work.splits) == 1

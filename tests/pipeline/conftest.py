@@ -17,6 +17,12 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the pipeline load little, and load it on Spark unless they name an engine."""
+    monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "spark")
+
+
 @pytest.fixture
 def loader(spark: SparkSession, tmp_path: Path) -> Loader:  # noqa: ARG001 - starts Spark
     """Loads that one task reads and the evaluator checks."""

@@ -1,7 +1,6 @@
 """The joins say what the evaluator says, about any input and whatever is there before."""
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from omnigraph.commit.manifest.base import Bases
 from omnigraph.engine.load.bulk import CheckResult, LoadMode
 from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.ids import MAIN
-from omnigraph.pipeline.load import SparkLoader
+from omnigraph.pipeline.spark_load import SparkLoader
 from support.loading import LARGE, SMALL, Loader, new_loader
 from support.writing import stores_at
 
@@ -91,20 +90,13 @@ def desert(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Loa
     return new_loader(tmp_path_factory.mktemp("desert"), SMALL, SCHEMA)
 
 
-def summary(verdict: CheckResult) -> object:
-    """What is told, in any order. Which of two equal zeros is shown does not matter."""
-    faults = Counter(
-        (
-            each.kind,
-            each.type_name,
-            each.property_name,
-            repr(each.value).replace("-0.0", "0.0"),
-            each.line,
-        )
-        + ((frozenset(each.ids),) if each.kind == "unique" else (each.ids,))
-        for each in verdict.faults.listed
-    )
-    return faults, dict(verdict.taken)
+def summary(result: CheckResult) -> object:
+    """What is reported, in its order. Which of two equal zeros is shown does not matter."""
+    faults = [
+        (each.kind, each.message.replace("-0.0", "0.0"), each.file, each.line, each.ids)
+        for each in result.faults.listed
+    ]
+    return faults, dict(result.existing)
 
 
 def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckResult:
@@ -113,10 +105,9 @@ def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckRe
     job = loader.job(mode, path, manifest, 1000)
     with bulk.ingest(job) as ingested:
         assert not ingested.faults.count
-        if ingested.is_small:
-            incoming = Incoming(loader.graph.catalog, mode, ingested)
-            return evaluate(stores, manifest, incoming, errors_max=1000)
-        return ingested.check(manifest.pins)
+        incoming = Incoming(loader.graph.catalog, mode, ingested)
+        checked = ingested.check(manifest.pins)
+        return checked or evaluate(stores, manifest, incoming, errors_max=1000)
 
 
 @pytest.mark.slow

@@ -16,9 +16,10 @@ from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.errors import JobFailed
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.load import SparkLoader
-from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.tasks import Work
 from omnigraph.testing.invariants import check_graph
 from support.loading import HUGE, LARGE, SMALL, Loader, new_loader, person
 from support.processes import Died, find_below, launch, wait_until

@@ -27,9 +27,10 @@ from omnigraph.errors import (
     OpenedReadOnly,
 )
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.pipeline.load import SparkLoader
-from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.jobs import run_tasks
+from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.tasks import Work
 from omnigraph.storage.layout import STAGING
 from omnigraph.testing.invariants import check_graph
 from support.loading import (

@@ -14,7 +14,7 @@ from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import LoadRejected
 from omnigraph.ids import BranchName, TableKey
-from omnigraph.pipeline.load import SparkIngested
+from omnigraph.pipeline.spark_load import SparkIngested
 from omnigraph.storage.tables import ROW_ID, Pieces, ScanRequest, TableRef
 from omnigraph.testing.invariants import check_graph
 from support.loading import HUGE, SMALL, Loader, new_loader

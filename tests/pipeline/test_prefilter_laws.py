@@ -1,11 +1,11 @@
 """What a load is cleared of without Spark, the evaluator finds right: nothing slips through.
 
-Tasks run in this process here, and whatever is in doubt ends the question. What the joins say of it
-is compared in `test_check_laws`, at seconds for each example.
+The local engine runs the prefilter, and leaves what it does not prove to the evaluator. What the
+joins of Spark say is compared in `test_check_laws`, at seconds for each example.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -19,11 +19,9 @@ from omnigraph.engine.load.bulk import CheckResult, LoadMode
 from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.engine.write.batch import Existing
 from omnigraph.ids import MAIN
-from omnigraph.pipeline import load
-from omnigraph.pipeline.checks import committed_keys, prefilter
-from omnigraph.pipeline.load import SparkLoader
-from omnigraph.pipeline.stage import read_input
-from support.loading import LARGE, Loader, new_loader
+from omnigraph.pipeline.checks import prefilter
+from omnigraph.pipeline.local_load import LocalLoader
+from support.loading import SMALL, Loader, new_loader
 from support.writing import stores_at
 
 SCHEMA = """
@@ -49,42 +47,12 @@ BEFORE: Mapping[str, Sequence[Record]] = {
 }
 
 
-class InDoubt(Exception):
-    """Spark would be asked."""
-
-
-class NoSpark:
-    """A session that can be asked nothing but where it runs."""
-
-    def __init__(self) -> None:
-        self.conf = {"spark.master": "local"}
-
-
-def refuse_to_join(self: object, checks: Sequence[object]) -> dict[object, object]:
-    del self
-    if checks:
-        raise InDoubt
-    return {}
-
-
-def run_here(
-    spark: object, work: Any, count: int, *, job: str, **_: object
-) -> list[dict[str, Any]]:
-    del spark, job
-    return [work(number) for number in range(count)]
-
-
 @pytest.fixture(scope="module")
-def colony(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
-    loader = new_loader(tmp_path_factory.mktemp("colony"), LARGE, SCHEMA)
+def colony(tmp_path_factory: pytest.TempPathFactory) -> Loader:
+    loader = new_loader(tmp_path_factory.mktemp("colony"), SMALL, SCHEMA)
     for name, rows in BEFORE.items():
         loader.graph.write_rows(name, rows, existing=Existing.REFUSE)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (read_input, committed_keys, prefilter):
-            patch.setattr(module, "run_tasks", run_here)
-        patch.setattr(load, "find_session", lambda *_, **__: NoSpark())
-        patch.setattr("omnigraph.pipeline.checks.run._Checks._find_wrong", refuse_to_join)
-        yield loader
+    return loader
 
 
 def records_of(name: str, rows: Sequence[Record]) -> list[Record]:
@@ -102,7 +70,7 @@ def records_of(name: str, rows: Sequence[Record]) -> list[Record]:
 
 
 def ask(
-    loader: Loader, bulk: SparkLoader, mode: LoadMode, records: Sequence[Record]
+    loader: Loader, bulk: LocalLoader, mode: LoadMode, records: Sequence[Record]
 ) -> tuple[CheckResult | None, CheckResult]:
     """What is said without Spark, if anything is, and what the evaluator says."""
     stores = stores_at(Path(loader.graph.uri))
@@ -111,11 +79,8 @@ def ask(
     with bulk.ingest(job) as ingested:
         assert not ingested.faults.count
         incoming = Incoming(loader.graph.catalog, mode, ingested)
-        judged = evaluate(stores, manifest, incoming, errors_max=100)
-        try:
-            return ingested.check(manifest.pins), judged
-        except InDoubt:
-            return None, judged
+        evaluated = evaluate(stores, manifest, incoming, errors_max=100)
+        return ingested.check(manifest.pins), evaluated
 
 
 NAMES, CELLS = st.sampled_from("abcd"), st.sampled_from([None, 0, 1, 2])
@@ -138,9 +103,10 @@ RECORDS = st.one_of(
 )
 
 
-ASKING = replace(LARGE, lookup_ratio=0)
+READING = LocalLoader(small_bytes=0, split_bytes=150, bucket_count=3)
+ASKING = replace(READING, lookup_ratio=0)
 """What is there is looked up, and not read, if there are no values that are unique together."""
-BULKS = pytest.mark.parametrize("bulk", [LARGE, ASKING], ids=["reading", "asking"])
+BULKS = pytest.mark.parametrize("bulk", [READING, ASKING], ids=["reading", "asking"])
 
 
 @settings(max_examples=int(os.environ.get("OMNIGRAPH_PREFILTER_EXAMPLES", "60")), deadline=None)
@@ -151,10 +117,10 @@ def test_what_is_cleared_without_spark_is_right(
     mode: LoadMode,
     asks: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    said, judged = ask(colony, ASKING if asks else LARGE, mode, records)
-    is_right = not judged.faults.count and not judged.taken
+    said, evaluated = ask(colony, ASKING if asks else READING, mode, records)
+    is_right = not evaluated.faults.count and not evaluated.existing
     if said is not None:
-        assert (said.faults, said.taken) == (judged.faults, judged.taken)
+        assert (said.faults, said.existing) == (evaluated.faults, evaluated.existing)
         assert is_right
     elif mode is not LoadMode.MERGE:
         # Only what is replaced can be in doubt and right.
@@ -162,7 +128,7 @@ def test_what_is_cleared_without_spark_is_right(
 
 
 @BULKS
-def test_merging_the_same_again_and_more_is_cleared(colony: Loader, bulk: SparkLoader) -> None:
+def test_merging_the_same_again_and_more_is_cleared(colony: Loader, bulk: LocalLoader) -> None:
     """It is what merges do, so it must not take a join."""
     more: Mapping[str, Sequence[Record]] = {
         "Ant": [{"name": "e", "size": 5, "born": 5, "rank": 5}],
@@ -191,7 +157,7 @@ APPEND, MERGE = LoadMode.APPEND, LoadMode.MERGE
 
 @BULKS
 def test_what_is_new_and_leads_to_what_is_there_is_cleared(
-    colony: Loader, bulk: SparkLoader
+    colony: Loader, bulk: LocalLoader
 ) -> None:
     records = [bee(id="x", seen=7), meeting("x", "x", "a"), meeting("y", "b", "a")]
     said, _ = ask(colony, bulk, APPEND, records)
@@ -219,11 +185,11 @@ def test_what_is_new_and_leads_to_what_is_there_is_cleared(
     ],
 )
 def test_what_is_there_already_stands_against_what_comes_in(
-    colony: Loader, bulk: SparkLoader, mode: LoadMode, records: list[Record]
+    colony: Loader, bulk: LocalLoader, mode: LoadMode, records: list[Record]
 ) -> None:
-    said, judged = ask(colony, bulk, mode, records)
+    said, evaluated = ask(colony, bulk, mode, records)
     assert said is None
-    assert judged.faults.count or judged.taken
+    assert evaluated.faults.count or evaluated.existing
 
 
 @pytest.mark.parametrize(
@@ -239,9 +205,9 @@ def test_what_is_there_already_stands_against_what_comes_in(
 def test_what_moves_from_row_to_row_is_left_to_the_join(
     colony: Loader, records: list[Record]
 ) -> None:
-    said, judged = ask(colony, LARGE, LoadMode.MERGE, records)
+    said, evaluated = ask(colony, READING, LoadMode.MERGE, records)
     assert said is None
-    assert not judged.faults.count
+    assert not evaluated.faults.count
 
 
 @pytest.mark.parametrize("mode", LoadMode)
@@ -254,8 +220,8 @@ def test_what_is_too_much_for_a_task_is_left_to_spark(
     ]
     if mode is LoadMode.OVERWRITE:
         records += records_of("Eats", [{"id": "x", "from": "a", "to": "x"}])
-    said, _ = ask(colony, LARGE, mode, records)
+    said, _ = ask(colony, READING, mode, records)
     assert said is not None
     monkeypatch.setattr(prefilter, "ROWS_PER_BUCKET_MAX", 0)
-    said, _ = ask(colony, LARGE, mode, records)
+    said, _ = ask(colony, READING, mode, records)
     assert said is None

@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.load.inputs import Input
 from omnigraph.errors import FileUnreadable, UsageError
-from omnigraph.pipeline.load import choose_split
 from omnigraph.pipeline.sources.splits import (
     SPLIT_BYTES,
     LineNumbers,
@@ -23,6 +22,7 @@ from omnigraph.pipeline.sources.splits import (
     ordinal_of,
     read_blocks,
 )
+from omnigraph.pipeline.spark_load import choose_split
 from omnigraph.pipeline.stage.input_plan import InputSurvey, RecordFile
 from omnigraph.storage.inputs import InputFile, find_inputs
 

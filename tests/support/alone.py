@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.engine.load.bulk import ORDINAL, CheckResult, Ingested, LoadJob, LoadMode
+from omnigraph.engine.load.bulk import ORDINAL, CheckResult, Ingested, LoadEngine, LoadJob, LoadMode
 from omnigraph.engine.load.inputs import as_input
 from omnigraph.engine.load.run import last_of_each
 from omnigraph.ids import TableKey
@@ -57,7 +57,7 @@ class Alone:
             storage=Storage(job.root, job.storage_options, job.durability),
             scratch=str(folder),
             errors_max=job.errors_max,
-            is_small=False,
+            keeps_rows=False,
             bucket_count=1,
             keeps_faults=job.rejects is not None,
         )
@@ -66,9 +66,11 @@ class Alone:
 
 
 class AloneIngested(TaskResults):
+    engine = LoadEngine.LOCAL
+
     def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult:
         del pins
-        return CheckResult(asked=frozenset(self.counts))
+        return CheckResult(tables_read=frozenset(self.counts))
 
     def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
         job = self._job

@@ -9,8 +9,8 @@ from typing import Any, Final
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.pipeline.branch_merge import Cut, TaskWorkers
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.pipeline.spark.jobs import Work
 from omnigraph.pipeline.stage.scratch import open_scratch
+from omnigraph.pipeline.tasks import Work
 
 TINY: Final = Cut(shares=3, rows_per_task=1)
 

@@ -15,8 +15,8 @@ from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.ids import MAIN, BranchName, OperationId
-from omnigraph.pipeline.load import SparkLoader
 from omnigraph.pipeline.spark.session import SparkSettings
+from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import TableRef
 from support.mutations import Tables, read_tables

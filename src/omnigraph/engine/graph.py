@@ -457,6 +457,7 @@ class Graph:
             actor=order.actor,
             commit=loaded.commit,
             timings_ms=record.timings_ms,
+            engine=loaded.engine,
         )
 
     def _make_branch(self, order: LoadRequest, source: BranchName) -> bool:

@@ -11,7 +11,7 @@
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,11 +32,13 @@ from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.tables.row_refs import RowRefs, fetch, no_row_refs, portions, stream
 from omnigraph.ids import TableKey
-from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.jobs import spark_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session
 from omnigraph.pipeline.stage.fragments import UNNAMED, Storage, pieces_document, read_pieces
-from omnigraph.pipeline.stage.scratch import check_shared, open_scratch, storage_of
+from omnigraph.pipeline.stage.scratch import open_scratch
+from omnigraph.pipeline.stage.worker_scratch import check_shared, storage_of
 from omnigraph.pipeline.stage.write_pending import Destination, PieceWriter
+from omnigraph.pipeline.tasks import RunTasks
 from omnigraph.storage.tables import Addresses, Handle, Pieces, RowChanges, TableRef, Tables
 
 
@@ -53,8 +55,6 @@ class Cut:
 USUAL: Final = Cut()
 
 Pinned = tuple[TableRef, int]
-Run = Callable[[Work, int, str], list[dict[str, Any]]]
-"""Runs so many tasks of some work, which has a name, and gives their answers in order."""
 
 
 @contextmanager
@@ -66,10 +66,7 @@ def open_workers(
         spark = find_session(settings)
         check_shared(spark, scratch)
 
-        def run(work: Work, count: int, what: str) -> list[dict[str, Any]]:
-            return run_tasks(spark, work, count, job=what, concurrency=settings.concurrency)
-
-        yield TaskWorkers(job, scratch, run, cut or USUAL)
+        yield TaskWorkers(job, scratch, spark_tasks(spark, settings.concurrency), cut or USUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class TaskWorkers:
 
     job: MergeJob
     scratch: Path
-    run: Run
+    run: RunTasks
     cut: Cut
 
     def draft(self, sides: Sides) -> Iterator[PlanDraft]:

@@ -24,7 +24,7 @@ from omnigraph.errors import NotExportable
 from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.stage.fragments import Storage
-from omnigraph.pipeline.stage.scratch import check_shared
+from omnigraph.pipeline.stage.worker_scratch import check_shared
 from omnigraph.storage.layout import Root
 
 

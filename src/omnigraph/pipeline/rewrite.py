@@ -10,10 +10,11 @@ import pyarrow as pa
 from omnigraph.engine.schema.rewriting import TableAt
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import BackfillInvalid
-from omnigraph.pipeline.spark.jobs import Work, run_tasks
+from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.spark.session import SparkSettings, find_session, read_settings
 from omnigraph.pipeline.stage.fragments import UNNAMED, Storage
-from omnigraph.pipeline.stage.scratch import runs_here
+from omnigraph.pipeline.stage.worker_scratch import runs_here
+from omnigraph.pipeline.tasks import Work
 from omnigraph.storage.layout import MANIFEST, Root
 from omnigraph.storage.tables import ColumnFill, Handle, Receipt, ScanRequest, Tables
 

@@ -43,6 +43,15 @@ class LoadMode(StrEnum):
     """Every table that has records in the input holds nothing else afterwards."""
 
 
+class LoadEngine(StrEnum):
+    """Where the tasks of a load run (D28)."""
+
+    AUTO = "auto"
+    """In the process if the input is small, else on Spark."""
+    LOCAL = "local"
+    SPARK = "spark"
+
+
 def type_of(catalog: Catalog, key: TableKey) -> NodeType | EdgeType:
     """The type whose rows a table holds. A node and an edge may share a name."""
     kind, name = split_table_key(key)
@@ -86,6 +95,8 @@ class LoadJob:
     errors_max: int = ERRORS_MAX
     rejects: "Rejects | None" = None
     """Is told of every fault, and not only of the first ones."""
+    engine: LoadEngine | None = None
+    """None leaves the choice to the bulk loader."""
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────────
@@ -156,13 +167,13 @@ def gather_faults(found: Iterable[Fault], errors_max: int, rejects: Rejects | No
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """(2) What is wrong with the rows together, and with what is there."""
+    """(2) Which rules the rows of a load break, together and with the committed rows."""
 
     faults: Faults = field(default_factory=Faults)
-    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By type, ids of rows that were to be new and exist already."""
-    asked: frozenset[TableKey] = frozenset()
-    """The tables that were looked at."""
+    existing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By type, the ids of appended rows that committed rows have."""
+    tables_read: frozenset[TableKey] = frozenset()
+    """The committed tables that the result depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +205,13 @@ class Ingested(Protocol):
         ...
 
     @property
+    def engine(self) -> LoadEngine:
+        """The engine that read the input: local or Spark."""
+        ...
+
+    @property
     def is_small(self) -> bool:
-        """(2) Are the rows few enough to be handed over? Then all of them are aside."""
+        """(2) Are the rows so few that the rules are only evaluated under the write locks?"""
         ...
 
     @property
@@ -230,8 +246,12 @@ class Ingested(Protocol):
 
     def place_of(self, ordinal: int) -> RecordPlace: ...
 
-    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult:
-        """(2) What is wrong with the rows together, given the tables that are pinned."""
+    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult | None:
+        """(2) Check the rules of the load against the pinned tables.
+
+        None leaves the rules to the in-process evaluator; then all rows are in pending files.
+        Raises JobFailed.
+        """
         ...
 
 

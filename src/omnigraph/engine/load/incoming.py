@@ -6,9 +6,9 @@ For loads whose rows fit in the hand. Larger ones ask the same questions as join
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -32,7 +32,17 @@ from omnigraph.engine.tables.cells import Blob, Cell, Row
 from omnigraph.engine.tables.columns import column_type, read_cells, schema_of
 from omnigraph.engine.write.base_rows import Committed, Type, text_of, uniques_of
 from omnigraph.engine.write.pending import Pending
-from omnigraph.engine.write.validate import Delta, find_violations, missing_end
+from omnigraph.engine.write.row_rules import (
+    EdgeCount,
+    Endpoint,
+    KeyRule,
+    NewId,
+    OrphanedEdge,
+    RepeatedId,
+    UniqueValue,
+    rules_of_load,
+)
+from omnigraph.engine.write.validate import Before, Delta, Evaluation, missing_end
 from omnigraph.engine.write.violations import Violation, ViolationKind, clip
 from omnigraph.errors import KeyConflict
 from omnigraph.ids import TableKey
@@ -74,10 +84,6 @@ class Incoming:
                 of_type[text_of(row, "id")].append(ordinal)
         return found
 
-    def is_last_wins(self, type_: Type) -> bool:
-        """May an id be given twice, the last row being the one that counts?"""
-        return self.mode is LoadMode.MERGE and not is_keyed(type_)
-
 
 def _cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
     if not value_type.is_blob:
@@ -93,8 +99,20 @@ def key_columns(type_: Type) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("id", *ends, *grouped)))
 
 
-def is_keyed(type_: Type) -> bool:
-    return isinstance(type_, NodeType) and bool(type_.key)
+def load_rules(
+    catalog: Catalog,
+    mode: LoadMode,
+    counts: Mapping[TableKey, int],
+    given_ids: Mapping[TableKey, int],
+) -> tuple[KeyRule, ...]:
+    """The rules that the rows of a load can break together, in the order of its faults."""
+    return rules_of_load(
+        catalog,
+        [type_of(catalog, key) for key in counts],
+        {key for key in counts if given_ids.get(key)},
+        merges=mode is LoadMode.MERGE,
+        overwrites=mode is LoadMode.OVERWRITE,
+    )
 
 
 def evaluate(
@@ -105,26 +123,78 @@ def evaluate(
     errors_max: int,
     rejects: Rejects | None = None,
 ) -> CheckResult:
-    """What is wrong with the rows together, and with what the manifest shows."""
-    repeated = [*find_repeated(incoming)]
-    committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
+    """Evaluate the rules of a load over its rows and the rows that the manifest shows."""
+    ingested = incoming.ingested
+    rules = load_rules(incoming.catalog, incoming.mode, ingested.counts, ingested.given_ids)
+    repeated = [fault for rule in rules for fault in find_repeated(rule, incoming)]
     if repeated:
         return CheckResult(gather_faults(repeated, errors_max, rejects))
+    committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
     pending = _pending(incoming, committed)
-    if incoming.mode is LoadMode.OVERWRITE:
-        deltas = pending.deltas()
-        before = _Emptied(pending, {each.type.table_key for each in deltas})
-        orphans = _find_orphans(stores, manifest, incoming)
-        violations = [*find_violations(deltas, before), *orphans.violations]
-        asked = frozenset(committed.asked) | orphans.asked
-        taken: dict[str, tuple[str, ...]] = {}
-    else:
+    if incoming.mode is not LoadMode.OVERWRITE:
         pending.find_existing()
-        violations = list(find_violations(pending.deltas(), pending))
-        taken = _find_taken(pending)
-        asked = frozenset(committed.asked)
-    faults = (place(each, incoming) for each in violations)
-    return CheckResult(gather_faults(faults, errors_max, rejects), taken, asked)
+    evaluation = _LoadEvaluation(stores, manifest, incoming, pending)
+    faults = gather_faults(
+        (fault for rule in rules for fault in evaluation.find(rule)), errors_max, rejects
+    )
+    return CheckResult(
+        faults,
+        _find_taken(pending) if incoming.mode is LoadMode.APPEND else {},
+        frozenset(committed.asked) | evaluation.scanned,
+    )
+
+
+@dataclass
+class _LoadEvaluation:
+    """Rules of a load, evaluated over its rows in memory."""
+
+    stores: Stores
+    manifest: Manifest
+    incoming: Incoming
+    pending: Pending
+    scanned: set[TableKey] = field(default_factory=set)
+    """Committed edge tables that were read for orphaned edges."""
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        deltas = {each.type.table_key: each for each in self.pending.deltas()}
+        before: Before = self.pending
+        if self.incoming.mode is LoadMode.OVERWRITE:
+            before = _Emptied(self.pending, deltas.keys())
+        return Evaluation(deltas, before)
+
+    def find(self, rule: KeyRule) -> list[Fault]:
+        """The faults of a rule: edge counts by source, others by the last record behind each."""
+        match rule:
+            case EdgeCount():
+                return self._locate(self.evaluation.find(rule))
+            case UniqueValue() | Endpoint():
+                return self._locate(self.evaluation.find(rule), is_sorted=False)
+            case OrphanedEdge():
+                return self._locate(self._find_orphans(rule), is_sorted=False)
+            case RepeatedId() | NewId():
+                return []  # a load with a repeated id ends before, a taken id is told apart
+            case _:
+                assert_never(rule)
+
+    def _locate(self, violations: Iterable[Violation], *, is_sorted: bool = True) -> list[Fault]:
+        found = [(ordinals_of(each, self.incoming), each) for each in violations]
+        if not is_sorted:
+            found.sort(key=lambda each: (max(each[0], default=-1), each[1].ids))
+        place_of = self.incoming.ingested.place_of
+        return [located(each, [place_of(at) for at in ordinals]) for ordinals, each in found]
+
+    def _find_orphans(self, rule: OrphanedEdge) -> Iterator[Violation]:
+        known = self.incoming.places[rule.node_key].keys()
+        key = rule.edge.table_key
+        self.scanned.add(key)
+        handle = open_pin(self.stores, self.manifest.pins[key])
+        with self.stores.tables.scan(handle, ScanRequest(columns=("id", rule.column))) as batches:
+            for batch in batches:
+                ends = zip(batch["id"].to_pylist(), batch[rule.column].to_pylist(), strict=True)
+                for identity, end in ends:
+                    if end not in known:
+                        yield missing_end(rule.edge, str(identity), rule.column, end)
 
 
 def _pending(incoming: Incoming, committed: Committed) -> Pending:
@@ -155,16 +225,20 @@ def _find_taken(pending: Pending) -> dict[str, tuple[str, ...]]:
 # ── faults and their places ──────────────────────────────────────────────────────────────────────
 
 
-def find_repeated(incoming: Incoming) -> Iterator[Fault]:
-    """Ids that are given twice where they may not be, with both places."""
-    for key, places in sorted(incoming.places.items()):
-        type_ = type_of(incoming.catalog, key)
-        if incoming.is_last_wins(type_):
-            continue
-        for identity, ordinals in places.items():
-            if len(ordinals) > 1:
-                found = [incoming.ingested.place_of(each) for each in (ordinals[0], ordinals[-1])]
-                yield repeated(type_, identity, found)
+def find_repeated(rule: KeyRule, incoming: Incoming) -> list[Fault]:
+    """Ids that the input gives twice, with both places, ordered by the last place."""
+    if not isinstance(rule, RepeatedId):
+        return []
+    found = [
+        (ordinals[-1], ordinals[0], identity)
+        for identity, ordinals in incoming.places[rule.type.table_key].items()
+        if len(ordinals) > 1
+    ]
+    place_of = incoming.ingested.place_of
+    return [
+        repeated(rule.type, identity, [place_of(first), place_of(last)])
+        for last, first, identity in sorted(found)
+    ]
 
 
 def repeated(type_: Type, identity: str, places: Sequence[RecordPlace]) -> Fault:
@@ -179,21 +253,19 @@ def repeated(type_: Type, identity: str, places: Sequence[RecordPlace]) -> Fault
     return fault_of(violation, file=places[-1].file, line=places[-1].line)
 
 
-def place(violation: Violation, incoming: Incoming) -> Fault:
-    """A violation, and the records that are behind it as far as they came in."""
+def ordinals_of(violation: Violation, incoming: Incoming) -> list[int]:
+    """The ordinals of the records that a violation is about, ascending."""
     key = _table_of(violation, incoming.catalog)
     known = incoming.places.get(key, {})
     if violation.kind is ViolationKind.CARDINALITY:
         sources = set(violation.ids)
-        ordinals = [
+        return [
             at
             for at, row in incoming.rows.get(key, ())
             # Of rows with one id only the last is there to be counted.
             if row["src"] in sources and known[text_of(row, "id")][-1] == at
         ]
-    else:
-        ordinals = sorted(known[each][-1] for each in violation.ids if each in known)
-    return located(violation, [incoming.ingested.place_of(each) for each in ordinals])
+    return sorted(known[each][-1] for each in violation.ids if each in known)
 
 
 def located(violation: Violation, places: Sequence[RecordPlace]) -> Fault:
@@ -245,41 +317,3 @@ class _Emptied:
 
     def find_edges(self, edge: EdgeType, sources: Collection[str]) -> Iterable[tuple[str, str]]:  # noqa: ARG002 - the protocol's
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Orphans:
-    violations: tuple[Violation, ...]
-    asked: frozenset[TableKey]
-
-
-def _find_orphans(stores: Stores, manifest: Manifest, incoming: Incoming) -> _Orphans:
-    """Edges that stay, of types that are not replaced, and lose a node at one end."""
-    violations: list[Violation] = []
-    asked: set[TableKey] = set()
-    nodes = {node.name: node.table_key for node in incoming.catalog.nodes}
-    for edge in incoming.catalog.edges:
-        ends = [
-            (column, incoming.places[nodes[name]].keys())
-            for column, name in (("src", edge.source), ("dst", edge.target))
-            if nodes[name] in incoming.places
-        ]
-        if edge.table_key in incoming.places or not ends:
-            continue
-        asked.add(edge.table_key)
-        pin = manifest.pins[edge.table_key]
-        request = ScanRequest(columns=("id", "src", "dst"))
-        with stores.tables.scan(open_pin(stores, pin), request) as batches:
-            for batch in batches:
-                violations += _orphans_in(edge, batch, ends)
-    return _Orphans(tuple(violations), frozenset(asked))
-
-
-def _orphans_in(
-    edge: EdgeType, batch: pa.RecordBatch, ends: Sequence[tuple[str, Collection[str]]]
-) -> Iterator[Violation]:
-    ids = batch["id"].to_pylist()
-    for column, known in ends:
-        for identity, end in zip(ids, batch[column].to_pylist(), strict=True):
-            if end not in known:
-                yield missing_end(edge, str(identity), column, end)

@@ -34,6 +34,7 @@ from omnigraph.engine.load.bulk import (
     BulkLoader,
     CheckResult,
     Ingested,
+    LoadEngine,
     LoadJob,
     LoadMode,
     LoadTarget,
@@ -70,6 +71,8 @@ class LoadRequest:
     """Is told of every fault of a load that is refused."""
     message: str | None = None
     """Why the load is made; kept in the commit."""
+    engine: LoadEngine | None = None
+    """None: as `OMNIGRAPH_LOAD_ENGINE` says, else chosen by the size of the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Loaded:
     commit: Commit | None = None
     """None when the input was empty."""
     branch_created: bool = False
+    engine: LoadEngine | None = None
+    """The engine that read the input; None if an earlier load with the same key did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class LoadResult:
     """None when the input was empty."""
     timings_ms: Mapping[str, int] = field(default_factory=dict)
     """How long each stage took."""
+    engine: LoadEngine | None = None
+    """The engine that read the input; None if an earlier load with the same key did."""
 
 
 def load(
@@ -131,13 +138,14 @@ def load(
         durability=settings.durability,
         errors_max=order.errors_max,
         rejects=order.rejects,
+        engine=order.engine,
     )
     with (
         staging(context.stores.objects, operation_id, order.branch, versions, settings.timing),
         bulk.ingest(job) as ingested,
     ):
         if not ingested.counts and not ingested.faults.count and order.idempotency is None:
-            return Loaded(branch_created=order.branch_created)
+            return Loaded(branch_created=order.branch_created, engine=ingested.engine)
         return _Load(context, contract, order, ingested, base).commit()
 
 
@@ -218,22 +226,23 @@ class _Load:
             with stage("committing"):
                 published = run(lock, self._change(lock.base.manifest, asked))
         created = self.order.branch_created
-        return Loaded(self.ingested.counts, published.commits[-1], created)
+        return Loaded(self.ingested.counts, published.commits[-1], created, self.ingested.engine)
 
     def _check(self, manifest: Manifest) -> frozenset[TableKey]:
         """(4) The tables that were looked at. Raises LoadRejected, KeyConflict."""
         with stage("checking"):
-            verdict = self._judge(manifest)
-        if verdict.faults.count:
-            raise LoadRejected(verdict.faults.listed, count=verdict.faults.count)
-        for type_name, ids in sorted(verdict.taken.items()):
+            found = self._evaluate(manifest)
+        if found.faults.count:
+            raise LoadRejected(found.faults.listed, count=found.faults.count)
+        for type_name, ids in sorted(found.existing.items()):
             is_node = table_key("node", type_name) in manifest.pins
             raise KeyConflict(type_name, ids=ids, kind="node" if is_node else "edge")
-        return verdict.asked
+        return found.tables_read
 
-    def _judge(self, manifest: Manifest) -> CheckResult:
-        if not self.ingested.is_small:
-            return self.ingested.check(manifest.pins)
+    def _evaluate(self, manifest: Manifest) -> CheckResult:
+        checked = self.ingested.check(manifest.pins)
+        if checked is not None:
+            return checked
         incoming = Incoming(self.contract.catalog, self.order.mode, self.ingested)
         order = self.order
         return evaluate(

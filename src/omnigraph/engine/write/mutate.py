@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.catalog.model import Catalog
 from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
@@ -34,8 +34,9 @@ from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.write.base_rows import Committed
 from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.engine.write.pending import Affected, Pending
+from omnigraph.engine.write.row_rules import Endpoint, rules_of_write
 from omnigraph.engine.write.statements import BoundValues, run_statements
-from omnigraph.engine.write.validate import Delta, find_missing_ends, find_violations
+from omnigraph.engine.write.validate import Delta, evaluate_rules, find_violations
 from omnigraph.engine.write.violations import check_none
 from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
@@ -297,20 +298,15 @@ def _recheck(
     context: WriteContext, catalog: Catalog, deltas: Collection[Delta]
 ) -> Callable[[Manifest], None]:
     """(4) Whether the ends of written edges are still there."""
-    nodes = {each.type.name: each for each in deltas if not isinstance(each.type, EdgeType)}
-    edges = [(each, each.type) for each in deltas if isinstance(each.type, EdgeType)]
+    ends = [
+        rule for rule in rules_of_write(each.type for each in deltas) if isinstance(rule, Endpoint)
+    ]
 
     def recheck(manifest: Manifest) -> None:
         committed = Committed(
             context.stores.tables, manifest, lambda pin: open_pin(context.stores, pin)
         )
         before = Pending(catalog, committed, context.stores.effects.new_id)
-        check_none(
-            [
-                violation
-                for delta, edge in edges
-                for violation in find_missing_ends(delta, edge, nodes, before)
-            ]
-        )
+        check_none(evaluate_rules(ends, deltas, before))
 
     return recheck

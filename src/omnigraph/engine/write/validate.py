@@ -1,28 +1,35 @@
-"""Whether what a write leaves behind obeys the schema. Mutations, loads and merges ask here.
+"""The evaluator of rules over rows in memory, and the violations that all evaluators report.
 
-The write is described by its `Delta`s: for each type, the rows as they will be and the rows that
-will be gone. What the branch showed before is asked through `Before`, and only about the rows,
+`Delta`s describe a write: for each type, the rows after the write and the ids of deleted rows.
+`Before` answers questions about the branch before the write. The evaluator asks it only about ids,
 values and sources that the deltas name, so the cost follows the write and not the graph.
 
-All violations are found, in one order: node types by name (values, then uniqueness), the ends of
-edges, edge types by name (values, then uniqueness), cardinality.
+All violations are found, in the order of the rules (`row_rules`).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from omnigraph.catalog.model import Cardinality, Check, EdgeType, NodeType, Property, Range
+from omnigraph.catalog.model import Check, EdgeType, Property, Range
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar
 from omnigraph.engine.tables.cells import Blob, Cell, Row
 from omnigraph.engine.tables.columns import column_type
-from omnigraph.engine.write.base_rows import text_of, uniques_of
+from omnigraph.engine.write.base_rows import Type, text_of
+from omnigraph.engine.write.row_rules import (
+    EdgeCount,
+    Endpoint,
+    RowValues,
+    UniqueValue,
+    WriteRule,
+    end_key,
+    rules_of_write,
+)
 from omnigraph.engine.write.violations import Violation, ViolationKind, clip
-
-Type = NodeType | EdgeType
+from omnigraph.ids import TableKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +62,43 @@ class Before(Protocol):
 
 
 def find_violations(deltas: Sequence[Delta], before: Before) -> tuple[Violation, ...]:
-    """Everything that is wrong with the graph the deltas would make of the one before."""
-    ordered = sorted(deltas, key=lambda each: each.type.name)
-    nodes = [each for each in ordered if isinstance(each.type, NodeType)]
-    edges = [(each, each.type) for each in ordered if isinstance(each.type, EdgeType)]
-    of_nodes = {each.type.name: each for each in nodes}
-    found: list[Violation] = []
-    for delta in nodes:
-        found += find_row_violations(delta, before)
-    for delta, edge in edges:
-        found += find_missing_ends(delta, edge, of_nodes, before)
-    for delta, _ in edges:
-        found += find_row_violations(delta, before)
-    for delta, edge in edges:
-        found += find_miscounts(delta, edge, of_nodes.get(edge.source), before)
-    return tuple(found)
+    """Every way in which the graph after the write breaks a rule, in the order of `row_rules`."""
+    rules = rules_of_write(each.type for each in deltas)
+    return evaluate_rules(rules, deltas, before)
 
 
-def find_row_violations(delta: Delta, before: Before) -> Iterator[Violation]:
-    """What is wrong with rows of one type, taken by themselves and together."""
-    for row in delta.rows.values():
-        yield from find_value_violations(delta.type, row)
-    if delta.rows and uniques_of(delta.type):
-        yield from _find_shared_values(delta, before)
+def evaluate_rules(
+    rules: Iterable[WriteRule], deltas: Collection[Delta], before: Before
+) -> tuple[Violation, ...]:
+    """The same for some rules. The deltas hold every type that a rule is about."""
+    evaluation = Evaluation({each.type.table_key: each for each in deltas}, before)
+    return tuple(violation for rule in rules for violation in evaluation.find(rule))
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Rules, evaluated over the rows of a write in memory."""
+
+    deltas: Mapping[TableKey, Delta]
+    before: Before
+
+    def find(self, rule: WriteRule) -> Iterator[Violation]:
+        match rule:
+            case RowValues(type_):
+                for row in self.deltas[type_.table_key].rows.values():
+                    yield from find_value_violations(type_, row)
+            case UniqueValue(type_, _, columns):
+                yield from _find_shared_values(self.deltas[type_.table_key], columns, self.before)
+            case Endpoint(edge, column):
+                node = self.deltas.get(rule.node_key)
+                yield from find_missing_ends(
+                    self.deltas[edge.table_key], edge, column, node, self.before
+                )
+            case EdgeCount(edge):
+                sources = self.deltas.get(end_key(edge, "src"))
+                yield from find_miscounts(self.deltas[edge.table_key], edge, sources, self.before)
+            case _:
+                assert_never(rule)
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
@@ -142,14 +163,14 @@ def _find_mismatch(
     if value is None:
         return
     assert isinstance(value, str)
-    fault = _judge_pattern(check.pattern, value)
+    fault = _check_pattern(check.pattern, value)
     if fault is not None:
         place = f"{type_.name}.{check.property}{_of_row(ids)}"
         message = f"@check violation on {place}: {clip(value)} {fault}"
         yield Violation(ViolationKind.CHECK, type_.name, check.property, ids, value, message)
 
 
-def _judge_pattern(written: str, value: str) -> str | None:
+def _check_pattern(written: str, value: str) -> str | None:
     """What is wrong with a value, in words that follow it."""
     try:
         pattern = compile_pattern(written)
@@ -182,20 +203,23 @@ def _find_foreign_value(
 # ── uniqueness ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_shared_values(delta: Delta, before: Before) -> Iterator[Violation]:
+def _find_shared_values(
+    delta: Delta, columns: tuple[str, ...], before: Before
+) -> Iterator[Violation]:
     """Values that two rows would hold, among the written and between them and the committed."""
+    if not delta.rows:
+        return
     replaced = delta.rows.keys() | set(delta.gone)
     rivals = [row for row in before.find_holders(delta) if row["id"] not in replaced]
-    for group in uniques_of(delta.type):
-        holders: defaultdict[tuple[Cell, ...], list[str]] = defaultdict(list)
-        for row in (*rivals, *delta.rows.values()):
-            values = tuple(row.get(name) for name in group)
-            if None not in values:
-                holders[values].append(text_of(row, "id"))
-        written = {tuple(row.get(name) for name in group) for row in delta.rows.values()}
-        for values, ids in holders.items():
-            if len(ids) > 1 and values in written:
-                yield shared_value(delta.type, group, values, tuple(ids))
+    holders: defaultdict[tuple[Cell, ...], list[str]] = defaultdict(list)
+    for row in (*rivals, *delta.rows.values()):
+        values = tuple(row.get(name) for name in columns)
+        if None not in values:
+            holders[values].append(text_of(row, "id"))
+    written = {tuple(row.get(name) for name in columns) for row in delta.rows.values()}
+    for values, ids in holders.items():
+        if len(ids) > 1 and values in written:
+            yield shared_value(delta.type, columns, values, tuple(ids))
 
 
 def shared_value(
@@ -230,16 +254,16 @@ def _show(type_: Type, column: str, cell: Cell) -> str:
 
 
 def find_missing_ends(
-    delta: Delta, edge: EdgeType, nodes: Mapping[str, Delta], before: Before
+    delta: Delta, edge: EdgeType, column: str, nodes: Delta | None, before: Before
 ) -> Iterator[Violation]:
-    """Ends of written edges that are neither written nor committed, or that are gone."""
-    for column, name in (("src", edge.source), ("dst", edge.target)):
-        wanted = {text_of(row, column) for row in delta.rows.values() if row[column] is not None}
-        missing = find_missing_nodes(wanted, name, nodes.get(name), before)
-        for identity, row in delta.rows.items():
-            end = row[column]
-            if end in missing:
-                yield missing_end(edge, identity, column, end)
+    """Written edges whose node at one end is neither written nor committed, or is deleted."""
+    name = edge.source if column == "src" else edge.target
+    wanted = {text_of(row, column) for row in delta.rows.values() if row[column] is not None}
+    missing = find_missing_nodes(wanted, name, nodes, before)
+    for identity, row in delta.rows.items():
+        end = row[column]
+        if end in missing:
+            yield missing_end(edge, identity, column, end)
 
 
 def missing_end(edge: EdgeType, identity: str, column: str, end: Cell) -> Violation:
@@ -264,8 +288,6 @@ def find_miscounts(
     delta: Delta, edge: EdgeType, sources: Delta | None, before: Before
 ) -> Iterator[Violation]:
     """Sources that the write touches, stay, and end with too few edges or too many."""
-    if edge.cardinality == Cardinality():
-        return
     written = [text_of(row, "src") for row in delta.rows.values() if row["src"] is not None]
     touched = {*written, *delta.left}
     if sources is not None:

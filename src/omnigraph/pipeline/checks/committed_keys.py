@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.model import Pin
@@ -19,7 +18,6 @@ from omnigraph.engine.load.bulk import type_of
 from omnigraph.engine.load.incoming import key_columns
 from omnigraph.ids import TableKey, lance_branch
 from omnigraph.pipeline.checks.prefilter import CommittedLookup
-from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.stage.buckets import BucketWriter
 from omnigraph.pipeline.stage.fragments import KeyParquetWriter, Storage
 from omnigraph.pipeline.stage.keys import (
@@ -30,6 +28,7 @@ from omnigraph.pipeline.stage.keys import (
     keys_of,
     places_of,
 )
+from omnigraph.pipeline.tasks import RunTasks
 from omnigraph.storage.tables import Index, IndexKind, ScanRequest, TableRef, TableStats
 
 UNINDEXED_ROWS_MAX: Final = 100_000
@@ -100,7 +99,7 @@ class ReadKeys:
 class CommittedKeys:
     """Reads what it is asked for, and remembers where it put it."""
 
-    spark: SparkSession
+    run: RunTasks
     catalog: Catalog
     storage: Storage
     scratch: Path
@@ -131,7 +130,7 @@ class CommittedKeys:
                 self.replaces,
                 self.bucket_count if in_buckets else None,
             )
-            answers = run_tasks(self.spark, work, len(pieces), job="reading committed keys")
+            answers = self.run(work, len(pieces), "reading committed keys")
             for pin in wanted:
                 mine = [
                     answer

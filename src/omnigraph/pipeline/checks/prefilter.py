@@ -15,15 +15,14 @@ from typing import Any, Final, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.tables.filters import one_of
 from omnigraph.engine.write.base_rows import Type
-from omnigraph.pipeline.spark.jobs import run_tasks
 from omnigraph.pipeline.stage.buckets import PAIR, BucketPairs, BucketTexts
 from omnigraph.pipeline.stage.fragments import Storage
 from omnigraph.pipeline.stage.keys import cells_of, texts_of
+from omnigraph.pipeline.tasks import RunTasks
 from omnigraph.storage.tables import LOOKED_UP_MAX, ScanRequest, TableRef
 
 Column = Any
@@ -135,18 +134,18 @@ KeyCondition = Distinct | Disjoint | Subset | Counted | Paired | CountedPairs
 
 @dataclass(frozen=True, slots=True)
 class ProveConditions:
-    """The work of answering questions; task n answers them for bucket n."""
+    """The work of proving conditions; task n proves them for bucket n."""
 
-    questions: tuple[KeyCondition, ...]
+    conditions: tuple[KeyCondition, ...]
     bucket_count: int
 
     def __call__(self, number: int) -> dict[str, Any]:
-        doubts = [at for at, each in enumerate(self.questions) if len(self.find(each, number))]
-        return {"doubts": doubts}
+        unproven = [at for at, each in enumerate(self.conditions) if len(self.find(each, number))]
+        return {"unproven": unproven}
 
-    def find(self, question: KeyCondition, bucket: int) -> Column:
-        """The texts of one bucket for which it is not so."""
-        match question:
+    def find(self, condition: KeyCondition, bucket: int) -> Column:
+        """The texts of one bucket that break the condition."""
+        match condition:
             case Distinct(texts):
                 return _find_miscounted(self._read(texts, bucket), 0, 1)
             case Disjoint(ours, theirs, stored):
@@ -173,7 +172,7 @@ class ProveConditions:
                 every = _distinct(pa.concat_tables([pairs, others, _find(stored, touched)]))
                 return _find_miscounted(every["text"], low, high)
             case _:
-                assert_never(question)
+                assert_never(condition)
 
     def _read(self, texts: Sequence[BucketTexts], bucket: int) -> Column:
         chunks = [chunk for each in texts for chunk in each.read(bucket, self.bucket_count)]
@@ -231,32 +230,30 @@ def _find(stored: Sequence[CommittedLookup], texts: Column) -> pa.Table:
 
 
 def find_unproven(
-    spark: SparkSession, questions: Iterable[KeyCondition], bucket_count: int, job: str
+    run: RunTasks, conditions: Iterable[KeyCondition], bucket_count: int, job: str
 ) -> set[KeyCondition]:
-    """Those that are not cleared. Raises JobFailed."""
-    wanted = dict.fromkeys(questions)
-    asked = [each for each in wanted if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count]
+    """The conditions that no task proved. Raises JobFailed."""
+    wanted = dict.fromkeys(conditions)
+    tried = [each for each in wanted if count_rows(each) <= ROWS_PER_BUCKET_MAX * bucket_count]
     answers = []
-    if asked:
-        answers = run_tasks(
-            spark, ProveConditions(tuple(asked), bucket_count), bucket_count, job=job
-        )
-    cleared = set(asked) - {asked[at] for answer in answers for at in answer["doubts"]}
-    return set(wanted) - cleared
+    if tried:
+        answers = run(ProveConditions(tuple(tried), bucket_count), bucket_count, job)
+    proven = set(tried) - {tried[at] for answer in answers for at in answer["unproven"]}
+    return set(wanted) - proven
 
 
-def count_rows(question: KeyCondition) -> int:
+def count_rows(condition: KeyCondition) -> int:
+    """The keys that a proof holds in memory, over all buckets."""
     parts: list[Sequence[BucketTexts]]
-    match question:
+    match condition:
         case Distinct(texts) | Counted(texts):
             parts = [texts]
         case Disjoint(ours, theirs):
             parts = [ours, theirs]
         case Subset(_, known):
-            # Who is looked for is not held, only looked at.
-            parts = [known]
+            parts = [known]  # the wanted texts are streamed
         case Paired(ours, theirs) | CountedPairs(ours, theirs):
             parts = [[each.texts for each in (*ours, *theirs)]]
         case _:
-            assert_never(question)
+            assert_never(condition)
     return sum(each.row_count for part in parts for each in part)

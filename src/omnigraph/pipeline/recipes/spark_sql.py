@@ -19,8 +19,8 @@ from omnigraph.pipeline.sources.delimited import read_texts
 from omnigraph.pipeline.sources.mappings import ColumnMapping, is_text
 from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
-from omnigraph.pipeline.stage.frames import FILE, LINE, quoted
-from omnigraph.pipeline.stage.input_plan import Table, cells_of
+from omnigraph.pipeline.stage.frames import quoted
+from omnigraph.pipeline.stage.input_plan import FILE, LINE, Table, cells_of
 
 
 @dataclass(frozen=True, slots=True)

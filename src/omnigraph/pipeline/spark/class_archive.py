@@ -70,7 +70,7 @@ import sys
 from pathlib import Path
 import omnigraph
 from omnigraph.engine.load.run import LoadMode, LoadRequest
-from omnigraph.pipeline.load import SparkLoader
+from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.pipeline.spark.session import find_session, stop_session
 from omnigraph.pipeline.settings import SparkSettings
 

@@ -6,7 +6,7 @@ time would run it a second time, and it writes files.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,7 @@ from omnigraph.pipeline.settings import SCRATCH
 from omnigraph.pipeline.spark.liveness import GONE, SPARK_ERRORS, is_lost
 from omnigraph.pipeline.spark.progress import Rows, running
 from omnigraph.pipeline.spark.worker_environment import REMEDY
-
-Work = Callable[[int], dict[str, Any]]
-"""What one task does; its answer must be a JSON document. `rows` in it is shown to who watches."""
+from omnigraph.pipeline.tasks import RunTasks, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +76,15 @@ def run_tasks(
         if "unreadable" in answer:
             raise FileUnreadable(answer["unreadable"], reason=answer["reason"])
     return answers
+
+
+def spark_tasks(spark: SparkSession, concurrency: int | None = None) -> RunTasks:
+    """`run_tasks` in one session, as the functions take it that do not know Spark."""
+
+    def run(work: Work, count: int, job: str) -> list[dict[str, Any]]:
+        return run_tasks(spark, work, count, job=job, concurrency=concurrency)
+
+    return run
 
 
 @contextmanager

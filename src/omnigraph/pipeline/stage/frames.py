@@ -22,6 +22,7 @@ from omnigraph.pipeline.sources.splits import PARTITIONS_MAX, Partition, Split, 
 from omnigraph.pipeline.sources.tabular import read_table
 from omnigraph.pipeline.spark.jobs import failing_as
 from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
+from omnigraph.pipeline.stage.input_plan import FILE, LINE, FrameInput
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.sources.parse import Parsed
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
 
 _FIELDS: Final[dict[str, pa.DataType]] = {"partition": pa.int64(), "answer": pa.string()}
 _ANSWER: Final = pa.schema(_FIELDS)
-
-
-@dataclass(frozen=True, slots=True)
-class FrameInput:
-    """One data frame of a load; its splits are numbered from `first`."""
-
-    first: int
-    data: DataFrame
-    mapping: ColumnMapping
-    shown: str
-    files: tuple[str, ...] = ()
-    """What people call the files the rows come from, if the rows say so."""
-
-
-FILE: Final = "__file"
-LINE: Final = "__line"
-"""Columns of a frame that was made of files: which one, and the line in it, both from 0."""
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:

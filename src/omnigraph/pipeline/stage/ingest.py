@@ -58,11 +58,12 @@ class Ingest:
     storage: Storage
     scratch: str
     errors_max: int
-    is_small: bool
-    """All rows are put aside and no keys are kept: the engine will ask for the rows themselves."""
-    bucket_count: int
+    keeps_rows: bool
+    """All rows become pending files, because the in-process evaluator may read them."""
+    bucket_count: int | None
+    """How the keys of rows are cut for the checks; None if no keys are written."""
     keeps_faults: bool = False
-    """Somebody wants to know all of them: they go to a file."""
+    """All faults are written to a file, not only the first ones."""
 
     def __call__(self, number: int) -> dict[str, Any]:
         split = self.splits[number]
@@ -113,14 +114,14 @@ class Ingest:
         stem = f"{type_.table_key.replace(':', '-')}-{split:06}-{REAL.new_id()}"
         folder = Path(self.scratch)
         target = self.targets[type_.table_key]
-        aside = self.is_small or target.placement is Placement.PENDING
+        is_pending = self.keeps_rows or target.placement is Placement.PENDING
         rows: PendingWriter | FragmentWriter
-        if aside:
+        if is_pending:
             rows = PendingWriter(type_, folder / f"{stem}.arrow")
         else:
             rows = FragmentWriter(self.storage, target, self.mode)
         keys = None
-        if not self.is_small:
+        if self.bucket_count is not None:
             columns = bucket_columns(type_, with_partners=self.mode is LoadMode.MERGE)
             keys = KeyWriter(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
         return Sink(type_, rows, keys)

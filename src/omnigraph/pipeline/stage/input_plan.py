@@ -4,20 +4,20 @@ Only names, headers and footers are read here, so that a table that cannot fit i
 anything is done. All that is wrong with all tables is told at once.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.load.bulk import Fault
 from omnigraph.engine.load.inputs import STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
-from omnigraph.pipeline.sources.delimited import read_header, resolve_quotes
+from omnigraph.pipeline.sources.delimited import CountQuotes, read_header, resolve_quotes
 from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_columns
 from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources.splits import (
@@ -32,8 +32,11 @@ from omnigraph.pipeline.sources.splits import (
     cut_records,
     spool,
 )
-from omnigraph.pipeline.stage.frames import FILE, LINE, FrameInput, frame_schema
+from omnigraph.pipeline.tasks import RunTasks
 from omnigraph.storage.inputs import InputFile, find_inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SUFFIXES: Final[Mapping[str, Format]] = {
     ".parquet": Format.PARQUET,
@@ -41,8 +44,22 @@ _SUFFIXES: Final[Mapping[str, Format]] = {
     ".tsv": Format.CSV,
 }
 
+FILE: Final = "__file"
+LINE: Final = "__line"
+"""Columns of a frame that was made of files: the number of the file and of the line, from 0."""
+
 QuoteCounter = Callable[[Sequence[Split]], Sequence[int]]
-"""Counts the quotes of every split, wherever they are read."""
+"""Counts the quotes of every split."""
+
+
+def quote_counter(run: RunTasks, options: Mapping[str, str]) -> QuoteCounter:
+    """Count quotes by one task for each split."""
+
+    def count(splits: Sequence[Split]) -> Sequence[int]:
+        answers = run(CountQuotes(tuple(splits), options), len(splits), "looking for quotes")
+        return [int(each["quotes"]) for each in answers]
+
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,24 @@ class RecordFile:
 Item = Table | RecordFile
 
 
+@dataclass(frozen=True, slots=True)
+class FrameInput:
+    """One data frame of a load; its splits are numbered from `first`."""
+
+    first: int
+    data: "DataFrame"
+    mapping: ColumnMapping
+    shown: str
+    files: tuple[str, ...] = ()
+    """The names, for messages, of the files that the rows come from, if the rows say so."""
+
+
+def is_frame(data: object) -> "TypeGuard[DataFrame]":
+    """Is it a data frame of Spark? Without pyspark in the process there cannot be one."""
+    pyspark = sys.modules.get("pyspark.sql")
+    return pyspark is not None and isinstance(data, pyspark.DataFrame)
+
+
 @dataclass(slots=True)
 class InputPlan:
     splits: list[Split] = field(default_factory=list)
@@ -80,7 +115,7 @@ class InputPlan:
         self.size_bytes += size_bytes
 
     def is_small(self, small_bytes: int) -> bool:
-        """How much is behind a frame nobody knows."""
+        """The size of a frame is unknown, so a frame is never small."""
         return not self.frames and self.size_bytes < small_bytes
 
 
@@ -103,7 +138,7 @@ class InputSurvey:
         return [item for source in sources for item in self._look_at(source)]
 
     def _look_at(self, source: Input) -> list[Item]:
-        if isinstance(source.data, DataFrame):
+        if is_frame(source.data):
             return [self._frame(source, source.data)]
         if not isinstance(source.data, str | Path):
             raise UsageError(f"a {type(source.data).__name__} cannot be loaded")
@@ -138,7 +173,9 @@ class InputSurvey:
             raise UsageError(f"{file.shown} is a table: say which type of nodes or edges it feeds")
         return find_table_type(self.catalog, source)
 
-    def _frame(self, source: Input, frame: DataFrame) -> Table:
+    def _frame(self, source: Input, frame: "DataFrame") -> Table:
+        from omnigraph.pipeline.stage.frames import frame_schema  # noqa: PLC0415 - imports pyspark
+
         if not source.is_table:
             raise UsageError("a data frame is a table: say which type of nodes or edges it feeds")
         shown = source.name or "<data frame>"
@@ -188,7 +225,7 @@ def cut(
             splits = cut_records(item.file, plan.next_number, split_bytes)
             plan.add(splits, _text_bytes(item.file))
         elif item.file is None:
-            assert isinstance(item.source.data, DataFrame)
+            assert is_frame(item.source.data)
             mapping = item.fitting.mapping
             plan.frames.append(
                 FrameInput(
@@ -204,6 +241,18 @@ def cut(
             splits = _cut_cells(item, item.file, plan.next_number, count_quotes, split_bytes)
             plan.add(splits, _text_bytes(item.file))
     return plan
+
+
+def measure(items: Sequence[Item]) -> int | None:
+    """About how many bytes the input has, uncompressed; None if there is a data frame."""
+    sizes = [_measure(item) for item in items]
+    return sum(each for each in sizes if each is not None) if None not in sizes else None
+
+
+def _measure(item: Item) -> int | None:
+    if isinstance(item, Table) and item.footer is not None:
+        return sum(size for group in item.footer.sizes for size in group.values())
+    return None if item.file is None else _text_bytes(item.file)
 
 
 def _text_bytes(file: InputFile) -> int:

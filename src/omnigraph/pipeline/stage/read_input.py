@@ -1,37 +1,22 @@
 """All input of a load, read exactly once: files by tasks of ours, data frames by Spark's."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from omnigraph.pipeline.sources.delimited import CountQuotes
 from omnigraph.pipeline.sources.splits import Split
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.stage.frames import FrameInput, read_frame
+from omnigraph.pipeline.stage.frames import read_frame
 from omnigraph.pipeline.stage.ingest import Ingest
-from omnigraph.pipeline.stage.input_plan import Item
-from omnigraph.pipeline.stage.scratch import REACHING, answer_nothing
+from omnigraph.pipeline.stage.input_plan import FrameInput, Item, is_frame
+from omnigraph.pipeline.stage.worker_scratch import REACHING, answer_nothing
 
 
 def session_of(items: Sequence[Item]) -> SparkSession | None:
     """The session that a data frame among the input belongs to."""
-    frames = (item.source.data for item in items if isinstance(item.source.data, DataFrame))
+    frames = (item.source.data for item in items if is_frame(item.source.data))
     return next((each.sparkSession for each in frames), None)
-
-
-@dataclass(frozen=True, slots=True)
-class QuotesOnSpark:
-    """`planning.QuoteCounter`, by one task for each split."""
-
-    spark: SparkSession
-    options: Mapping[str, str]
-
-    def __call__(self, splits: Sequence[Split]) -> Sequence[int]:
-        work = CountQuotes(tuple(splits), self.options)
-        answers = run_tasks(self.spark, work, len(splits), job="looking for quotes")
-        return [int(each["quotes"]) for each in answers]
 
 
 def read_input(

@@ -33,7 +33,8 @@ class TaskResults:
         self._answers = answers
         self._memory_bytes = memory_bytes
         self._lines = LineNumbers(work.splits, [each["lines"] for each in answers])
-        self.is_small = work.is_small
+        self.is_small = work.bucket_count is None
+        self._keeps_rows = work.keeps_rows
         self._splits = work.splits
         self.faults = self._gather_faults()
 
@@ -103,7 +104,7 @@ class TaskResults:
 
     def fits(self, key: TableKey) -> bool:
         size = sum(each.get("size_bytes", 0) for each in self.results_of(key))
-        return self.is_small or size <= self._memory_bytes
+        return self._keeps_rows or size <= self._memory_bytes
 
     def find_pending(self, key: TableKey) -> list[PendingFile]:
         """Files that hold rows of a table, in the order of the input."""

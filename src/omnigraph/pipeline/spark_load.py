@@ -1,0 +1,192 @@
+"""A load on Spark: one job that reads all input, then jobs that check the rules across rows."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from omnigraph.commit.manifest.model import Pin
+from omnigraph.engine.load.bulk import (
+    CheckResult,
+    Ingested,
+    LoadEngine,
+    LoadJob,
+    LoadMode,
+    type_of,
+)
+from omnigraph.engine.stages import count_rows
+from omnigraph.engine.write.base_rows import uniques_of
+from omnigraph.ids import TableKey
+from omnigraph.pipeline.checks.committed_keys import CommittedKeys
+from omnigraph.pipeline.checks.key_frames import KeyFrames
+from omnigraph.pipeline.checks.key_texts import KeyTexts, LoadKeys
+from omnigraph.pipeline.checks.run import check_rules
+from omnigraph.pipeline.local_load import (
+    LOOKUP_RATIO,
+    MEMORY_BYTES,
+    SMALL_BYTES,
+    LoadResults,
+    committed_keys,
+    survey,
+)
+from omnigraph.pipeline.settings import SparkSettings
+from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
+from omnigraph.pipeline.spark.jobs import spark_tasks, telling
+from omnigraph.pipeline.spark.session import find_session
+from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
+from omnigraph.pipeline.stage.ingest import Ingest
+from omnigraph.pipeline.stage.input_plan import InputPlan, Item, cut, measure, quote_counter
+from omnigraph.pipeline.stage.read_input import read_input, session_of
+from omnigraph.pipeline.stage.scratch import open_scratch
+from omnigraph.pipeline.stage.worker_scratch import leave_marker, storage_of
+from omnigraph.pipeline.stage.write_pending import Destination, write_merged, write_new
+from omnigraph.storage.tables import Pieces, TableRef
+
+BUCKET_BYTES: Final = 64 * 2**20
+"""The keys of so much input are checked by one task."""
+BUCKET_ROWS: Final = 2**20
+"""And so many committed rows."""
+ROW_BYTES: Final = 100
+"""About what a row of the input takes."""
+FRAME_BUCKETS: Final = 16
+"""For a data frame, whose size is unknown."""
+
+SPLITS_PER_SLOT: Final = 8
+SLOTS_UNKNOWN: Final = 16
+
+MERGE_TASKS: Final = 4 * (os.cpu_count() or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLoader:
+    """`engine.load.bulk.BulkLoader` on Spark."""
+
+    settings: SparkSettings
+    split_bytes: int | None = None
+    """None: chosen by the size of the input."""
+    small_bytes: int = SMALL_BYTES
+    memory_bytes: int = MEMORY_BYTES
+    bucket_bytes: int = BUCKET_BYTES
+    lookup_ratio: float = LOOKUP_RATIO
+
+    @contextmanager
+    def ingest(self, job: LoadJob) -> Iterator[Ingested]:
+        with open_scratch(self.settings, job.root, job.operation_id) as scratch:
+            yield self.read(job, survey(job, scratch), scratch)
+
+    def read(self, job: LoadJob, items: Sequence[Item], scratch: Path) -> "SparkIngested":
+        """Read all input. Raises FileUnreadable, JavaMissing, SparkUnusable, JobFailed."""
+        with telling("loading"):
+            is_quick = (measure(items) or self.small_bytes) < self.small_bytes
+            spark = session_of(items) or find_session(self.settings, is_small=is_quick)
+            split_bytes = self.split_bytes or choose_split(items, count_slots(spark))
+            plan = cut(items, quote_counter(spark_tasks(spark), job.storage_options), split_bytes)
+            is_small = plan.is_small(self.small_bytes)
+            work = Ingest(
+                splits=tuple(plan.splits),
+                catalog=job.catalog,
+                mode=job.mode,
+                targets=job.targets,
+                storage=storage_of(job),
+                scratch=str(scratch),
+                errors_max=job.errors_max,
+                keeps_rows=is_small,
+                bucket_count=None if is_small else self._count_buckets(plan, job),
+                keeps_faults=job.rejects is not None,
+            )
+            concurrency = 1 if is_small else self.settings.concurrency
+            marker = leave_marker(spark, scratch)
+            splits, answers = read_input(spark, work, plan.frames, concurrency, marker)
+            ingested = SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
+            count_rows("reading the input", sum(ingested.counts.values()))
+            return ingested
+
+    def _count_buckets(self, plan: InputPlan, job: LoadJob) -> int:
+        """So many that a task can hold one bucket of the input and of a committed table."""
+        by_size = plan.size_bytes // self.bucket_bytes
+        looked_up_from = self.lookup_ratio * plan.size_bytes / ROW_BYTES
+        read = (
+            target.row_count
+            for key, target in job.targets.items()
+            if target.row_count < looked_up_from or uniques_of(type_of(job.catalog, key))
+        )
+        by_rows = max(read, default=0) // BUCKET_ROWS
+        by_frames = FRAME_BUCKETS if plan.frames else 0
+        return min(BUCKETS_MAX, max(1 + by_size, 1 + by_rows, by_frames))
+
+
+def count_slots(spark: SparkSession) -> int:
+    """How many tasks run at once; a server does not say."""
+    return SLOTS_UNKNOWN if is_remote() else spark.sparkContext.defaultParallelism
+
+
+def choose_split(items: Sequence[Item], slots: int) -> int:
+    """Large splits make whole fragments; many of them keep every slot busy to the end."""
+    size_bytes = sum(item.file.size_bytes for item in items if item.file is not None)
+    return min(SPLIT_BYTES_MAX, max(SPLIT_BYTES, size_bytes // (SPLITS_PER_SLOT * slots)))
+
+
+class SparkIngested(LoadResults):
+    """`engine.load.bulk.Ingested` on Spark."""
+
+    engine = LoadEngine.SPARK
+
+    def __init__(
+        self,
+        loader: SparkLoader,
+        job: LoadJob,
+        work: Ingest,
+        answers: Sequence[Mapping[str, Any]],
+        spark: SparkSession,
+    ) -> None:
+        super().__init__(job, work, answers, memory_bytes=loader.memory_bytes)
+        self._loader = loader
+        self._work = work
+        self._spark = spark
+        self._pins_checked: Mapping[TableKey, Pin] | None = None
+        """The tables for which no rule was broken."""
+
+    @cached_property
+    def _committed(self) -> CommittedKeys:
+        return committed_keys(self._job, self._work, spark_tasks(self._spark))
+
+    def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
+        files = self.find_pending(key)
+        destination = Destination(self._work.storage, ref, pin.version)
+        concurrency = self._loader.settings.concurrency
+        if self._job.mode is not LoadMode.MERGE:
+            return write_new(
+                self._spark, files, destination, self._job.mode, concurrency=concurrency
+            )
+        type_ = type_of(self._job.catalog, key)
+        keys = KeyTexts(self._load_keys, self._committed, {key: pin})
+        frames = KeyFrames(self._spark, keys)
+        return write_merged(
+            frames.winners(type_),
+            frames.places(type_),
+            files,
+            destination,
+            slots=concurrency or MERGE_TASKS,
+        )
+
+    def check(self, pins: Mapping[TableKey, Pin]) -> CheckResult | None:
+        if self.is_small:
+            return None
+        before, moved = self._pins_checked, None
+        if before is not None:
+            moved = {key for key, pin in pins.items() if pin != before.get(key)}
+        result = check_rules(self._spark, self._load_keys, self._committed, pins, moved)
+        self._pins_checked = None if result.faults.count or result.existing else pins
+        return result
+
+    @property
+    def _load_keys(self) -> LoadKeys:
+        count = self._work.bucket_count
+        assert count is not None, "a load without keys does not compare them"
+        return self.load_keys(count, self._loader.lookup_ratio)

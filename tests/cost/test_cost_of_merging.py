@@ -109,7 +109,8 @@ MAKE = """
 import sys
 import numpy as np, pyarrow as pa
 import omnigraph
-from omnigraph.commit.attempt.phases import acquire_write_locks, run
+from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.storage.durability import Durability

@@ -57,10 +57,10 @@ def test_a_query_imports_what_reads_a_graph_and_no_other_command(tmp_path: Path)
     omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
     loaded = loaded_by("query", "--store", str(tmp_path / "g"), "-e", QUERY)
     assert "lance" in loaded
-    unwanted = {"pandas", "pyspark", "fastapi", "starlette", "uvicorn", "cedarpy", "httpx", "rich"}
-    assert not loaded & unwanted
+    unwanted = {"pandas", "pyspark", "fastapi", "starlette", "uvicorn", "cedarpy", "httpx"}
+    assert not loaded & {*unwanted, "rich.console"}, "rich.cells alone measures a table"
     commands = {each for each in loaded if each.startswith("omnigraph.cli.commands.")}
-    assert commands <= {f"omnigraph.cli.commands.{each}" for each in ("query", "mutate")}
+    assert commands == {"omnigraph.cli.commands.query"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.cli.files import write_whole
+from omnigraph.cli.inputs import write_whole
 from omnigraph.errors import StorageFailure
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.settings import Flags

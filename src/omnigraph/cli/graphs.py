@@ -4,15 +4,22 @@ The libraries that hold a graph are imported here and when they are needed: a co
 reads programs should not wait for them.
 """
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from omnigraph.cli.address import ServerAddress, find_actor, find_address, find_store
 from omnigraph.cli.config import read_config
 from omnigraph.cli.credentials import find_token
 from omnigraph.cli.globals import Globals
-from omnigraph.errors import AccessError, Misaddressed, ServerAnswerInvalid
+from omnigraph.cli.inputs import read_source
+from omnigraph.errors import AccessError, Misaddressed, NotConfirmed, ServerAnswerInvalid
 
 if TYPE_CHECKING:
+    from omnigraph.catalog.model import Catalog
+    from omnigraph.compiler.lint import SchemaFile, SchemaGraph
     from omnigraph.sdk.client import GraphClient
     from omnigraph.sdk.local import LocalGraph
     from omnigraph.sdk.remote import RemoteGraph
@@ -89,3 +96,28 @@ def find_writer(graph: "GraphClient", settings: Globals) -> str | None:
     if settings.actor is not None:
         raise Misaddressed("--as is for direct writes; a server knows who writes by the token")
     return None
+
+
+def find_schema(
+    file: Path | None, uri: str | None, settings: Globals
+) -> "tuple[Catalog, SchemaFile | SchemaGraph]":
+    """The schema of a file, or else of a graph, and its origin. Raises what reading it raises."""
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.compiler.lint import SchemaFile, SchemaGraph
+
+    if file is not None:
+        return compile_schema(read_source(file)), SchemaFile(str(file))
+    graph = open_graph(uri, settings, read_only=True)
+    return graph.catalog, SchemaGraph(graph.uri)
+
+
+def confirm_destructive(action: str, store: str, settings: Globals, *, interactive: bool) -> None:
+    """Ask the user, unless the graph is on this machine or --yes was given. Raises NotConfirmed."""
+    from omnigraph.storage.layout import parse_root
+
+    is_served = store.startswith(("http://", "https://"))
+    if settings.yes or (not is_served and parse_root(store).is_local):
+        return
+    if interactive and sys.stdin.isatty() and typer.confirm(f"{action} {store}?", err=True):
+        return
+    raise NotConfirmed(action, target=store)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.cli.config import read_config
-from omnigraph.cli.sparks import find_spark
+from omnigraph.cli.options import find_spark
 from omnigraph.errors import ConfigInvalid
 from omnigraph.pipeline.settings import LOCAL
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.files import write_whole
+from omnigraph.cli.inputs import write_whole
 from omnigraph.errors import FileUnreadable, QueryTimeout, ServerUnreachable
 from omnigraph.sdk.exporting import write_lines
 from omnigraph.storage.inputs import reading

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.files import write_whole
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.inputs import write_whole
+from omnigraph.cli.options import Branch, Commit, Json, UriOption
 from omnigraph.cli.render import print_json, print_note
 from omnigraph.cli.tables import print_entity
 from omnigraph.errors import UsageError
@@ -24,11 +25,6 @@ Entity = Annotated[str, typer.Argument(metavar="ENTITY", help="node or edge.")]
 TypeName = Annotated[str, typer.Argument(metavar="TYPE", help="Its type.")]
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Its id.")]
 Property = Annotated[str, typer.Argument(metavar="PROPERTY", help="The property that is a Blob.")]
-Uri = Annotated[str | None, typer.Option("--uri", help="The graph.")]
-Branch = Annotated[str | None, typer.Option(help="The branch to look at; main if none.")]
-Commit = Annotated[
-    str | None, typer.Option("--snapshot", "--commit", help="As this commit left the graph.")
-]
 
 
 @app.command()
@@ -39,7 +35,7 @@ def get(
     identity: Identity,
     property_name: Property,
     *,
-    uri: Uri = None,
+    uri: UriOption = None,
     branch: Branch = None,
     commit: Commit = None,
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many bytes.")] = 0,
@@ -77,10 +73,10 @@ def stat(
     identity: Identity,
     property_name: Property,
     *,
-    uri: Uri = None,
+    uri: UriOption = None,
     branch: Branch = None,
     commit: Commit = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell how long a Blob is, its ETag, where it is kept if that is elsewhere, and the commit."""
     graph = open_client(uri, context.obj, read_only=True)

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.address import named_once
-from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.graphs import as_served, find_place, find_writer, open_client
+from omnigraph.cli.graphs import (
+    as_served,
+    confirm_destructive,
+    find_place,
+    find_writer,
+    open_client,
+)
+from omnigraph.cli.options import GraphUri, Json, UriOption
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import clash_lines, print_json, print_line, print_note, print_target
 from omnigraph.errors import FileUnreadable, UsageError
@@ -18,16 +24,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, list, merge and delete branches.", no_args_is_help=True)
 
-Uri = Annotated[str | None, typer.Argument(help="The graph.")]
-UriOption = Annotated[str | None, typer.Option("--uri", help="The graph, as an option.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
 
 @app.command()
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The new branch; slashes are allowed.")],
-    uri: Uri = None,
+    uri: GraphUri = None,
     *,
     source: Annotated[str, typer.Option("--from", help="The branch it starts from.")] = "main",
     commit: Annotated[
@@ -58,7 +60,11 @@ def create(
 
 @app.command("list")
 def list_(
-    context: typer.Context, uri: Uri = None, *, uri_option: UriOption = None, as_json: Json = False
+    context: typer.Context,
+    uri: GraphUri = None,
+    *,
+    uri_option: UriOption = None,
+    as_json: Json = False,
 ) -> None:
     """List the branches, main first."""
     found = open_client(named_once(uri, uri_option), context.obj, read_only=True).branches.list()
@@ -73,7 +79,7 @@ def list_(
 def delete(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The branch to delete.")],
-    uri: Uri = None,
+    uri: GraphUri = None,
     *,
     uri_option: UriOption = None,
     as_json: Json = False,
@@ -101,7 +107,7 @@ def delete(
 def merge(
     context: typer.Context,
     source: Annotated[str, typer.Argument(help="The branch whose changes are taken.")],
-    uri: Uri = None,
+    uri: GraphUri = None,
     *,
     into: Annotated[str, typer.Option(help="The branch that takes them.")] = "main",
     detect: Annotated[

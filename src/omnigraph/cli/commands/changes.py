@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.commands.diff import Json, Kinds, Ops, Types, print_change
-from omnigraph.cli.files import write_whole
+from omnigraph.cli.commands.diff import print_change
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.inputs import write_whole
+from omnigraph.cli.options import GraphUri, Json, Kinds, Ops, Types
 from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import UsageError
 
 app = typer.Typer(help="Follow what commits change.", no_args_is_help=True)
 
-Uri = Annotated[str | None, typer.Argument(help="The graph.")]
-Branch = Annotated[str, typer.Option(help="Whose commits.")]
+_Branch = Annotated[str, typer.Option(help="The branch whose commits are read.")]
 
 
 @app.command()
 def poll(
     context: typer.Context,
-    uri: Uri = None,
+    uri: GraphUri = None,
     *,
     cursor: Annotated[
         str | None, typer.Option(help="Go on here: the cursor or page token of the last answer.")
@@ -29,7 +29,7 @@ def poll(
     start: Annotated[
         str | None, typer.Option(help="Begin here: now, beginning, or after:COMMIT.")
     ] = None,
-    branch: Branch = "main",
+    branch: _Branch = "main",
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
@@ -73,12 +73,12 @@ def poll(
 @app.command()
 def baseline(
     context: typer.Context,
-    uri: Uri = None,
+    uri: GraphUri = None,
     *,
     out: Annotated[
         Path | None, typer.Option(help="The file to write; it appears when it is complete.")
     ] = None,
-    branch: Branch = "main",
+    branch: _Branch = "main",
     kinds: Kinds = None,
     types: Types = None,
     as_json: Annotated[

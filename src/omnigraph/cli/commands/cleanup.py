@@ -6,9 +6,9 @@ from typing import Annotated, Final
 import typer
 
 from omnigraph.cli.address import find_actor
-from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import confirm_destructive, open_graph
+from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import UsageError
@@ -18,7 +18,7 @@ _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 def cleanup(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     keep: Annotated[
         int | None, typer.Option(min=1, help="Keep so many commits of each branch.")
@@ -30,7 +30,7 @@ def cleanup(
         bool, typer.Option("--confirm", help="Do it. Otherwise only say what would go.")
     ] = False,
     progress: ShowProgress = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Free the space of old versions, forks nobody shows, and what died left behind.
 

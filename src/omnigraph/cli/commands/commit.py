@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.address import named_once
-from omnigraph.cli.commands.diff import Kinds, Ops, Types, print_change
+from omnigraph.cli.commands.diff import print_change
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.options import GraphUri, Json, Kinds, Ops, Types, UriOption
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import UsageError
 
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Look at the history.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-
 
 @app.command("list")
 def list_(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     branch: Annotated[str, typer.Option(help="Whose history.")] = "main",
     filters: Annotated[
@@ -61,7 +60,7 @@ def show(
     first: Annotated[str, typer.Argument(metavar="[URI] ID", help="The commit, by its id.")],
     second: Annotated[str | None, typer.Argument(hidden=True)] = None,
     *,
-    uri_option: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
     """Show one commit, whatever branch it is on."""
@@ -88,7 +87,7 @@ def changes(
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
-    uri_option: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
     """Show what a commit changed since the one before it: every entity, before and after."""

@@ -8,18 +8,13 @@ import typer
 
 from omnigraph.cli.address import named_once
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.options import GraphUri, Json, Kinds, Ops, Types, UriOption
 from omnigraph.cli.render import print_line
 
 if TYPE_CHECKING:
     from omnigraph.commit.manifest.records import JsonObject
     from omnigraph.engine.history.diff import EntityChange
 
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only node or only edge.")]
-Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")]
-Ops = Annotated[
-    list[str] | None, typer.Option("--op", help="Only insert, update or delete. Repeatable.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 _SIGNS = {"insert": "+", "update": "~", "delete": "-"}
 
@@ -29,13 +24,13 @@ def diff(
     sides: Annotated[
         str, typer.Argument(metavar="A..B", help="Branches, commits, or BRANCH@VERSION.")
     ],
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
     summary: Annotated[bool, typer.Option("--summary", help="Only how much, not what.")] = False,
-    uri_option: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
+    uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
     """Show what changes from A to B: how much of each type, then every entity, before and after."""

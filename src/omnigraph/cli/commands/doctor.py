@@ -7,18 +7,19 @@ import typer
 
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import OmnigraphError
 
 
 def doctor(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every row: do edges end at nodes that exist?")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check everything that must hold of a graph, and change nothing of it.
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import yaml
 
-from omnigraph.cli.files import read_source, write_whole
+from omnigraph.cli.inputs import read_source, write_whole
+from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
 from omnigraph.jsontext import read_json
@@ -52,7 +53,7 @@ def embed(
         list[str] | None,
         typer.Option(help="Only these, anew: [Type:]field=value; any will do. Repeatable."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Embed the records of a file: a new file, in which they have vectors.
 

@@ -6,6 +6,7 @@ import typer
 
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.options import At, Branch, Json, Snapshot, UriOption, Version
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.tables import print_entity
 
@@ -15,14 +16,12 @@ def entity(
     type_name: Annotated[str, typer.Argument(metavar="TYPE", help="Its node or edge type.")],
     identity: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
     *,
-    uri: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
-    branch: Annotated[str | None, typer.Option(help="The branch to look at; main if none.")] = None,
-    snapshot: Annotated[str | None, typer.Option(help="As this commit left the graph.")] = None,
-    version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
-    at: Annotated[
-        str | None, typer.Option(help="As it was at a time, e.g. 2026-06-01T00:00:00Z.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    uri: UriOption = None,
+    branch: Branch = None,
+    snapshot: Snapshot = None,
+    version: Version = None,
+    at: At = None,
+    as_json: Json = False,
 ) -> None:
     """Show one node or edge by its id. Exits with 1 if there is none."""
     graph = open_client(uri, context.obj, read_only=True)

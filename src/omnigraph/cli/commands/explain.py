@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.commands.mutate import read_params
-from omnigraph.cli.files import read_source
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import find_schema, open_graph
+from omnigraph.cli.inputs import read_params, read_source
+from omnigraph.cli.options import Json, Params, QueryName, Schema
 from omnigraph.cli.render import print_json, print_line
-from omnigraph.cli.schemas import find_schema
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.explain import explain as explain_plan
 from omnigraph.errors import UsageError
@@ -17,25 +16,19 @@ from omnigraph.errors import UsageError
 
 def explain(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="Which query, when the file holds several.")
-    ] = None,
+    name: QueryName = None,
     *,
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
-    schema: Annotated[
-        Path | None, typer.Option(help="The schema, a .pg file; the graph's if there is none.")
-    ] = None,
+    schema: Schema = None,
     analyse: Annotated[
         bool, typer.Option("--analyze", help="Run it, and tell what each step did.")
     ] = False,
-    params: Annotated[
-        str | None, typer.Option(help="Its parameters, a JSON object; to run it.")
-    ] = None,
+    params: Params = None,
     branch: Annotated[str | None, typer.Option(help="The branch to run it on.")] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Stop after so many seconds; when it is run.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the plan of a query: which tables it reads, how it walks, what it filters where.
 

@@ -10,25 +10,29 @@ import typer
 
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.options import (
+    Branch,
+    Commit,
+    GraphUri,
+    SparkMaster,
+    SparkRemote,
+    Types,
+    Version,
+    find_spark,
+)
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_note
-from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 
 def export(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
-    branch: Annotated[str | None, typer.Option(help="Which branch; main if none.")] = None,
-    commit: Annotated[
-        str | None,
-        typer.Option("--snapshot", "--commit", help="As this commit left the graph."),
-    ] = None,
-    version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")
-    ] = None,
+    branch: Branch = None,
+    commit: Commit = None,
+    version: Version = None,
+    types: Types = None,
     tables: Annotated[
         list[str] | None,
         typer.Option("--table", help="Only this table, such as node:Person. Repeatable."),

@@ -7,6 +7,7 @@ import typer
 
 from omnigraph.cli.address import find_actor, named_once
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.options import GraphUri, Json, UriOption
 from omnigraph.cli.render import print_json, print_line, print_target
 
 if TYPE_CHECKING:
@@ -15,17 +16,15 @@ if TYPE_CHECKING:
 
 def index(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
-    uri_option: Annotated[
-        str | None, typer.Option("--uri", help="The graph, as an option.")
-    ] = None,
+    uri_option: UriOption = None,
     branch: Annotated[str, typer.Option(help="The branch whose tables to index.")] = "main",
     queries: Annotated[
         Path | None,
         typer.Option(help="A .gq file: what it searches with `contains` is indexed for that."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Build the indexes that are missing or do not know all rows yet.
 

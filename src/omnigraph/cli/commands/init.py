@@ -7,6 +7,7 @@ import typer
 
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.globals import Globals
+from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
 
 
@@ -18,7 +19,7 @@ def init(
     force: Annotated[
         bool, typer.Option("--force", help="Clear the remains of an init that was killed.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make an empty graph.
 

@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.files import read_source
+from omnigraph.cli.graphs import find_schema
+from omnigraph.cli.inputs import read_source
+from omnigraph.cli.options import Json, Schema
 from omnigraph.cli.render import print_json, print_line
-from omnigraph.cli.schemas import find_schema
 from omnigraph.compiler import lint as linter
 
 
@@ -19,8 +20,8 @@ def lint(
     ] = None,
     *,
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
-    schema: Annotated[Path | None, typer.Option(help="The schema, a .pg file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    schema: Schema = None,
+    as_json: Json = False,
 ) -> None:
     """Check every query of a file against a schema, without running any.
 

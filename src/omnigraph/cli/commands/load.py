@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.graphs import confirm_destructive, find_writer, open_client
+from omnigraph.cli.options import (
+    GraphUri,
+    Json,
+    LoadBase,
+    Rejects,
+    SparkMaster,
+    SparkRemote,
+    find_spark,
+)
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_note, print_target
-from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import LoadRejected, UsageError
 
 if TYPE_CHECKING:
@@ -44,18 +51,13 @@ _Delimiter = Annotated[
 ]
 _Null = Annotated[str, typer.Option(help="What a CSV has where there is nothing.")]
 _Mode = Annotated[str, typer.Option(help="append, merge or overwrite.")]
-_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
 _Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
 _MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to tell about.")]
-_Rejects = Annotated[
-    Path | None, typer.Option(help="A file to write all faults to, one JSON object a line.")
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def load(
     context: typer.Context,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     data: _Data,
     mode: _Mode,
@@ -66,16 +68,13 @@ def load(
     delimiter: _Delimiter = None,
     null: _Null = "",
     branch: _Branch = "main",
-    base: Annotated[
-        str | None,
-        typer.Option("--from", help="Make the branch from this one, if it is not there."),
-    ] = None,
+    base: LoadBase = None,
     max_errors: _MaxErrors = 100,
-    rejects: _Rejects = None,
+    rejects: Rejects = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Load nodes and edges from JSON lines, Parquet or CSV, as one commit. Runs on Spark.
 
@@ -142,15 +141,15 @@ def load(
 
 def ingest(
     context: typer.Context,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     data: _Data,
     mode: _Mode = "merge",
     branch: _Branch = "main",
     base: Annotated[str, typer.Option("--from", help="Make the branch from this one.")] = "main",
     max_errors: _MaxErrors = 100,
-    rejects: _Rejects = None,
-    as_json: _Json = False,
+    rejects: Rejects = None,
+    as_json: Json = False,
 ) -> None:
     """The old spelling of load."""
     print_note("warning: 'ingest' is now 'load'")

@@ -11,13 +11,12 @@ from omnigraph.cli.address import ServerAddress, find_address
 from omnigraph.cli.config import PROFILE, AddressDefaults, Config, read_config
 from omnigraph.cli.credentials import find_token, remove_token, save_token
 from omnigraph.cli.globals import Globals
+from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import Misaddressed
 
 profiles = typer.Typer(help="Look at the profiles of the configuration.", no_args_is_help=True)
 graphs = typer.Typer(help="Look at what a server serves.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 def login(

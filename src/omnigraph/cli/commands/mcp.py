@@ -8,12 +8,13 @@ import typer
 
 import omnigraph
 from omnigraph.cli.graphs import as_served, find_writer, open_client
+from omnigraph.cli.options import GraphUri
 from omnigraph.errors import UsageError
 
 
 def mcp(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     queries: Annotated[
         Path | None,

@@ -1,16 +1,24 @@
 """`omnigraph mutate`: change a graph by a query."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.address import named_once
-from omnigraph.cli.files import read_source
 from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.inputs import read_params, read_query
+from omnigraph.cli.options import (
+    GraphUri,
+    Json,
+    Params,
+    ParamsFile,
+    QueryFile,
+    QueryName,
+    QueryText,
+    UriOption,
+)
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
-from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:
     from omnigraph.engine.write.mutate import MutationResult
@@ -19,27 +27,19 @@ if TYPE_CHECKING:
 
 def mutate(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="Which query, when the file holds several.")
-    ] = None,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    name: QueryName = None,
+    uri: GraphUri = None,
     *,
-    uri_option: Annotated[
-        str | None, typer.Option("--uri", help="The graph, as an option.")
-    ] = None,
-    query: Annotated[Path | None, typer.Option(help="The query, a .gq file.")] = None,
-    query_string: Annotated[
-        str | None, typer.Option("--query-string", "-e", help="The query itself.")
-    ] = None,
-    params: Annotated[str | None, typer.Option(help="Its parameters, a JSON object.")] = None,
-    params_file: Annotated[
-        Path | None, typer.Option(help="A file that holds the parameters.")
-    ] = None,
+    uri_option: UriOption = None,
+    query: QueryFile = None,
+    query_string: QueryText = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
     branch: Annotated[str, typer.Option(help="The branch to change.")] = "main",
     if_commit: Annotated[
         str | None, typer.Option(help="Only if this commit is the head; exits with 4 if not.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run the inserts, updates or deletes of a query, as one commit or not at all."""
     from omnigraph.sdk.documents import mutation_document
@@ -78,28 +78,3 @@ def _mutate_stored(
     if name is None or not isinstance(graph, RemoteGraph):
         raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")
     return graph.mutate_stored(name, params=params, branch=branch, if_commit=if_commit)
-
-
-def read_query(path: Path | None, text: str | None) -> str | Path:
-    if text is not None and path is None:
-        return text
-    if path is not None and text is None:
-        return path
-    raise UsageError("give the query once: --query FILE or -e TEXT")
-
-
-def read_params(text: str | None, path: Path | None) -> dict[str, object] | None:
-    if text is not None and path is not None:
-        raise UsageError("give the parameters once: --params or --params-file")
-    if path is not None:
-        text = read_source(path).text
-    if text is None:
-        return None
-    try:
-        values = read_json(text)
-    except ValueError as error:
-        example = """'{"name": "Ada"}'"""
-        raise UsageError(f"the parameters are not JSON: {error}; write {example}") from None
-    if not isinstance(values, dict):
-        raise UsageError("the parameters are a JSON object of names and values")
-    return values

@@ -5,21 +5,21 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.options import GraphUri, Json, SparkMaster, SparkRemote, find_spark
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
-from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 
 def optimize(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     branch: Annotated[str, typer.Option(help="The branch whose tables are tidied up.")] = "main",
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make reads and writes as cheap as they can be. Removes nothing; every commit stays."""
     from omnigraph.sdk.documents import optimize_document

@@ -7,13 +7,20 @@ import typer
 
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.commands.load import print_loaded, print_rejects
-from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.graphs import confirm_destructive, open_graph
+from omnigraph.cli.options import (
+    GraphUri,
+    Json,
+    LoadBase,
+    Rejects,
+    SparkMaster,
+    SparkRemote,
+    find_spark,
+)
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
-from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import LoadRejected
 
 if TYPE_CHECKING:
@@ -25,33 +32,26 @@ app = typer.Typer(
 )
 
 _File = Annotated[Path, typer.Argument(help="The pipeline file, such as pipeline.yaml.")]
-_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()
 def run(
     context: typer.Context,
     file: _File,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     branch: Annotated[
         str | None, typer.Option(help="The branch to load onto, whatever the file says.")
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option("--from", help="Make the branch from this one, if it is not there."),
-    ] = None,
+    base: LoadBase = None,
     max_errors: Annotated[
         int | None, typer.Option(min=1, help="How many faults to tell about.")
     ] = None,
-    rejects: Annotated[
-        Path | None, typer.Option(help="A file to write all faults to, one JSON object a line.")
-    ] = None,
+    rejects: Rejects = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Load everything that a pipeline file names, as one commit or not at all. Runs on Spark."""
     from omnigraph.pipeline.recipes.recipe import read_recipe
@@ -87,11 +87,11 @@ def run(
 def plan(
     context: typer.Context,
     file: _File,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Say what a pipeline file would feed, checked against the schema of the graph; load nothing.
 

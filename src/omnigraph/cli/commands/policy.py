@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.files import read_source
+from omnigraph.cli.inputs import read_source
+from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Check policies.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Option("--file", help="The policy, a YAML file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 @app.command()

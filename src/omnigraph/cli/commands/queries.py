@@ -8,9 +8,9 @@ import typer
 from omnigraph.cli.address import ServerAddress, find_address
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import connect
+from omnigraph.cli.graphs import connect, find_schema
+from omnigraph.cli.options import Json, Schema
 from omnigraph.cli.render import print_json, print_line
-from omnigraph.cli.schemas import find_schema
 from omnigraph.errors import Misaddressed
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ app = typer.Typer(help="Look at stored queries, and check them.", no_args_is_hel
 _Uri = Annotated[
     str | None, typer.Argument(help="The graph whose schema counts, without --schema.")
 ]
-_Schema = Annotated[Path | None, typer.Option(help="The schema, a .pg file.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 @app.command()
@@ -31,8 +29,8 @@ def validate(
     uri: _Uri = None,
     *,
     folder: Annotated[Path, typer.Option("--queries", help="The folder of .gq files.")],
-    schema: _Schema = None,
-    as_json: _Json = False,
+    schema: Schema = None,
+    as_json: Json = False,
 ) -> None:
     """Check every query of a folder against a schema, as a server would.
 
@@ -62,8 +60,8 @@ def list_(
     folder: Annotated[
         Path | None, typer.Option("--queries", help="A folder of .gq files, without a server.")
     ] = None,
-    schema: _Schema = None,
-    as_json: _Json = False,
+    schema: Schema = None,
+    as_json: Json = False,
 ) -> None:
     """List stored queries and their parameters: those of a folder, or those a server has."""
     if folder is None:

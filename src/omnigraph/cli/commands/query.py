@@ -1,15 +1,27 @@
 """`omnigraph query`: run a read, and print what it finds."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.address import ServerAddress, find_address
-from omnigraph.cli.commands.mutate import read_params, read_query
 from omnigraph.cli.config import Alias, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, open_client
+from omnigraph.cli.inputs import read_params, read_query
+from omnigraph.cli.options import (
+    At,
+    Branch,
+    Json,
+    Params,
+    ParamsFile,
+    QueryFile,
+    QueryName,
+    QueryText,
+    Snapshot,
+    UriOption,
+    Version,
+)
 from omnigraph.cli.tables import RowFormat, print_result
 from omnigraph.errors import Misaddressed, UsageError
 from omnigraph.jsontext import read_json
@@ -20,29 +32,17 @@ if TYPE_CHECKING:
 
 def query(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="Which query, when the source holds several.")
-    ] = None,
+    name: QueryName = None,
     *,
-    uri: Annotated[str | None, typer.Option("--uri", help="The graph.")] = None,
-    query: Annotated[Path | None, typer.Option(help="The query, a .gq file.")] = None,
-    query_string: Annotated[
-        str | None, typer.Option("--query-string", "-e", help="The query itself.")
-    ] = None,
-    params: Annotated[str | None, typer.Option(help="Its parameters, a JSON object.")] = None,
-    params_file: Annotated[
-        Path | None, typer.Option(help="A file that holds the parameters.")
-    ] = None,
-    branch: Annotated[str | None, typer.Option(help="The branch to read; main if none.")] = None,
-    snapshot: Annotated[
-        str | None, typer.Option(help="Read the graph as this commit left it.")
-    ] = None,
-    version: Annotated[
-        int | None, typer.Option(help="Read the branch at this version of its manifest.")
-    ] = None,
-    at: Annotated[
-        str | None, typer.Option(help="Read the branch as it was, e.g. 2026-06-01T00:00:00Z.")
-    ] = None,
+    uri: UriOption = None,
+    query: QueryFile = None,
+    query_string: QueryText = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
+    branch: Branch = None,
+    snapshot: Snapshot = None,
+    version: Version = None,
+    at: At = None,
     timeout: Annotated[
         float | None, typer.Option(help="Stop after so many seconds; a server may stop earlier.")
     ] = None,
@@ -50,7 +50,7 @@ def query(
         RowFormat | None,
         typer.Option("--format", help="How to print the rows; as configured, or a table."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a read on one snapshot of the graph, and print its rows."""
     values = read_params(params, params_file)
@@ -107,14 +107,12 @@ def alias(
     name: Annotated[str, typer.Argument(help="The alias, from the configuration.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Values of its arguments.")] = None,
     *,
-    params: Annotated[str | None, typer.Option(help="Parameters, a JSON object.")] = None,
-    params_file: Annotated[
-        Path | None, typer.Option(help="A file that holds the parameters.")
-    ] = None,
+    params: Params = None,
+    params_file: ParamsFile = None,
     format_: Annotated[
         RowFormat | None, typer.Option("--format", help="How to print the rows.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a stored query under a name of your own."""
     config = read_config()

@@ -6,18 +6,17 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import OperationNotFound
 
 app = typer.Typer(help="Look at writes that did not finish.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-
 
 @app.command("list")
 def list_(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +54,7 @@ def list_(
 def show(
     context: typer.Context,
     operation_id: Annotated[str, typer.Argument(help="The operation, by its id.")],
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     as_json: Json = False,
 ) -> None:

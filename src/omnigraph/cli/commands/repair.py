@@ -7,12 +7,13 @@ import typer
 from omnigraph.cli.address import find_actor
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_graph
+from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.render import print_json, print_line, print_target
 
 
 def repair(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Show what is only maintenance from now on.")
@@ -23,7 +24,7 @@ def repair(
     discard: Annotated[
         bool, typer.Option("--discard", help="Take everything back instead. Needs --confirm.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Look for tables whose newest version no branch shows, and settle them.
 

@@ -8,14 +8,13 @@ import typer
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.migration import MigrationPlan, plan_migration
 from omnigraph.catalog.steps import DropMode, describe_step
-from omnigraph.cli.confirm import confirm_destructive
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.files import read_source
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.graphs import find_writer, open_client
+from omnigraph.cli.graphs import confirm_destructive, find_writer, open_client
+from omnigraph.cli.inputs import read_source
+from omnigraph.cli.options import GraphUri, Json, SparkMaster, SparkRemote, find_spark
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
-from omnigraph.cli.sparks import SparkMaster, SparkRemote, find_spark
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,20 +22,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Look at schemas, plan changes to them, apply them.", no_args_is_help=True)
 
-_Uri = Annotated[str | None, typer.Argument(help="The graph.")]
 _Schema = Annotated[Path, typer.Option(help="The schema you want, a .pg file.")]
 _DataLoss = Annotated[bool, typer.Option(help="Make drops hard: older versions are purged too.")]
 _Backfill = Annotated[
     list[str] | None,
     typer.Option(help="What old rows get in a new property: 'Type.property=SQL'. Repeatable."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
 @app.command()
 def plan(
     context: typer.Context,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     schema: _Schema,
     from_: Annotated[
@@ -45,7 +42,7 @@ def plan(
     ] = None,
     allow_data_loss: _DataLoss = False,
     backfill: _Backfill = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show the steps from the schema in force to another, and whether they can be taken.
 
@@ -80,7 +77,7 @@ def plan(
 @app.command()
 def apply(
     context: typer.Context,
-    uri: _Uri = None,
+    uri: GraphUri = None,
     *,
     schema: _Schema,
     allow_data_loss: _DataLoss = False,
@@ -88,7 +85,7 @@ def apply(
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Put another schema in force, as one commit or not at all."""
     from omnigraph.sdk.documents import schema_result_document
@@ -124,7 +121,7 @@ def apply(
 
 
 @app.command()
-def show(context: typer.Context, uri: _Uri = None, *, as_json: _Json = False) -> None:
+def show(context: typer.Context, uri: GraphUri = None, *, as_json: Json = False) -> None:
     """Print the schema in force, as it was written."""
     graph = open_client(uri, context.obj, read_only=True)
     source = graph.schema_source

@@ -1,21 +1,20 @@
 """`omnigraph snapshot`: what a branch shows."""
 
-from typing import Annotated
-
 import typer
 
 from omnigraph.cli.graphs import open_client
+from omnigraph.cli.options import Branch, GraphUri, Json, Snapshot, Version
 from omnigraph.cli.render import print_json, print_line
 
 
 def snapshot(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Argument(help="The graph.")] = None,
+    uri: GraphUri = None,
     *,
-    branch: Annotated[str | None, typer.Option(help="Which branch; main if none.")] = None,
-    commit: Annotated[str | None, typer.Option(help="As this commit left the graph.")] = None,
-    version: Annotated[int | None, typer.Option(help="At this version of the manifest.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    branch: Branch = None,
+    commit: Snapshot = None,
+    version: Version = None,
+    as_json: Json = False,
 ) -> None:
     """Show the version and row count of every table, on a branch, at a commit or at a version."""
     from omnigraph.sdk.documents import snapshot_document

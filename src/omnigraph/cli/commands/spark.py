@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ app = typer.Typer(
     help="Start, stop and look at a Spark Connect server on this machine.", no_args_is_help=True
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-
 
 @app.command()
 def up(
@@ -23,7 +22,7 @@ def up(
     master: Annotated[
         str, typer.Option("--spark-master", help="What it runs jobs on.")
     ] = "local[*,3]",
-    as_json: _Json = False,
+    as_json: Json = False,
 ) -> None:
     """Start the server and wait until it answers. One that is up is left alone."""
     from omnigraph.pipeline.spark.connect import start_server
@@ -32,7 +31,7 @@ def up(
 
 
 @app.command()
-def down(*, as_json: _Json = False) -> None:
+def down(*, as_json: Json = False) -> None:
     """Stop the server. Loads that use it fail, and nothing of them is visible."""
     from omnigraph.pipeline.spark.connect import stop_server
 
@@ -44,7 +43,7 @@ def down(*, as_json: _Json = False) -> None:
 
 
 @app.command()
-def status(*, as_json: _Json = False) -> None:
+def status(*, as_json: Json = False) -> None:
     """Say whether the server is up, and where."""
     from omnigraph.pipeline.spark.connect import find_server
 

@@ -229,13 +229,16 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "commit/manifest/model.py",
+        "commit/manifest/commit_log.py",
         (
             "the head is the oldest commit",
             "commit.manifest_version, commit.created_at_us, commit.id",
             "commit.manifest_version, -commit.created_at_us, commit.id",
             "tests/unit/commit/manifest/test_model.py::test_the_head_is_the_newest_by_version_then_time_then_id",
         ),
+    ),
+    *_of(
+        "commit/manifest/model.py",
         (
             "an expectation is flipped",
             "if (actual := self.version_of(key)) != version:",

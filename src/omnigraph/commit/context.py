@@ -1,4 +1,4 @@
-"""What the writers of one graph share: stores, what is known of each branch, queues and leases."""
+"""What the writers of one graph share in a process: stores, bases, queues, leases, handles."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -20,10 +20,10 @@ from omnigraph.storage.tables import Handle
 HANDLES_KEPT_MAX: Final = 256
 
 DURABLE_KEPT_MAX: Final = 1_024
-"""Of how many tables it is known what reached the disk; to forget one costs flushing it anew."""
+"""The number of tables with a known durable version. A dropped one is flushed again."""
 
 Observer = Callable[[str], None]
-"""Told the name of every step of an attempt, as it is about to be taken."""
+"""Called with the name of every step of an attempt, before the step."""
 
 
 def unobserved(step: str) -> None:
@@ -31,16 +31,16 @@ def unobserved(step: str) -> None:
 
 
 class Meter:
-    """Told of what an operator wants to count. This one counts nothing."""
+    """Receives what an operator counts. This one counts nothing."""
 
     def waited(self, elapsed_ms: int) -> None:
-        """A writer had its turn, after so long."""
+        """A writer acquired its locks after this wait."""
 
     def recovered(self, kind: str) -> None:
-        """What a dead writer left was finished or undone."""
+        """An operation was recovered."""
 
     def reading(self, reads: int, nbytes: int) -> None:
-        """So many reads more are under way, or less, and hold so many bytes more, or less."""
+        """The number of running reads, and the bytes they hold, changed by these amounts."""
 
 
 UNMETERED: Final = Meter()
@@ -70,10 +70,10 @@ class WriteContext:
         self._lock = Lock()
 
     def open_pin(self, pin: Pin, base: Base) -> Handle:
-        """What a base shows of a table, opened once.
+        """Open a table of a base, through a cache.
 
-        A branch that was deleted and made again has the same names and numbers, and another
-        identifier; so it is part of what a handle is kept by.
+        The cache key includes the identifier of the branch: a branch that was deleted and created
+        again has the same names and version numbers.
         """
         key = (pin.path, pin.owner, str(pin.version), base.identifier)
         with self._lock:
@@ -85,21 +85,22 @@ class WriteContext:
         return handle
 
     def keep(self, handle: Handle, base: Base) -> None:
-        """Remember the handle of a version we made ourselves."""
+        """Cache the handle of a version that this process committed."""
         owner = handle.ref.branch or "main"
         self._keep((handle.ref.path, owner, str(handle.version), base.identifier), handle)
 
     def fsync_version(self, handle: Handle, base: Base, *, onto: Version) -> None:
-        """Flush what others wrote of a version of ours: they may be relaxed, or died before they
-        did (D11). Our own commits, which made it from `onto`, were flushed as they landed.
+        """Flush the files of a version that other writers may have left unflushed (D11).
+
+        This process flushed its own commits, those after version `onto`, as they landed.
         """
-        place = (handle.ref.path, handle.ref.branch or "main", base.identifier)
+        table = (handle.ref.path, handle.ref.branch or "main", base.identifier)
         with self._lock:
-            known = self._durable.get(place)
+            known = self._durable.get(table)
         if known is None or known.version != onto:
             self.stores.tables.fsync_version(handle, beyond=known)
         with self._lock:
-            self._durable[place] = handle
+            self._durable[table] = handle
 
     def _keep(self, key: tuple[str, ...], handle: Handle) -> None:
         with self._lock:

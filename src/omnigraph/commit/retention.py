@@ -1,14 +1,14 @@
-"""What must stay: everything a branch shows, a retained commit shows, or an operation may need.
+"""Retention: which versions cleanup must keep.
 
-Policies retain commits, and commits retain versions of tables. Of each branch the newest commits
-are retained, as many or as young as the policy says, and always its head; whatever the policy says,
-so is the point a branch was forked from and what was last merged from where, because merging needs
-them (D7).
+Cleanup keeps every version that a branch shows, a retained commit shows, or an operation may need.
+A policy retains the newest commits of each branch by count or by age, and always the head. The
+fork point of every branch, and the commits last merged, are always retained: a merge needs them
+(D7).
 
-A branch's manifest lists every version it ever showed. Those at or above the versions shown by the
-oldest retained commit are the versions its retained commits show, so two readings of a manifest
-tell what thousands of commits retain. Only where the schema changed in between do keys mean other
-tables, and there a further reading is made.
+The manifest of a branch lists every version that the branch ever showed. The versions at or above
+those of the oldest retained commit are the versions of the retained commits. Two readings of a
+manifest therefore cover thousands of commits. A change of schema may give a key another table, so
+each such change costs one more reading.
 """
 
 from collections import defaultdict
@@ -31,13 +31,13 @@ from omnigraph.storage.tables import ScanRequest, TableRef
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Which commits are retained. Of two limits both must be exceeded for a commit to go."""
+    """Which commits are retained. A commit is dropped only if it exceeds both limits."""
 
     keep: int | None = None
     older_than_ms: int | None = None
 
     def select(self, commits: Sequence[Commit], now_ms: int) -> list[Commit]:
-        """The commits that stay, of those given newest first. The newest always does."""
+        """The retained commits, of commits given newest first. The newest is always retained."""
         return [
             commit
             for at, commit in enumerate(commits)
@@ -55,27 +55,27 @@ class RetentionPolicy:
 
 @dataclass
 class Retained:
-    """What must stay."""
+    """What cleanup must keep."""
 
     branches: tuple[BranchName, ...]
     versions: dict[TableRef, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Of tables and of the manifest itself, on each of their branches."""
+    """The versions to keep of tables and of the manifest, on each of their branches."""
     keys: dict[str, TableKey] = field(default_factory=dict)
-    """The paths of all tables some retained commit shows, and a key of each."""
+    """The path of every table that a retained commit shows, and one key of it."""
     busy: set[TableRef] = field(default_factory=set)
-    """Tables an unresolved operation names: nothing of theirs may go."""
+    """Tables that a sidecar names: cleanup removes nothing of them."""
     staging: set[str] = field(default_factory=set)
-    """The paths of tables that a bulk job under way may have written files of."""
+    """The paths of tables for which a running bulk job may have staged files."""
 
     def show(self, manifest: Manifest) -> None:
-        """Everything a manifest shows stays."""
+        """Keep every version that a manifest shows."""
         for pin in manifest.pins.values():
             self.keys.setdefault(pin.path, pin.key)
             self.versions[TableRef(pin.path, lance_branch(pin.owner))].add(pin.version)
 
 
 def find_retained(stores: Stores, bases: Bases, policy: RetentionPolicy) -> Retained:
-    """Raises whatever reading a manifest raises: then nothing may go."""
+    """Raises if a manifest cannot be read; cleanup then removes nothing."""
     retained = Retained(find_branches(stores))
     now_ms = stores.effects.now_ms()
     read = {branch: bases.reread(branch) for branch in retained.branches}
@@ -94,11 +94,11 @@ def find_retained(stores: Stores, bases: Bases, policy: RetentionPolicy) -> Reta
 
 
 def _retain_window(stores: Stores, retained: Retained, base: Base, kept: Sequence[Commit]) -> None:
-    """Every version the retained commits of a branch show, newest commit first."""
+    """Keep every version that the retained commits of a branch show."""
     samples = [base.manifest]
     for at, commit in enumerate(kept):
         is_oldest = at == len(kept) - 1
-        # Under another schema than the next one, keys may have meant other tables.
+        # Under another schema, a key may have named another table.
         is_edge = at > 0 and _hash(commit) != _hash(kept[at - 1])
         if not is_oldest and not is_edge:
             continue
@@ -133,7 +133,7 @@ def _published(stores: Stores, base: Base) -> Iterator[tuple[TableKey, int, str 
 
 
 def _retain_points(stores: Stores, retained: Retained, read: Mapping[BranchName, Base]) -> None:
-    """Where branches came from, and what was last merged from where."""
+    """Keep the fork point of each branch, and the commits last merged."""
     points: set[tuple[BranchName, Version]] = set()
     for each in stores.tables.find_branches(MANIFEST):
         points.add((graph_branch(each.parent), Version(each.parent_version)))
@@ -157,14 +157,14 @@ def _retain_points(stores: Stores, retained: Retained, read: Mapping[BranchName,
 
 
 def _retain_forks(stores: Stores, retained: Retained) -> None:
-    """The version a fork of a table starts from holds files that the fork reads."""
+    """Keep the version that a fork starts from: the fork reads its files."""
     for path in list(retained.keys):
         for fork in stores.tables.find_branches(path):
             retained.versions[TableRef(path, fork.parent)].add(fork.parent_version)
 
 
 def _retain_operations(stores: Stores, retained: Retained, read: Mapping[BranchName, Base]) -> None:
-    """What sidecars name is not touched at all; what a bulk job started from stays."""
+    """Keep every table that a sidecar names, and the versions that bulk jobs started from."""
     main = read[MAIN].manifest
     for operation_id in find_sidecars(stores.objects):
         sidecar = read_sidecar(stores.objects, operation_id)
@@ -179,13 +179,13 @@ def _retain_operations(stores: Stores, retained: Retained, read: Mapping[BranchN
             path = main.paths.get(pin.key)
             if path is not None:
                 retained.busy.add(TableRef(path, lance_branch(pin.branch)))
-    for note in find_staging(stores.objects):
-        base = read.get(note.branch)
-        if not note.is_alive or base is None:
+    for job in find_staging(stores.objects):
+        base = read.get(job.branch)
+        if not job.is_alive or base is None:
             continue
-        for key, version in note.tables.items():
-            noted = base.manifest.pins.get(key)
-            if noted is not None:
-                ref = TableRef(noted.path, lance_branch(noted.owner))
+        for key, version in job.tables.items():
+            shown = base.manifest.pins.get(key)
+            if shown is not None:
+                ref = TableRef(shown.path, lance_branch(shown.owner))
                 retained.versions[ref].add(version)
-                retained.staging.add(noted.path)
+                retained.staging.add(shown.path)

@@ -1,15 +1,15 @@
 """Commits of graphs older than format 4, which kept them in tables of their own.
 
 `_graph_commits.lance` was branched with the graph, `_graph_commit_actors.lance` never was. The
-programs of that time moved the manifest first and wrote the commit after.
+programs of that time moved the manifest first and wrote the commit afterwards.
 
-1. Only a table that was never there means «no commits». Any other trouble is raised, also a table
-   whose rows are there and whose versions are not: to go on without them would lose history.
-2. A branch that has no part of the table has its parent's history, as long as it published nothing
-   of its own. If it did, its commits are missing, and that is raised.
-3. A branch shares its parent's commits up to the version it was forked at. The branch of the table
-   may hold later ones: it is forked from the table as it is, also for a branch that starts in the
-   past.
+1. Only a table that never existed means "no commits". Every other failure is raised, also for a
+   table that has rows and no versions: going on without them would lose history.
+2. A branch without its own part of the table has its parent's history, if it published nothing. If
+   it published, its commits are missing, and that is an error.
+3. A branch shares its parent's commits up to the version at which it was forked. Its part of the
+   table may hold later commits, because the table was forked at its newest version even if the
+   branch starts in the past.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,15 +43,15 @@ _ACTOR_COLUMNS: Final = ("graph_commit_id", "actor_id")
 
 
 def has_legacy_commits(stores: Stores) -> bool:
-    """Does the graph carry the old table of commits, and so the copies of its branches?"""
+    """Does the graph have the old table of commits, and so a copy of each branch there?"""
     return _open_if_there(stores, LEGACY_COMMITS) is not None
 
 
 def read_legacy_commits(stores: Stores, manifest: Handle) -> tuple[Commit, ...]:
-    """The history of the branch that a manifest is of, in no order. None if none was kept.
+    """The history of a manifest's branch, unordered; empty if there is no old table.
 
-    Not cut off at the manifest's version: whoever wants only what that version shows must do so.
-    Raises TableCorrupt, and whatever else keeps the history from being read.
+    Includes commits after the manifest's version; the caller filters them. Raises TableCorrupt, and
+    any other failure to read the history.
     """
     if not has_legacy_commits(stores):
         return ()
@@ -59,7 +59,7 @@ def read_legacy_commits(stores: Stores, manifest: Handle) -> tuple[Commit, ...]:
     rows = stores.tables.read(open_legacy_commits(stores, manifest), request)
     commits = _decode(rows, _read_actors(stores))
     shared = _find_shared(stores, manifest.ref.branch)
-    # A commit written twice counts once.
+    # A commit that was written twice counts once.
     return tuple(
         {
             each.id: each
@@ -70,14 +70,13 @@ def read_legacy_commits(stores: Stores, manifest: Handle) -> tuple[Commit, ...]:
 
 
 def open_legacy_commits(stores: Stores, manifest: Handle) -> Handle:
-    """The old table of commits, as the branch of a manifest has it; else as the nearest branch that
-    one came from has it.
+    """The old table of commits on the branch of a manifest, or on its nearest ancestor branch.
 
-    Raises TableCorrupt where that would leave out commits that only the old table held.
+    Raises TableCorrupt if commits that only the old table held would be missing.
     """
     at = manifest
     while at.ref.branch is not None:
-        # By its ref: the folder of a branch that was deleted may linger, with commits not ours.
+        # By its ref: the folder of a deleted branch may still exist, with unrelated commits.
         if stores.tables.find_branch(LEGACY_COMMITS, at.ref.branch) is not None:
             break
         fork = _find_fork(stores, at.ref.branch)
@@ -105,7 +104,7 @@ def _find_fork(stores: Stores, branch: str) -> Branch:
 
 
 def _check_unpublished(stores: Stores, manifest: Handle, fork: Branch) -> None:
-    """Raises TableCorrupt if anything but settings changed since the branch was made."""
+    """Raises TableCorrupt if anything but settings changed since the branch was created."""
     since = stores.tables.find_transactions(manifest, after=fork.parent_version)
     if any(each.kind is not TransactionKind.CONFIG for each in since):
         raise TableCorrupt(
@@ -116,7 +115,7 @@ def _check_unpublished(stores: Stores, manifest: Handle, fork: Branch) -> None:
 
 
 def _find_shared(stores: Stores, branch: str | None) -> Mapping[BranchName, int]:
-    """The last version that a branch has in common with each branch it came from."""
+    """The last version that a branch has in common with each of its ancestor branches."""
     shared: dict[BranchName, int] = {}
     while branch is not None:
         fork = _find_fork(stores, branch)

@@ -1,15 +1,15 @@
-"""Stepping older graphs forward, one branch at a time.
+"""Migrating a branch of an older format, one step at a time.
 
-1. Each step does its work first, and the stamp is set last: after a crash the work is done again.
-   Every step may be done again.
-2. Steps run where writing is allowed: on main when the graph is opened for writing, on a branch
-   before its first publish. A reader of an older graph changes nothing.
-3. Several processes may take the same step at once; whoever finds it taken goes on from there.
-4. History is never lost: not by stepping over commits that could not be read, and not to the table
-   format's own cleanup, which graphs of old have switched on.
+1. Each step does its work first and sets the stamp last. After a crash the step is repeated, and
+   every step may be repeated.
+2. A step runs only for a writer: on main when the graph is opened for writing, on a branch before
+   its first publish. A reader of an older graph changes nothing.
+3. Several processes may run the same step at once. A process that finds the step done continues.
+4. History is never lost: a step fails if it cannot read commits, and the automatic cleanup of the
+   table format, which old graphs switched on, is switched off.
 
-Stepping takes versions of the manifest that show no new commit. The versions that commits recorded
-before stay as they were, so a snapshot of an old commit is read where it always was.
+A migration makes versions of the manifest without a new commit. The versions that old commits
+recorded stay, so a snapshot of an old commit is read from the same version as before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,16 +34,16 @@ AUTO_CLEANUP_PREFIX: Final = "lance.auto_cleanup."
 RUN_PREFIX: Final = "__run__"
 
 BUDGET: Final = 5
-"""Retries of a write that others make at the same time."""
+"""Retries of a step that other processes run at the same time."""
 
 Step = Callable[[Stores, Base], Base]
 T = TypeVar("T")
 
 
 def migrate(stores: Stores, base: Base) -> Base:
-    """The branch at the current format. Reads nothing and writes nothing when it is there already.
+    """The branch at the current format. No I/O if it has the current format.
 
-    Raises FormatTooNew, FormatTooOld, Contention, and whatever keeps old commits from being read.
+    Raises FormatTooNew, FormatTooOld, Contention, and any failure to read old commits.
     """
     check_stamp(base.handle, base.manifest.branch)
     base = _stop_auto_cleanup(stores, base)
@@ -54,19 +54,19 @@ def migrate(stores: Stores, base: Base) -> Base:
 
 
 def _stop_auto_cleanup(stores: Stores, base: Base) -> Base:
-    """(4) Programs of old asked the table format to delete old versions as new ones are written.
-    The versions of a manifest are the history of the graph.
+    """(4) Old programs let the table format delete old versions. The versions of a manifest are the
+    history of the graph.
     """
 
     def settings(base: Base) -> TableSettings | None:
         unwanted = [key for key in base.handle.config if key.startswith(AUTO_CLEANUP_PREFIX)]
         return TableSettings(config=dict.fromkeys(unwanted)) if unwanted else None
 
-    return _settle(stores, base, settings)
+    return _apply_settings(stores, base, settings)
 
 
 def _key_the_rows(stores: Stores, base: Base) -> Base:
-    """1 to 2: `object_id` is declared the key, without which racing publishers both land."""
+    """1 to 2: mark `object_id` as the key. Without the mark, racing publishes both land."""
 
     def settings(base: Base) -> TableSettings | None:
         keyed = [field.name for field in base.handle.schema if _is_key(field)]
@@ -74,10 +74,10 @@ def _key_the_rows(stores: Stores, base: Base) -> Base:
             return None
         if keyed:
             raise ManifestCorrupt("object_id", reason=f"the key is {', '.join(keyed)}")
-        # Never set twice: the table format refuses to touch a key, even to say the same.
+        # Set only once: the table format refuses every change of a key, even to the same value.
         return TableSettings(field_metadata={"object_id": {PRIMARY_KEY: "true"}})
 
-    return _settle(stores, base, settings)
+    return _apply_settings(stores, base, settings)
 
 
 def _is_key(field: "pa.Field[pa.DataType]") -> bool:
@@ -87,10 +87,10 @@ def _is_key(field: "pa.Field[pa.DataType]") -> bool:
 
 
 def _drop_run_branches(stores: Stores, base: Base) -> Base:
-    """2 to 3: branches that once stood for runs are removed.
+    """2 to 3: remove the branches that stood for runs.
 
-    Only with main. A branch may be at format 2 long after main left it, because it was forked from
-    a state of that time; whatever is called a run by then is somebody's branch.
+    Only when main is migrated. A branch that was forked from an old state may have format 2 long
+    after main; by then a branch with such a name is a user's branch.
     """
     if base.manifest.branch != MAIN:
         return base
@@ -103,7 +103,7 @@ def _drop_run_branches(stores: Stores, base: Base) -> Base:
 
 
 def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:
-    """Run branches that no other branch came from. One with a child that stays, stays."""
+    """Run branches without children. A run branch whose child stays also stays."""
     parents = {each.parent for each in branches}
     return [
         each
@@ -113,12 +113,12 @@ def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:
 
 
 def _move_commits_into_the_manifest(stores: Stores, base: Base) -> Base:
-    """3 to 4: the commits of the branch become rows of its manifest, with one head."""
+    """3 to 4: write the commits of the branch as rows of its manifest, with one head."""
     branch = base.manifest.branch
     for _ in range(1 + BUDGET):
         if base.manifest.log.rows.num_rows:
             return base
-        # Read anew, and whole: what `base` shows of them stops at its own version.
+        # Read all commits again: those of `base` end at its version.
         known = replace(base.manifest.log, added=read_legacy_commits(stores, base.handle))
         if known.head is None:
             return base
@@ -134,7 +134,7 @@ STEPS: Final[Mapping[int, Step]] = {
     2: _drop_run_branches,
     3: _move_commits_into_the_manifest,
 }
-"""From each format to the next."""
+"""The step from each format to the next."""
 
 
 def _set_stamp(stores: Stores, base: Base, stamp: int) -> Base:
@@ -143,13 +143,15 @@ def _set_stamp(stores: Stores, base: Base, stamp: int) -> Base:
             return None
         return TableSettings(schema_metadata={KEY: str(stamp)})
 
-    return _settle(stores, base, settings)
+    return _apply_settings(stores, base, settings)
 
 
-def _settle(stores: Stores, base: Base, settings: Callable[[Base], TableSettings | None]) -> Base:
-    """Change what the manifest says about itself until there is nothing left to change.
+def _apply_settings(
+    stores: Stores, base: Base, settings: Callable[[Base], TableSettings | None]
+) -> Base:
+    """Commit the wanted settings, and again after a conflict, until none is wanted.
 
-    Two settings of one key conflict, so nobody who comes late can turn a setting back.
+    Two commits that set one key conflict, so a late process cannot revert a setting.
     """
     branch = base.manifest.branch
     for _ in range(1 + BUDGET):

@@ -1,6 +1,6 @@
-"""Sidecars of versions 1 and 2, as the reference leaves them.
+"""Sidecars of versions 1 and 2, which the reference writes.
 
-They do not name transactions, so what happened to a table is judged from version numbers alone.
+They name no transactions, so a table is classified by its version numbers alone.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from omnigraph.commit.manifest.document import Document
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version, graph_branch
 
 CONFIRMING_VERSION = 2
-"""From this version on a merge confirms what it reached before it publishes."""
+"""From this version on, a merge confirms the versions it reached before it publishes."""
 
 
 class OldMode(StrEnum):
-    """How strictly the numbers must fit."""
+    """How the version numbers must match."""
 
     STRICT = "strict"
     LOOSE = "loose"
@@ -27,7 +27,7 @@ class OldMode(StrEnum):
 class OldPin:
     key: TableKey
     path: str
-    """The full address of the table."""
+    """The absolute address of the table."""
     expected: Version
     post_commit: Version
     confirmed: Version | None
@@ -66,7 +66,7 @@ class OldSidecar:
 
 
 def decode_old_sidecar(document: Document, version: int) -> OldSidecar:
-    """Read a note of version 1 or 2. Raises SidecarCorrupt."""
+    """Decode a sidecar of version 1 or 2. Raises SidecarCorrupt."""
     source = document.optional("merge_source_commit_id", str)
     document.number_text("started_at")
     return OldSidecar(

@@ -12,7 +12,7 @@ class Heartbeat:
     """Renews every registered lease once per interval, from one daemon thread.
 
     The thread starts with the first lease. It waits in real time even if a test scripts the
-    clock: other processes judge a lease by real time.
+    clock: other processes measure its age in real time.
     """
 
     def __init__(self, interval_ms: int) -> None:

@@ -400,7 +400,7 @@ class Leases:
     def _held_error(self, lock_key: LockKey) -> LeaseHeld:
         found = self._read(lock_key)
         if found is None:
-            return LeaseHeld(lock_key.table, branch=lock_key.branch, owner="nobody", age_ms=0)
+            return LeaseHeld(lock_key.table, branch=lock_key.branch, owner="unknown", age_ms=0)
         lease, stored = found
         age_ms = self._objects.clock_ms() - stored.modified_ms
         return LeaseHeld(

@@ -83,7 +83,7 @@ def staging(
 
 
 def _renew(objects: Objects, record: StagingRecord, done: Event, interval_s: float) -> None:
-    """Waits in real time, as the heartbeat of leases does: other processes judge by real time."""
+    """Waits in real time, as the heartbeat of leases does: other processes measure real time."""
     beats = 0
     while not done.wait(interval_s):
         beats += 1

@@ -1,11 +1,11 @@
-"""Reading a branch: the handle of its manifest, and what the manifest says there.
+"""Reading a branch: the handle of its manifest, and the manifest at that version.
 
-A writer validates against a `Base` and publishes with the very handle of it. A `Bases` keeps the
-newest one of each branch, and asks the store only whether there is a newer.
+A writer validates against a `Base` and publishes with the handle of that `Base`. A `Bases` caches
+the newest base of each branch, and asks the store only whether a newer version exists.
 
-1. A name is not a branch: one that was deleted and made again has another identifier, and nothing
-   that was read of the old one is used for the new one.
-2. Whether a branch exists is decided by the list of branches, never by an error while opening it.
+1. A name does not identify a branch. A branch that was deleted and created again has another
+   identifier, and nothing that was read of the old branch is used for the new one.
+2. The list of branches decides whether a branch exists, never an error while opening it.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from typing import Final
 from cachetools import LRUCache
 
 from omnigraph.commit.compat.legacy import read_legacy_commits
-from omnigraph.commit.manifest.model import SCHEMA, Manifest, read_manifest, read_on
+from omnigraph.commit.manifest.model import SCHEMA, Manifest, extend_manifest, read_manifest
 from omnigraph.commit.manifest.stamp import LINEAGE_IN_MANIFEST, check_stamp, read_stamp
 from omnigraph.errors import BranchNotFound, NotFoundError
 from omnigraph.ids import MAIN, BranchName, Version, lance_branch
@@ -24,7 +24,7 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, TableRef
 
 BASES_KEPT_MAX: Final = 1_024
-"""Of how many branches it is known what they show; to forget one costs reading its manifest."""
+"""The number of cached branches. A dropped branch costs one scan of its manifest."""
 
 MAIN_IDENTIFIER: Final = ""
 """Main is never deleted, so it needs no identifier."""
@@ -35,13 +35,13 @@ _COLUMNS: Final = tuple(name for name in SCHEMA.names if name != "base_objects")
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A branch as it was at one moment."""
+    """A branch at one version of its manifest."""
 
     handle: Handle
     manifest: Manifest
     identifier: str
     durable: Handle | None = None
-    """The newest version of it that this process knows to have reached the disk."""
+    """The newest version that this process knows to have reached the disk."""
 
 
 def manifest_ref(branch: BranchName) -> TableRef:
@@ -49,7 +49,7 @@ def manifest_ref(branch: BranchName) -> TableRef:
 
 
 def find_incarnation(stores: Stores, branch: BranchName) -> str:
-    """The identifier of a branch that exists. Raises BranchNotFound."""
+    """The identifier of a branch. Raises BranchNotFound."""
     if branch == MAIN:
         return MAIN_IDENTIFIER
     found = stores.tables.find_branch(MANIFEST, branch)
@@ -59,7 +59,7 @@ def find_incarnation(stores: Stores, branch: BranchName) -> str:
 
 
 def read_base(stores: Stores, branch: BranchName) -> Base:
-    """Open a branch as it is now, and scan its manifest.
+    """Open the newest version of a branch, and scan its manifest.
 
     Raises BranchNotFound, FormatTooNew, FormatTooOld.
     """
@@ -70,10 +70,10 @@ def read_base(stores: Stores, branch: BranchName) -> Base:
 
 
 def find_newest(stores: Stores, known: Base) -> Version | None:
-    """The version a branch is at now; None if it is not the branch it was. Raises BranchNotFound.
+    """The newest version of a branch; None if the branch was deleted and created again.
 
-    Later versions are looked for one by one from the known one, because a listing costs more with
-    every version there ever was.
+    Probes the versions after the known one, because a listing grows with the history. Raises
+    BranchNotFound.
     """
     if find_incarnation(stores, known.manifest.branch) != known.identifier:
         return None
@@ -81,26 +81,26 @@ def find_newest(stores: Stores, known: Base) -> Version | None:
 
 
 def advance(stores: Stores, known: Base, newest: Version) -> Base:
-    """The branch at a later version: what is new since `known`, read on top of it.
+    """The branch at a later version: reads only what is new since `known`.
 
     Raises BranchNotFound, FormatTooNew, FormatTooOld.
     """
     branch = known.manifest.branch
     try:
         handle = stores.tables.open_at(manifest_ref(branch), newest)
-    except NotFoundError:  # cleaned up just now, or gone with its branch
+    except NotFoundError:  # cleaned up, or deleted with its branch
         return read_base(stores, branch)
     check_stamp(handle, branch)
-    manifest = _read_on(stores, known, handle) or scan_manifest(stores, handle, branch)
+    manifest = _read_added(stores, known, handle) or scan_manifest(stores, handle, branch)
     return Base(handle, manifest, known.identifier, known.durable)
 
 
-def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
-    """Read only the files written since `known`; None if that does not tell all.
+def _read_added(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
+    """Read only the files written since `known`; None if those files are not enough.
 
-    A publish replaces one row, the head, and nothing is ever taken out of a manifest. So whatever
-    was in a file that is gone was written to another one, and is read again from there. Where more
-    rows are missing from the files that are still there, something else was replaced.
+    A publish replaces one row, the head, and never removes a row. The rows of a file that is gone
+    were therefore written to a new file. If the remaining files lost more than one row, a write
+    other than a publish replaced rows.
     """
     if read_stamp(known.handle) < LINEAGE_IN_MANIFEST or known.manifest.head is None:
         return None
@@ -113,15 +113,14 @@ def _read_on(stores: Stores, known: Base, handle: Handle) -> Manifest | None:
     if not added or replaced > 1:
         return None
     rows = stores.tables.read(handle, ScanRequest(columns=_COLUMNS, fragment_ids=tuple(added)))
-    return read_on(known.manifest, rows, version=Version(handle.version))
+    return extend_manifest(known.manifest, rows, version=Version(handle.version))
 
 
 def read_past(stores: Stores, branch: BranchName, version: Version) -> Manifest:
-    """What a branch showed at a version of its manifest.
+    """A past version of a branch's manifest.
 
-    The stamp is not checked: it is set after the first version is written, and what a past version
-    says about the format was said by the program that wrote it. Raises BranchNotFound, or
-    VersionNotFound when that version was cleaned up.
+    The stamp is not checked: a program sets it after it wrote the first version. Raises
+    BranchNotFound, or VersionNotFound if the version was cleaned up.
     """
     find_incarnation(stores, branch)
     return scan_manifest(stores, stores.tables.open_at(manifest_ref(branch), version), branch)
@@ -138,24 +137,24 @@ def scan_manifest(stores: Stores, handle: Handle, branch: BranchName) -> Manifes
 
 
 class Bases:
-    """The newest base this process knows of each branch. Safe to share among threads."""
+    """A cache of the newest base of each branch. Safe to share among threads."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._known: LRUCache[BranchName, Base] = LRUCache(BASES_KEPT_MAX)
         self._lock = Lock()
         self._reading: LRUCache[BranchName, Lock] = LRUCache(BASES_KEPT_MAX)
-        """Of all threads that see a branch move, one reads what is new; the others wait for it."""
+        """If several threads see a branch move, one reads the new version and the others wait."""
 
     def current(self, branch: BranchName) -> Base:
-        """The branch as it is now; read only if it moved since it was last seen."""
+        """The newest version of the branch; read only if the branch moved."""
         known = self.known(branch)
         if known is None:
             return self.reread(branch)
         try:
             newest = find_newest(self._stores, known)
             if newest == known.handle.version:
-                return self._kept(known)
+                return self._cache(known)
             return self._advance(branch, newest)
         except BranchNotFound:
             self.forget(branch)
@@ -163,19 +162,19 @@ class Bases:
 
     def _advance(self, branch: BranchName, newest: Version | None) -> Base:
         with self._lock:
-            turn = self._reading.setdefault(branch, Lock())
-        with turn:
+            reading = self._reading.setdefault(branch, Lock())
+        with reading:
             known = self.known(branch)
             if known is None or newest is None:
                 return self.reread(branch)
             if known.handle.version >= newest:
                 return known
-            return self._kept(advance(self._stores, known, newest))
+            return self._cache(advance(self._stores, known, newest))
 
     def after(self, lost: Base) -> Base:
-        """The branch as it is now, for somebody who lost a race that started at `lost`.
+        """The newest version of the branch, after a swap on top of `lost` was refused.
 
-        Should versions in between have been cleaned up, looking for the next one finds nothing.
+        A cleanup may have removed the versions in between; a probe then finds no newer version.
         """
         base = self.current(lost.manifest.branch)
         if base.handle.version > lost.handle.version or base.identifier != lost.identifier:
@@ -183,20 +182,20 @@ class Bases:
         return self.reread(lost.manifest.branch)
 
     def reread(self, branch: BranchName) -> Base:
-        """The branch as it is now, whatever was known before."""
-        return self._kept(read_base(self._stores, branch))
+        """The newest version of the branch, without the cache."""
+        return self._cache(read_base(self._stores, branch))
 
     def known(self, branch: BranchName) -> Base | None:
-        """The branch as it was last seen, without asking the store."""
+        """The cached base, without I/O."""
         with self._lock:
             return self._known.get(branch)
 
-    def _kept(self, base: Base) -> Base:
+    def _cache(self, base: Base) -> Base:
         self.remember(base)
         return base
 
     def remember(self, base: Base) -> None:
-        """Keep a base that was read or published, unless a newer one is known."""
+        """Cache a base, unless a newer one of the same branch is cached."""
         branch = base.manifest.branch
         with self._lock:
             known = self._known.get(branch)

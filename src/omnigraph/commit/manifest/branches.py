@@ -1,12 +1,12 @@
-"""Branches of the graph, and the forks of tables they make when they first write.
+"""Branches of the graph, and the table forks that their first writes make.
 
-A branch of the graph is a branch of `__manifest`: it starts with its parent's rows and costs the
-same whatever the graph holds. A table is forked for a branch only when the branch first writes it.
+A branch of the graph is a branch of `__manifest`. It starts with the rows of its parent, and its
+creation costs the same whatever the graph holds. A table is forked when a branch first writes it.
 
-1. The manifest's branches are the authority. A fork that no branch's manifest names is an orphan,
-   and only an orphan is ever removed; if a manifest cannot be read, nothing is.
-2. A name may not lie inside another live name's path, because their files would.
-3. A branch that others came from, or whose files others show, cannot be deleted.
+1. The branches of the manifest are the authority. A fork that no branch's manifest names is an
+   orphan. Only an orphan is removed, and nothing is removed if a manifest cannot be read (D6).
+2. A branch name may not be a path prefix of another live name, because their files would mix.
+3. A branch that has children, or whose files another branch shows, cannot be deleted.
 """
 
 from collections.abc import Callable
@@ -53,11 +53,11 @@ def create_branch(
     *,
     recheck: Callable[[], None] = lambda: None,
 ) -> None:
-    """A branch that starts as `source`, a version of some branch's manifest.
+    """Create a branch that starts as `source`, a version of some branch's manifest.
 
-    `recheck` is asked when the branch is there: whoever changes the schema locks first and looks
-    for branches then, so a change that it does not see cannot overlook the branch. If it raises,
-    the branch is gone again. Raises BranchExists, BranchNameInvalid.
+    Calls `recheck` once the branch exists, and removes the branch again if `recheck` raises. A
+    schema change locks the schema first and lists the branches afterwards. So either `recheck`
+    sees the lock, or the schema change sees the branch. Raises BranchExists, BranchNameInvalid.
     """
     live = set(find_branches(stores))
     if name in live:
@@ -65,7 +65,7 @@ def create_branch(
     if (other := find_overlap(name, live)) is not None:
         raise BranchNameInvalid(name, reason=f"its path overlaps the branch '{other}'")
     if stores.tables.find_branch(MANIFEST, name) is None:
-        # Whatever a creation that died left behind would be in the way.
+        # A creation that died left a folder, which would make the fork fail.
         stores.tables.clear_branch(MANIFEST, name)
     stores.tables.fork(source, name)
     try:
@@ -77,7 +77,7 @@ def create_branch(
 
 
 def _mirror(stores: Stores, name: BranchName, source: Handle) -> None:
-    """Graphs that still carry the old table of commits keep its branches in step (D12)."""
+    """A graph with the old table of commits gets the same branch there (D12)."""
     if not has_legacy_commits(stores):
         return
     stores.tables.clear_branch(LEGACY_COMMITS, name)
@@ -86,7 +86,7 @@ def _mirror(stores: Stores, name: BranchName, source: Handle) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A branch is gone. Forks that could not be removed are left for cleanup."""
+    """The result of a deletion. Cleanup removes the forks that are left."""
 
     name: BranchName
     forks_left: tuple[TableKey, ...]
@@ -124,7 +124,7 @@ def _check_unused(
 
 
 def _try_clear(stores: Stores, path: str, name: BranchName) -> bool:
-    """Remove a fork if that is possible now; cleanup finds it otherwise."""
+    """Remove a fork; False if that is not possible now. Cleanup removes it later."""
     try:
         stores.tables.clear_branch(path, name)
     except (ForkInUse, StorageFailure):
@@ -140,12 +140,11 @@ def fork_table(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> Handle:
-    """The branch's own fork of a table it does not own yet, starting as what it shows of it.
+    """Fork a table for a branch that does not own it, at the version that the branch shows.
 
-    Only if a fork is in the way, and nobody shows it, it is removed, once `check` has said that
-    the caller may still do so: one who slept would remove what others made and show. Decided on a
-    fresh reading of the branch. Raises ExpectedVersionMismatch when the branch owns the table by
-    now: somebody was first, and the caller's view is old.
+    Removes an orphan of the same name first. Calls `check` before that: a caller that was paused
+    and lost its lease must not remove the fork of another writer. Reads the branch again. Raises
+    ExpectedVersionMismatch if the branch owns the table by now, because another writer was first.
     """
     spelled = lance_branch(branch)
     assert spelled is not None, "main owns what it writes"
@@ -174,7 +173,7 @@ def _fork(stores: Stores, pin: Pin, branch: str) -> Handle:
 
 
 def _check_orphan(stores: Stores, bases: Bases, pin: Pin, branch: BranchName) -> None:
-    """Raises BranchInUse if any branch shows the table as kept by this fork (D6)."""
+    """Raises BranchInUse if any branch shows the table with this fork as owner (D6)."""
     users = []
     for other in find_branches(stores):
         shown = bases.reread(other).manifest.pins.get(pin.key)

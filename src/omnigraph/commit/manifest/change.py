@@ -1,7 +1,7 @@
 """A change: what a writer wants done to a branch, as a value.
 
-Mutations, loads, merges, schema changes and maintenance differ in what they want. They all say it
-with this, and `attempt` alone carries it out.
+Mutations, loads, merges, schema changes and maintenance differ in what they want. Each turns its
+request into a `Change`, and only `attempt` carries a `Change` out.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from omnigraph.storage.tables import Handle, Mark, Staged, StagedCompaction
 
 
 class WriterKind(StrEnum):
-    """Who writes, spelled as sidecars spell it."""
+    """The kind of a writer, with the names of the sidecar format."""
 
     MUTATION = "Mutation"
     LOAD = "Load"
@@ -30,13 +30,13 @@ class WriterKind(StrEnum):
 
 
 Stage = Callable[[Handle, Mark], Staged | StagedCompaction | None]
-"""Write the files of one table commit, to be put on top of the given version. None: no need to,
-which only a write that is not named may find."""
+"""Stages one table commit on top of the given version. None if no commit is needed, which only a
+write that is not named may return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """An empty table, made where there is none, or over one that nobody shows any more."""
+    """An empty table, created at a new path or on top of a table that no branch shows."""
 
     path: str
     schema: pa.Schema
@@ -44,19 +44,19 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """What happens to one table: its commits, in order."""
+    """The commits to one table, in order."""
 
     key: TableKey
     expected: Version
-    """The version the writer read, which must be what the branch shows. Of a table that is to be
-    created, the version that was found at its path; 0 if there was none."""
+    """The version that the writer read and that the branch must show. For a new table, the version
+    found at its path, or 0."""
     stages: tuple[Stage, ...]
     is_named: bool = True
-    """Can its transactions be named in advance? A compaction chooses its own."""
+    """Can the writer choose the uuids of its transactions? A compaction cannot."""
     creation: Creation | None = None
-    """Its first commit, before the stages, if the branch does not show it yet."""
+    """The first commit of a new table, before the stages."""
     shown_as: TableKey | None = None
-    """The key the branch shows it by from now on, if that is another one."""
+    """The new key of the table, if the change renames it."""
 
     @property
     def commit_count(self) -> int:
@@ -71,17 +71,17 @@ class Change:
     actor: str | None = None
     message: str | None = None
     updates: tuple[Update, ...] = ()
-    """What else the manifest is to say: registrations, tombstones, pointers."""
+    """Further updates of the manifest: registrations, tombstones, pointers."""
     reads: Mapping[TableKey, Version] = field(default_factory=dict)
-    """Tables that were read to decide this and are not written, and the versions they were at."""
+    """Tables that were read to decide this and are not written, with their versions."""
     recheck: Callable[[Manifest], None] = accept
-    """Called when a table of `reads` moved: raises if the change may no longer be made."""
+    """Called if a table of `reads` moved. Raises if the change is no longer valid (D5)."""
     on_top_of: CommitId | None = None
-    """The commit that must be the newest, whoever makes this visible."""
+    """The commit that must be the head, also for a roll-forward."""
     merged_parent: CommitId | None = None
     carried: tuple[Commit, ...] = ()
     idempotency: Idempotency | None = None
     schema_hash: str | None = None
-    """The schema it was decided under, which must be the one in force."""
+    """The schema this was decided under, which must be in force."""
     schema: SchemaShift | None = None
-    """The schema that comes into force with it."""
+    """The schema that comes into force with this change."""

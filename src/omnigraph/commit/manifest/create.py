@@ -1,10 +1,10 @@
-"""Making a graph where there is none.
+"""Creating a graph.
 
-1. Whoever creates `_schema.pg` makes the graph; everybody else is told that it exists.
-2. `__manifest` comes last and brings everything into view with its first version. Without it there
-   is no graph, only the remains of an attempt.
-3. An attempt that fails removes what it made, after making sure that it is still its own; one that
-   is killed leaves remains, which `clear` removes. Neither ever touches a graph.
+1. The process that creates `_schema.pg` creates the graph. Every other process gets GraphExists.
+2. `__manifest` is created last, and its first version makes the whole graph visible. Without a
+   manifest there is no graph, only the remains of a creation.
+3. A creation that fails removes its files, if the claim is still its own. A creation that is killed
+   leaves remains, which `clear_remains` removes. Neither removes anything of a graph.
 """
 
 from collections.abc import Sequence
@@ -51,9 +51,9 @@ class NewTable:
 def create_graph(
     stores: Stores, files: SchemaFiles, tables: Sequence[NewTable], *, actor: str | None
 ) -> Commit:
-    """Make an empty graph.
+    """Create an empty graph.
 
-    Raises GraphExists, or GraphIncomplete where an attempt left remains.
+    Raises GraphExists, or GraphIncomplete if a creation left remains.
     """
     check_absent(stores)
     try:
@@ -78,12 +78,12 @@ def has_manifest(stores: Stores) -> bool:
 
 
 def find_remains(stores: Stores) -> list[str]:
-    """The schema files that are there. Where there is no manifest, an attempt died."""
+    """The schema files that exist. If there is no manifest, a creation died."""
     return [key for key in FILES if stores.objects.exists(key)]
 
 
 def check_absent(stores: Stores) -> None:
-    """Raises GraphExists, or GraphIncomplete where an attempt left remains and no graph."""
+    """Raises GraphExists, or GraphIncomplete if a creation left remains and no graph."""
     if has_manifest(stores):
         raise GraphExists(stores.root.uri)
     if remains := find_remains(stores):
@@ -91,7 +91,7 @@ def check_absent(stores: Stores) -> None:
 
 
 def clear_remains(stores: Stores, tables: Sequence[NewTable]) -> None:
-    """Remove what an attempt that died left behind. Raises GraphExists over a graph."""
+    """Remove the remains of a creation that died. Raises GraphExists if there is a graph."""
     if has_manifest(stores):
         raise GraphExists(stores.root.uri)
     _remove(stores, tables)
@@ -134,7 +134,7 @@ def _create_manifest(
 
 
 def _undo(stores: Stores, tables: Sequence[NewTable], tag: Tag) -> None:
-    """Take an attempt back, unless the claim is no longer ours or the graph is there."""
+    """Remove a failed creation, unless the claim is not ours any more or the graph exists."""
     try:
         still_ours = stores.objects.read(SCHEMA_SOURCE).tag == tag
     except ObjectNotFound:
@@ -144,7 +144,7 @@ def _undo(stores: Stores, tables: Sequence[NewTable], tag: Tag) -> None:
 
 
 def _remove(stores: Stores, tables: Sequence[NewTable]) -> None:
-    """The claim goes last: while it stands, nobody else begins."""
+    """The claim is removed last: while it exists, no other process begins."""
     stores.objects.delete_prefix(MANIFEST)
     for table in tables:
         stores.objects.delete_prefix(table.path)

@@ -1,4 +1,4 @@
-"""Reading the JSON of a sidecar with suspicion: it may be torn, or written by somebody else."""
+"""Checked access to the JSON of a sidecar, which may be torn or written by another program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Member = TypeVar("Member", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object. Every method names the file, and the key, in what it raises."""
+    """A JSON object. Every error names the file and the key."""
 
     file: str
     fields: Mapping[str, JsonValue]
@@ -38,7 +38,7 @@ class Document:
         return self.fields.get(key)
 
     def number_text(self, key: str) -> int:
-        """A number that is kept as text."""
+        """A number stored as text."""
         text = self.take(key, str)
         if not text.isdecimal():
             raise self.corrupt(f"'{key}' is {text!r}, not a number")
@@ -65,7 +65,7 @@ class Document:
         return [str(each) for each in items]
 
     def numbers(self) -> Mapping[str, int]:
-        """The object itself, when all its values are numbers."""
+        """The whole object, if all its values are numbers."""
         return {key: self.take(key, int) for key in self.fields}
 
     def corrupt(self, reason: str) -> SidecarCorrupt:

@@ -1,4 +1,4 @@
-"""How commits descend from one another, and where two of them last agreed."""
+"""The ancestry of commits, and the merge base of two of them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from omnigraph.ids import CommitId
 
 @dataclass(frozen=True)
 class Lineage:
-    """A set of commits and their parents. A parent that is not in the set ends the walk there."""
+    """A set of commits and their parents. A walk ends at a parent outside the set."""
 
     commits: Mapping[CommitId, Commit]
 
@@ -23,7 +23,7 @@ class Lineage:
         return () if commit is None else tuple(p for p in commit.parents if p in self.commits)
 
     def ancestors_of(self, commit_id: CommitId) -> frozenset[CommitId]:
-        """The commit itself and everything it descends from. Raises CommitNotFound."""
+        """The commit itself and all its ancestors. Raises CommitNotFound."""
         if commit_id not in self.commits:
             raise CommitNotFound(commit_id)
         seen = {commit_id}
@@ -36,10 +36,10 @@ class Lineage:
         return frozenset(seen)
 
     def merge_bases(self, left: CommitId, right: CommitId) -> tuple[CommitId, ...]:
-        """The maximal common ancestors: common ancestors no other common ancestor descends from.
+        """The maximal common ancestors: those from which no other common ancestor descends.
 
-        None when the two are unrelated; several when histories criss-cross. Every ancestor of a
-        common ancestor is one too, so one that is not maximal is the parent of another.
+        Empty for unrelated commits; several after criss-cross merges. Every ancestor of a common
+        ancestor is common too, so a common ancestor that is not maximal is a parent of another.
         """
         common = self.ancestors_of(left) & self.ancestors_of(right)
         surpassed = {parent for each in common for parent in self.parents_of(each)}

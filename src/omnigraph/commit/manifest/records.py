@@ -1,7 +1,6 @@
-"""The records inside manifest rows, and the JSON they are kept as.
+"""The records inside manifest rows, and their JSON.
 
-Keys stand in a fixed order and absent ones are left out, as the format says; readers ignore keys
-they do not know.
+The format fixes the order of the keys and leaves out absent ones. Readers ignore unknown keys.
 """
 
 import json
@@ -28,13 +27,13 @@ def _without_nulls(document: JsonObject) -> JsonObject:
 # ── the file of a table version ──────────────────────────────────────────────────────────────────
 
 UPKEEP: Final = "omnigraph:upkeep"
-"""Who signs what changes no row."""
+"""The actor of commits that change no row."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFile:
-    """Where the table format keeps the description of a version. Informational, but the tag is
-    part of how the reference caches handles.
+    """The file in which the table format describes a version. Only informational here; the
+    reference caches handles by the tag.
     """
 
     path: str
@@ -67,7 +66,7 @@ def decode_version_file(text: str | None, *, object_id: str) -> VersionFile:
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The key a caller gave a write, so that asking twice does it once."""
+    """The idempotency key of a write, the hash of its request and its result."""
 
     key: str
     body_hash: str
@@ -76,13 +75,13 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What our commits say beyond the format; a reader that does not know it loses nothing."""
+    """What our commits record beyond the format (D14). Other programs ignore it."""
 
     operation_id: OperationId | None = None
     idempotency: Idempotency | None = None
     schema_hash: str | None = None
     recovery: JsonValue = None
-    """What a recovery did, in the shape of an audit row; the audit table can be rebuilt from it."""
+    """The audit row of a recovery; the audit table can be rebuilt from these."""
     message: str | None = None
     """Why the write was made, in the words of its author."""
 
@@ -108,7 +107,7 @@ class Commit:
     id: CommitId
     branch: BranchName
     manifest_version: Version
-    """The version of the branch's manifest that shows it."""
+    """The version of the branch's manifest that shows the commit."""
     parent: CommitId | None
     merged_parent: CommitId | None
     actor: str | None
@@ -186,7 +185,7 @@ def _decode_idempotency(found: JsonValue, commit_id: str) -> Idempotency | None:
     )
 
 
-# ── reading JSON that somebody else may have written ─────────────────────────────────────────────
+# ── reading JSON that another program may have written ───────────────────────────────────────────
 
 Wanted = TypeVar("Wanted", str, int)
 

@@ -1,7 +1,7 @@
-"""The schema contract: three files that must agree. What they mean is not this module's business.
+"""The three schema files, as text. Their meaning belongs to the engine.
 
 `_schema.pg` is the source as the user wrote it, `_schema.ir.json` its canonical form, and
-`__schema_state.json` the hash of that form. Whoever reads them checks the hash.
+`__schema_state.json` the hash of that form. The reader checks the hash.
 """
 
 import json
@@ -21,7 +21,7 @@ FILES: Final = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 @dataclass(frozen=True, slots=True)
 class SchemaFiles:
-    """The contract as text."""
+    """The content of the three files."""
 
     source: str
     ir: str
@@ -40,33 +40,33 @@ class SchemaFiles:
 
 @dataclass(frozen=True, slots=True)
 class SchemaShift:
-    """One schema in the place of another."""
+    """The replacement of one schema by another."""
 
     before: str
-    """The hash of the schema that was in force."""
+    """The hash of the old schema."""
     files: SchemaFiles
-    """The schema that is to be."""
+    """The new schema."""
 
 
 def write_schema_files(objects: Objects, files: SchemaFiles) -> None:
-    """Put a schema in force. Each file is whole or not there; done again, it is completed."""
+    """Write all three files. Each write is atomic; a repeated call completes the files."""
     objects.put_over(SCHEMA_SOURCE, files.source.encode())
     write_rest(objects, files)
 
 
 def keep_schema(objects: Objects, source: str, schema_hash: str) -> None:
-    """Write a schema down for good: commits made under it may be read when it is long gone."""
+    """Keep the text of a schema for ever: later reads of its commits need it."""
     objects.put_over(past_schema_key(schema_hash), source.encode())
 
 
 def find_past_schema(objects: Objects, schema_hash: str) -> str | None:
-    """The text of a schema that was in force once; None if it was not kept."""
+    """The text of a former schema; None if it was not kept."""
     return _read_text(objects, past_schema_key(schema_hash))
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSchema:
-    """What is there. A graph from before the canonical form was kept has only the source."""
+    """The files as found. A graph older than the canonical form has only the source."""
 
     source: str
     ir: str | None
@@ -74,7 +74,7 @@ class FoundSchema:
 
 
 def claim(objects: Objects, files: SchemaFiles) -> Tag:
-    """Write the source, if nobody has: the one who succeeds initialises the graph.
+    """Create the source file. The process that succeeds initialises the graph.
 
     Raises ObjectExists.
     """
@@ -87,7 +87,7 @@ def write_rest(objects: Objects, files: SchemaFiles) -> None:
 
 
 def read_schema_files(objects: Objects) -> FoundSchema | None:
-    """None if there is no source. Raises SchemaFilesInvalid."""
+    """None if the source file does not exist. Raises SchemaFilesInvalid."""
     source = _read_text(objects, SCHEMA_SOURCE)
     if source is None:
         return None

@@ -1,6 +1,6 @@
-"""What a reader holds: one commit, and the version of every table it shows.
+"""A snapshot: one commit, and the version of every table that it shows.
 
-A snapshot never changes. Opening a table of it always gives the same rows, whatever writers do.
+A snapshot never changes. A table of a snapshot has the same rows whatever writers do.
 """
 
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, TableRef
 
 VERSION_MAX: Final = 2**63 - 1
-"""The table format has no number for more."""
+"""The greatest version number of the table format."""
 
 SLIPS_MAX: Final = 4
-"""How many changes of settings may have slipped in front of one publish."""
+"""How many changes of settings may have landed right before one publish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ManifestSnapshot:
     branch: BranchName
     manifest_version: Version
     commit: Commit | None
-    """The newest commit it shows; a graph from before lineage was kept in the manifest has none."""
+    """The head; None for a graph so old that it kept no commits."""
     pins: Mapping[TableKey, Pin]
 
     def pin(self, key: TableKey) -> Pin:
@@ -53,23 +53,23 @@ def snapshot_of(manifest: Manifest) -> ManifestSnapshot:
 
 
 def snapshot_at_version(stores: Stores, branch: BranchName, version: Version) -> ManifestSnapshot:
-    """A branch as its manifest stood at a version. Raises VersionNotFound, BranchNotFound."""
+    """A branch at a version of its manifest. Raises VersionNotFound, BranchNotFound."""
     if not 0 < version <= VERSION_MAX:
         raise VersionNotFound(MANIFEST, branch=lance_branch(branch), version=version)
     return snapshot_of(read_past(stores, branch, version))
 
 
 def snapshot_at_commit(stores: Stores, commit: Commit) -> ManifestSnapshot:
-    """The graph as a commit left it.
+    """The graph at a commit.
 
-    A publish that a change of settings slipped in front of lands further on than it recorded, and
-    puts its record right afterwards; if it died in between, the version is looked for.
+    A publish lands at a later version than it recorded if a change of settings landed before it.
+    It corrects the record afterwards. If it died in between, the later versions are searched.
 
-    Raises VersionNotFound when it was cleaned up, BranchNotFound when its branch was deleted, and
-    ManifestCorrupt when the version it records does not hold it.
+    Raises VersionNotFound if the version was cleaned up, BranchNotFound if the branch was deleted,
+    and ManifestCorrupt if the recorded version does not hold the commit.
     """
-    for slipped in range(1 + SLIPS_MAX):
-        version = Version(commit.manifest_version + slipped)
+    for later in range(1 + SLIPS_MAX):
+        version = Version(commit.manifest_version + later)
         manifest = read_past(stores, commit.branch, version)
         if manifest.head is None or manifest.log.find(commit.id) is not None:
             return snapshot_of(manifest)
@@ -82,7 +82,7 @@ def snapshot_at_commit(stores: Stores, commit: Commit) -> ManifestSnapshot:
 
 
 def find_commit(bases: Bases, branches: "tuple[BranchName, ...]", commit_id: CommitId) -> Commit:
-    """A commit, looked for on each branch in turn. Raises CommitNotFound."""
+    """Search each branch in turn. Raises CommitNotFound."""
     for branch in branches:
         found = bases.current(branch).manifest.log.find(commit_id)
         if found is not None:
@@ -91,12 +91,12 @@ def find_commit(bases: Bases, branches: "tuple[BranchName, ...]", commit_id: Com
 
 
 def open_pin(stores: Stores, pin: Pin) -> Handle:
-    """The rows a snapshot shows of one table."""
+    """Open one table of a snapshot."""
     return stores.tables.open_at(TableRef(pin.path, lance_branch(pin.owner)), pin.version)
 
 
 def describe_table(stores: Stores, key: TableKey, handle: Handle) -> TableVersion:
-    """What a manifest row says of a version of a table."""
+    """The manifest entry of a table version."""
     file = stores.tables.locate_version(handle)
     return TableVersion(
         key,

@@ -1,9 +1,9 @@
-"""The version of the format, as a manifest states it: a key in the metadata of its schema.
+"""The stamp: the version of the format, a key in the schema metadata of a manifest.
 
-A manifest without one, or with one that is no number, is of version 1: the first programs set none.
-Above `CURRENT` is refused, reading or writing, because an older program must not guess at a newer
-format. Below `FLOOR` is refused too, because no step forward from there is kept. Every branch has a
-stamp of its own; one that was forked from an older state has an older stamp.
+A manifest without a stamp, or with one that is not a number, has version 1: the first programs set
+none. A stamp above `CURRENT` is refused for reading and writing, because a program must not guess
+at a newer format. A stamp below `FLOOR` is refused because no migration from it exists. Every
+branch has its own stamp; a branch that was forked from an older state has an older stamp.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ CURRENT: Final = 4
 FLOOR: Final = 1
 UNSTAMPED: Final = 1
 LINEAGE_IN_MANIFEST: Final = 4
-"""From this version on the commits are rows of the manifest."""
+"""From this version on, commits are rows of the manifest."""
 
 
 def read_stamp(handle: Handle) -> int:

@@ -1,6 +1,6 @@
-"""Changing a manifest: what a commit wants, and the rows and the manifest that come of it.
+"""Updates of a manifest, and the rows and the manifest that follow from them.
 
-Values only. A change can be logged, compared, kept in a sidecar and replayed.
+Values only: an update can be logged, compared, kept in a sidecar and replayed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from omnigraph.commit.manifest.commit_log import ANCESTOR_PREFIX
 from omnigraph.commit.manifest.model import (
     ANCESTOR,
-    ANCESTOR_PREFIX,
     COMMIT,
     HEAD,
     SCHEMA,
@@ -29,7 +29,7 @@ from omnigraph.ids import BranchName, CommitId, TableKey, Version, lance_branch
 
 @dataclass(frozen=True, slots=True)
 class RegisterTable:
-    """Say where a table is. One that is hidden may come back at another place."""
+    """Record the path of a table. A hidden table may be registered again at another path."""
 
     key: TableKey
     path: str
@@ -42,7 +42,7 @@ class SetVersion:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """Hide the table, up to and including this version."""
+    """Hide a table, up to and including this version."""
 
     key: TableKey
     version: Version
@@ -53,8 +53,8 @@ Update = RegisterTable | SetVersion | DropTable
 
 @dataclass(frozen=True, slots=True)
 class CommitIntent:
-    """The commit a publish will record. Minted once, before the first attempt, so that a reply that
-    got lost can be recognised; only the parent is found anew for each attempt.
+    """The commit that a publish records. Its id is minted before the first swap, so that the
+    publisher recognises its commit after a lost reply. Each retry finds the parent again.
     """
 
     id: CommitId
@@ -63,12 +63,12 @@ class CommitIntent:
     merged_parent: CommitId | None = None
     extension: Extension = field(default_factory=Extension)
     carried: tuple[Commit, ...] = ()
-    """Commits of a merged branch that the target's history lacks."""
+    """Commits of the merged branch that the target's history lacks (D7)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Successor:
-    """What a publish would write, and what the manifest would then say."""
+    """The rows that a publish writes, and the manifest that they lead to."""
 
     rows: pa.Table
     manifest: Manifest
@@ -80,8 +80,8 @@ def successor(
 ) -> Successor:
     """Fold updates and commits into a manifest. Raises UpdateRefused.
 
-    Every manifest version holds at least one commit; several land in one version when a recovery
-    publishes the intended commit and its own on top of it.
+    Every manifest version adds at least one commit. A roll-forward adds two: the intended commit
+    and the recovery commit.
     """
     assert intents, "nothing is published without a commit"
     version = Version(base.version + 1)
@@ -127,8 +127,8 @@ def successor(
 def _chain(base: Manifest, intents: Sequence[CommitIntent], version: Version) -> tuple[Commit, ...]:
     """Each commit on top of the one before, the first on top of the head.
 
-    All carry one version, and then the head is the one with the greatest time. Clocks differ, so
-    each is later than the one before whatever they say (D29).
+    All commits carry one manifest version, so the head rule compares their times. Each commit is
+    at least one microsecond later than its predecessor, whatever the clocks of the writers (D29).
     """
     head = base.log.head
     parent = None if head is None else head.id
@@ -200,7 +200,7 @@ def _check_tombstone(
 
 
 def encode_commits(commits: Sequence[Commit], *, branch: BranchName, head: Commit) -> pa.Table:
-    """The rows of commits alone, and of the head of the branch that is to hold them."""
+    """The rows of these commits, and the row of the branch's head."""
     rows = [*map(_commit_row, commits), _head_row(branch, head)]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 

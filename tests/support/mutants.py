@@ -631,8 +631,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/write/upkeep.py",
         (
             "upkeep comes one fragment late",
-            "return count_untidy(anatomy, specs) >= FRAGMENTS_MAX",
-            "return count_untidy(anatomy, specs) > FRAGMENTS_MAX",
+            "return count_untidy(stats, specs) >= FRAGMENTS_MAX",
+            "return count_untidy(stats, specs) > FRAGMENTS_MAX",
             "tests/unit/engine/write/test_upkeep.py::test_so_many_small_or_uncovered_fragments_are_too_many",
         ),
     ),

@@ -197,7 +197,7 @@ def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
 class IndexSurvey:
     """One table: what there is to report, and to do."""
 
-    anatomy: TableStats
+    stats: TableStats
     reports: tuple[IndexReport, ...]
     missing: tuple[str, ...]
     """The names of the indexes to build."""
@@ -249,14 +249,14 @@ class Surveyor:
 
     def survey(self, pin: Pin, base: Base) -> IndexSurvey:
         handle = self.context.open_pin(pin, base)
-        anatomy = self.tables.inspect(handle)
-        specs = self._specs(pin, anatomy)
-        classified = [(spec, *self._classify(pin, handle, anatomy, spec)) for spec in specs]
+        stats = self.tables.inspect(handle)
+        specs = self._specs(pin, stats)
+        classified = [(spec, *self._classify(pin, handle, stats, spec)) for spec in specs]
         missing = [spec for spec, state, _ in classified if state is IndexState.BUILT]
         totalled = self._totalled(pin, specs)
-        uncounted = find_uncounted(totalled, handle, anatomy)
+        uncounted = find_uncounted(totalled, handle, stats)
         return IndexSurvey(
-            anatomy=anatomy,
+            stats=stats,
             reports=tuple(
                 IndexReport(pin.key, spec.column, spec.kind.value.lower(), state, reason)
                 for spec, state, reason in classified
@@ -264,34 +264,32 @@ class Surveyor:
             missing=tuple(each.name for each in missing),
             uncounted=uncounted,
             totalled=totalled,
-            write=partial(self._write, pin, anatomy, tuple(missing)),
-            build=partial(self._build, handle, anatomy, tuple(missing)),
+            write=partial(self._write, pin, stats, tuple(missing)),
+            build=partial(self._build, handle, stats, tuple(missing)),
         )
 
     def count_texts(self, pin: Pin, base: Base) -> None:
         """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
         handle = self.context.open_pin(pin, base)
-        anatomy = self.tables.inspect(handle)
-        totalled = self._totalled(pin, self._specs(pin, anatomy))
-        self.ledger.count(handle, anatomy, find_uncounted(totalled, handle, anatomy))
+        stats = self.tables.inspect(handle)
+        totalled = self._totalled(pin, self._specs(pin, stats))
+        self.ledger.count(handle, stats, find_uncounted(totalled, handle, stats))
 
-    def _specs(self, pin: Pin, anatomy: TableStats) -> tuple[IndexSpec, ...]:
+    def _specs(self, pin: Pin, stats: TableStats) -> tuple[IndexSpec, ...]:
         kind, name = split_table_key(pin.key)
         type_ = self.catalog.node(name) if kind == "node" else self.catalog.edge(name)
         if type_ is None:
             return ()  # the schema changed since this graph was opened
         asked = {column for of, column in self.request.substrings if of == name}
-        return wanted_indexes(type_, asked, anatomy)
+        return wanted_indexes(type_, asked, stats)
 
     def _classify(
-        self, pin: Pin, handle: Handle, anatomy: TableStats, spec: IndexSpec
+        self, pin: Pin, handle: Handle, stats: TableStats, spec: IndexSpec
     ) -> tuple[IndexState, str | None]:
-        index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
+        index = next((each for each in stats.indices if spec.is_built_by(each)), None)
         covered = frozenset() if index is None else index.covered
-        missing = [
-            each.fragment_id for each in anatomy.fragments if each.fragment_id not in covered
-        ]
-        if not anatomy.fragments:
+        missing = [each.fragment_id for each in stats.fragments if each.fragment_id not in covered]
+        if not stats.fragments:
             return IndexState.PENDING, "there are no rows"
         if not missing:
             return IndexState.COVERED, None
@@ -322,7 +320,7 @@ class Surveyor:
     def _write(
         self,
         pin: Pin,
-        anatomy: TableStats,
+        stats: TableStats,
         missing: tuple[IndexSpec, ...],
         only: str | None,
         totals: tuple[str, ...],
@@ -330,7 +328,7 @@ class Surveyor:
         stages: list[Stage] = []
         specs = tuple(each for each in missing if only in (None, each.name))
         if specs:
-            stages.append(partial(self._stage_indices, specs, index_scope(anatomy)))
+            stages.append(partial(self._stage_indices, specs, index_scope(stats)))
         if totals and only in (None, TOTALS):
             stages.append(partial(self.ledger.stage, totals))
         return TableWrite(pin.key, pin.version, tuple(stages))
@@ -344,26 +342,26 @@ class Surveyor:
             staged = self.tables.restage_indices(built, handle, names, mark)
             if staged is not None:
                 return staged
-        anatomy = self.tables.inspect(handle)
-        sized = [_sized(spec, anatomy, scope) for spec in specs]
+        stats = self.tables.inspect(handle)
+        sized = [_sized(spec, stats, scope) for spec in specs]
         return self.tables.stage_indices(handle, sized, scope, mark)
 
     def _build(
-        self, handle: Handle, anatomy: TableStats, missing: tuple[IndexSpec, ...], only: str | None
+        self, handle: Handle, stats: TableStats, missing: tuple[IndexSpec, ...], only: str | None
     ) -> None:
-        scope = index_scope(anatomy)
-        sized = [_sized(spec, anatomy, scope) for spec in missing if only in (None, spec.name)]
+        scope = index_scope(stats)
+        sized = [_sized(spec, stats, scope) for spec in missing if only in (None, spec.name)]
         built = self.tables.stage_indices(handle, sized, scope, AHEAD) if sized else None
         if built is not None:
             self.built[handle.ref] = built
 
 
-def _sized(spec: IndexSpec, anatomy: TableStats, scope: IndexScope) -> IndexSpec:
+def _sized(spec: IndexSpec, stats: TableStats, scope: IndexScope) -> IndexSpec:
     """An index over vectors is told how many partitions to make of what it is built over."""
     if spec.kind is not storage.IndexKind.IVF_FLAT:
         return spec
-    index = next((each for each in anatomy.indices if spec.is_built_by(each)), None)
+    index = next((each for each in stats.indices if spec.is_built_by(each)), None)
     known = frozenset() if index is None or scope is IndexScope.REBUILD else index.covered
-    rows = sum(each.row_count for each in anatomy.fragments if each.fragment_id not in known)
+    rows = sum(each.row_count for each in stats.fragments if each.fragment_id not in known)
     parameters: dict[str, int | str] = {"num_partitions": partition_count(rows), "metric": "l2"}
     return IndexSpec(spec.column, spec.kind, parameters)

@@ -270,7 +270,7 @@ class _Run:
         with stage(f"compacting {pin.key}"):
             staged = self.rewriting.compact(handle)
         if staged is not None:
-            self.surveyor.ledger.carry_over(handle, survey.anatomy, survey.totalled, staged)
+            self.surveyor.ledger.carry_over(handle, survey.stats, survey.totalled, staged)
             stages.append(_Compacted(staged))
         doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
         if doomed:
@@ -282,7 +282,7 @@ class _Run:
     def fragments_of(self, key: TableKey) -> frozenset[int]:
         """Before."""
         survey = self.surveys.get(key)
-        fragments = () if survey is None else survey.anatomy.fragments
+        fragments = () if survey is None else survey.stats.fragments
         return frozenset(each.fragment_id for each in fragments)
 
     def fragments_now(self, pin: Pin, base: Base) -> frozenset[int]:

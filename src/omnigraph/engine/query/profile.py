@@ -17,7 +17,7 @@ from omnigraph.compiler import plan
 from omnigraph.compiler.explain import explain, headline
 from omnigraph.engine.query.execution import Frames
 from omnigraph.engine.query.expand import Counted
-from omnigraph.engine.tables.metered import Reading
+from omnigraph.engine.tables.metered import TableRead
 from omnigraph.storage.tables import IoStats
 
 NO_IO: Final = IoStats()
@@ -107,7 +107,7 @@ class Profile:
         step.rows += table.num_rows
         return table
 
-    def read(self, reading: Reading) -> None:
+    def read(self, reading: TableRead) -> None:
         """A table was read, by whoever is running."""
         if self._running:
             step = self._running[-1]

@@ -21,7 +21,7 @@ from omnigraph.engine.query.values import build_column, fixed_value, stored_colu
 from omnigraph.engine.tables.arrays import Array, gather
 
 
-class Watch(Protocol):
+class OperatorWatch(Protocol):
     """Told of what every operator yields; hands it on."""
 
     def frames(self, operator: plan.Operator, frames: Frames) -> Frames: ...
@@ -32,7 +32,7 @@ class Watch(Protocol):
 class Runner:
     """Runs the operators of one execution."""
 
-    def __init__(self, execution: Execution, watch: Watch | None = None) -> None:
+    def __init__(self, execution: Execution, watch: OperatorWatch | None = None) -> None:
         self._execution = execution
         self._watch = watch
 

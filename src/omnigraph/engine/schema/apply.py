@@ -265,8 +265,8 @@ class _Draft:
     def _is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
         if not columns or not pin.row_count:
             return False
-        anatomy = self.tables.inspect(self.tables.open_at(TableRef(pin.path), pin.version))
-        return any(each.column in columns for each in anatomy.indices)
+        stats = self.tables.inspect(self.tables.open_at(TableRef(pin.path), pin.version))
+        return any(each.column in columns for each in stats.indices)
 
     def _lift(self, handle: Handle, mark: Mark) -> Staged:
         return self.tables.stage_settings(handle, LIFT, mark)

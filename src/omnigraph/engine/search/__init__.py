@@ -5,7 +5,7 @@
 2. A text score is BM25 over the whole table, whatever rows the query asks for.
 3. Distances are computed in double precision from the stored vectors. Ties are ordered by id.
 
-Modules in reading order: `stemming` and `analysis` (text to terms), `postings` (terms to texts, and
+Modules in reading order: `analysis` (text to terms), `postings` (terms to texts, and
 the score), `texts` (the texts of a column, from fragments or an index), `totals` (the text counts
 that an index build stores), `vectors` (nearest rows), `ranking` (text clauses and rank functions),
 `provider` (what a query is given to search with).

@@ -1,10 +1,11 @@
 """Text to terms: what a full-text search compares.
 
-Words are runs of letters and digits (`letters`). Each is put in lower case and stemmed
-(`stem`); words that say nothing are dropped, accents are taken off last. This is what the
-index does by default, step by step, so that rows which are scanned and rows which the index knows
-are judged alike; the order of the steps is part of it. `tests/guards/test_lance_text.py` would
-notice a difference.
+Words are runs of letters and digits, by their Unicode category, and of signs that count as letters
+although they have another category, such as the vowel signs of Indic and Semitic scripts. A word is
+lowercased and stemmed, stop words are dropped, and accents are removed last.
+
+The full-text index of the table format takes the same steps in the same order, so scanned rows and
+indexed rows match alike. `tests/guards/test_lance_text.py` compares the two by character.
 """
 
 import re
@@ -40,8 +41,8 @@ a9e5-aa4d aa7b-aabe aaeb-aaef aaf5 abe3-abea fb1e 10376-1037a 10a01-10a0f 10d24-
 1f130-1f149 1f150-1f169 1f170-1f189
 2ebf0-2ee5d 31350-323af
 """
-"""Runs of code points that count as letters; between them may lie letters, and nothing else.
-The last two are ideographs that are younger than the tables of Python 3.11."""
+"""Ranges of code points that count as letters. A range may also contain letters, nothing else.
+The last two ranges are ideographs that the Unicode tables of Python 3.11 do not contain."""
 
 
 def _runs() -> Iterable[tuple[str, str]]:
@@ -55,24 +56,24 @@ WORD: Final = re.compile(
     + "".join(f"\\U{int(first, 16):08x}-\\U{int(last, 16):08x}" for first, last in _runs())
     + "])+"
 )
-"""A word, for Python."""
+"""Matches a word, in the syntax of `re`."""
 
 BETWEEN_WORDS: Final = (
     r"[^\pL\pN" + "".join(f"\\x{{{first}}}-\\x{{{last}}}" for first, last in _runs()) + "]+"
 )
-"""What lies between words, for Arrow."""
+"""Matches the text between words, in the syntax of Arrow."""
 
 
 WORD_BYTES_MAX: Final = 39
-"""A longer word is not one."""
+"""A longer word is ignored."""
 
 _FEW_TEXTS: Final = 2_000
-"""So many are cut one by one; for more it pays to prepare Arrow for the task."""
+"""Fewer texts are split one by one; for more, the start-up cost of Arrow pays off."""
 
 _PART_BYTES: Final = 8 << 20
-"""So much text is cut before a read is asked whether it was cancelled."""
+"""How much text is split between two checks for cancellation."""
 
-_SILENT_WORDS: Final = """
+_STOP_WORDS: Final = """
     a about after again against all am an and are as at be been below between both but by can
     did do down each few for from further had has have he her here herself him himself his how i
     if in into is it itself just me more most my myself now of off on or other our out over own
@@ -81,8 +82,8 @@ _SILENT_WORDS: Final = """
     with you your yourself
 """
 
-_SILENT: Final = frozenset(_SILENT_WORDS.split())
-"""Stems that say nothing."""
+_STOP_STEMS: Final = frozenset(_STOP_WORDS.split())
+"""Stems of stop words."""
 
 _FOLDED: Final = {
     "ß": "ss",
@@ -98,7 +99,7 @@ _FOLDED: Final = {
     "ŋ": "n",
     "ŧ": "t",
 }
-"""Letters without an accent to take off."""
+"""Letters that Unicode does not decompose into a letter and an accent."""
 
 _TERMS_KEPT_MAX: Final = 1 << 17
 _QUERIES_KEPT_MAX: Final = 256
@@ -112,11 +113,11 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=_TERMS_KEPT_MAX)
 def term_of(word: str) -> str | None:
-    """What a word is compared by; None if by nothing."""
+    """The term of a word; None for a stop word or a word that is too long."""
     if not word or len(word.encode()) > WORD_BYTES_MAX:
         return None
     stemmed = stem(word.lower())
-    if stemmed in _SILENT:
+    if stemmed in _STOP_STEMS:
         return None
     return stemmed if stemmed.isascii() else "".join(map(_fold, stemmed))
 
@@ -131,7 +132,7 @@ def _fold(letter: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Every term of every text: the text it is in, and its place in `vocabulary`."""
+    """Every term of every text: the index of the text, and the index into `vocabulary`."""
 
     vocabulary: tuple[str, ...]
     texts: npt.NDArray[np.int64]
@@ -139,7 +140,7 @@ class Occurrences:
 
 
 def analyse(texts: "pa.Array[Any]") -> Occurrences:
-    """The terms of texts, none of which is null. Each distinct word of a part is looked at once."""
+    """The terms of texts without nulls. Each distinct word of a part is analysed once."""
     places: dict[str, int] = {}
     owners, terms = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     rows = max(1, int(_PART_BYTES * len(texts) / max(1, texts.nbytes)))
@@ -154,7 +155,7 @@ def analyse(texts: "pa.Array[Any]") -> Occurrences:
 def _terms_in(
     texts: "pa.Array[Any]", places: dict[str, int]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Of every term, the text it is in and its place; terms that are new get one."""
+    """For every term, its text and its index; new terms are added to `places`."""
     words, counts = cut_few(texts) if len(texts) < _FEW_TEXTS else cut_many(texts)
     encoded = words.dictionary_encode()
     spelled = [term_of(each) for each in encoded.dictionary.to_pylist()]
@@ -168,7 +169,7 @@ def _terms_in(
 
 
 Cut: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.int64]]"
-"""The words of all texts, one after the other, and how many each text has."""
+"""The words of all texts in order, and the number of words of each text."""
 
 
 def cut_few(texts: "pa.Array[Any]") -> Cut:
@@ -178,7 +179,7 @@ def cut_few(texts: "pa.Array[Any]") -> Cut:
 
 
 def cut_many(texts: "pa.Array[Any]") -> Cut:
-    """The same, only that empty words may be among them."""
+    """Like `cut_few`, but the result may contain empty words."""
     words = pc.split_pattern_regex(texts.cast(pa.large_string()), BETWEEN_WORDS)
     return words.flatten(), np.diff(words.offsets.to_numpy())
 
@@ -190,13 +191,13 @@ def terms_of(text: str) -> tuple[str, ...]:
 
 
 def edit_distances(vocabulary: tuple[str, ...], term: str) -> npt.NDArray[np.int64]:
-    """How many letters to insert, drop or exchange to make `term` of each of these."""
+    """The Levenshtein distance of each word of the vocabulary to `term`."""
     if not vocabulary:
         return np.empty(0, np.int64)
     spelled = np.array(vocabulary, dtype=np.str_)
     letters = spelled.view(np.uint32).reshape(len(vocabulary), -1)
     width = letters.shape[1]
-    # One row of the usual table, for all words at once: the distance to each of their beginnings.
+    # One row of the dynamic program for all words at once: the distances to their prefixes.
     row = np.broadcast_to(np.arange(width + 1), (len(vocabulary), width + 1)).copy()
     for letter in term:
         above = row

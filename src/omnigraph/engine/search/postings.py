@@ -1,8 +1,8 @@
-"""Which texts hold which terms, and how well they answer a query.
+"""Which texts contain which terms, and their BM25 scores.
 
-Postings are those of some texts of a table: of one fragment, or of the rows an index found. A
-`Collection` is all of them together, with the totals that a score depends on. The score is BM25
-over the whole table, whatever part of it is asked for and however its rows were found.
+`Postings` cover some texts of a table: those of one fragment, or the rows that an index found. A
+`Collection` joins postings with the totals of the whole table. The score is BM25 over the whole
+table, whichever rows the query asks for and however they were found.
 """
 
 import math
@@ -17,15 +17,15 @@ import pyarrow as pa
 from omnigraph.engine.search.analysis import analyse, edit_distances
 
 K1: Final = 1.2
-"""How soon further occurrences of a term stop counting."""
+"""BM25: how fast further occurrences of a term lose weight."""
 
 B: Final = 0.75
-"""How much a long text is held against it."""
+"""BM25: how much the length of a text lowers its score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How many texts there are, and how many terms they hold together."""
+    """The number of texts, and the number of terms in all of them."""
 
     texts: int
     terms: int
@@ -40,15 +40,15 @@ NONE: Final = Totals(0, 0)
 @dataclass(frozen=True, slots=True)
 class Postings:
     ids: "pa.Array[Any]"
-    """Of the rows that have a text."""
+    """The ids of the rows that have a text."""
     lengths: npt.NDArray[np.int64]
     places: Mapping[str, int]
-    """A term's place in `starts`."""
+    """Maps a term to its index in `starts`."""
     starts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int32]
     """The rows of each term, from `starts[place]` to `starts[place + 1]`."""
     counts: npt.NDArray[np.int32]
-    """How often it occurs in each of them."""
+    """How often the term occurs in each row."""
 
     @property
     def totals(self) -> Totals:
@@ -57,7 +57,7 @@ class Postings:
     @property
     def size_bytes(self) -> int:
         arrays = (self.lengths, self.starts, self.rows, self.counts)
-        # A term of the vocabulary costs about as much as a small object of Python.
+        # A dictionary entry of a term takes about 120 bytes.
         return self.ids.nbytes + sum(each.nbytes for each in arrays) + 120 * len(self.places)
 
     def span(self, term: str) -> slice:
@@ -65,14 +65,14 @@ class Postings:
         return slice(0) if place is None else slice(self.starts[place], self.starts[place + 1])
 
     def holding(self, terms: Sequence[str]) -> "pa.Array[Any]":
-        """The ids of the texts that hold one of these."""
+        """The ids of the texts that contain one of these terms."""
         mask = np.zeros(len(self.ids), dtype=np.bool_)
         for term in terms:
             mask[self.rows[self.span(term)]] = True
         return self.ids.filter(pa.array(mask))
 
     def alike(self, terms: Sequence[str], edits_max: int) -> tuple[str, ...]:
-        """The terms here that are within so many edits of one of those."""
+        """The terms of these postings within `edits_max` edits of one of the given terms."""
         vocabulary = tuple(self.places)
         near = np.zeros(len(vocabulary), dtype=np.bool_)
         for term in terms:
@@ -81,10 +81,10 @@ class Postings:
 
 
 def build_postings(ids: "pa.Array[Any]", texts: "pa.Array[Any]") -> Postings:
-    """Of rows that all have a text."""
+    """Postings of rows without null texts."""
     found = analyse(texts)
     count = len(texts)
-    # One number per term and text, so that sorting once puts a term's texts together.
+    # One number per pair of term and text, so that one sort groups the texts of a term.
     pairs, counts = np.unique(found.terms * max(1, count) + found.texts, return_counts=True)
     terms, rows = np.divmod(pairs, max(1, count))
     starts = np.searchsorted(terms, np.arange(len(found.vocabulary) + 1))
@@ -100,7 +100,7 @@ def build_postings(ids: "pa.Array[Any]", texts: "pa.Array[Any]") -> Postings:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """The texts of a table that can matter to a query, and the totals of all."""
+    """The texts of a table that may match a query, and the totals of all texts."""
 
     parts: tuple[Postings, ...]
     totals: Totals = NONE
@@ -112,7 +112,7 @@ class Collection:
         return _chain([part.holding(part.alike(terms, edits_max)) for part in self.parts])
 
     def score(self, terms: Sequence[str]) -> "tuple[pa.Array[Any], pa.Array[Any]]":
-        """The ids of the texts that hold one of the terms, and their scores; in no order."""
+        """The ids of the texts that contain one of the terms, and their scores, unordered."""
         frequencies = [sum(_width(part.span(term)) for part in self.parts) for term in terms]
         mean = self.totals.terms / max(1, self.totals.texts)
         ids, scores = [], []

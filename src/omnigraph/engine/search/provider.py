@@ -1,4 +1,8 @@
-"""Who is asked for text and vectors."""
+"""What a query searches with: the match and rank functions, and the embedder of a graph.
+
+A graph without embedding settings uses those of the environment. It reads the environment for every
+text, because the variables may be set after the graph was opened.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,14 +30,16 @@ from omnigraph.engine.tables.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class SearchProvider:
+    """Answers text clauses and rank functions."""
+
     match: Callable[[SearchedTable, ir.TextMatch, ValueOf, Candidates], Array]
     """The ids of the candidates for which a text clause is true."""
     rank: Callable[[SearchedTable, ir.Rank, ValueOf, Candidates, int | None], Ranking]
-    """The candidates that a rank function keeps, best first; at most so many."""
+    """The best candidates by a rank function, best first, at most so many."""
 
 
 def search_provider(embed: EmbedText, *, kept_bytes_max: int) -> SearchProvider:
-    """The tables themselves, and this embedder for texts that have to become vectors."""
+    """Search the tables, and embed query texts with this embedder."""
     options = SearchOptions(embed=embed, kept=KeptTexts(kept_bytes_max))
     return SearchProvider(
         partial(ranking.match, options=options), partial(ranking.rank, options=options)
@@ -41,12 +47,12 @@ def search_provider(embed: EmbedText, *, kept_bytes_max: int) -> SearchProvider:
 
 
 WITHOUT_EMBEDDER: Final = SearchProvider(ranking.match, ranking.rank)
-"""The tables themselves, without an embedder."""
+"""Search the tables, without an embedder."""
 
 
 @dataclass
 class GraphEmbedder:
-    """The embedder of one graph. Safe to share among threads."""
+    """Embeds the query texts of one graph. Safe to share among threads."""
 
     settings: EmbedSettings | None
     effects: Effects

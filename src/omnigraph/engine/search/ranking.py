@@ -1,9 +1,9 @@
-"""Full-text clauses and rankings over one table of a snapshot.
+"""Full-text clauses and rank functions over one table of a snapshot.
 
-`match` answers a text clause with ids, `rank` a rank function with ids and scores, best first. Both
-look only at the candidates they are given, which narrow a search before the best are taken, and
-both answer alike with an index, without one, and with one that covers part of the table. Text is
-scored against the whole table.
+`match` answers a text clause with ids. `rank` answers a rank function with ids and scores, best
+first. Both consider only the given candidates, before the best are taken. Both give the same answer
+with an index, without one, and with an index that covers part of the table. A text is scored
+against the whole table.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,27 +31,26 @@ from omnigraph.storage.tables import Handle, ScanRequest, Tables
 EDITS_DEFAULT: Final = 2
 
 TRIED_MAX: Final = filters.VALUES_MAX
-"""So many of the best matches are tried against a filter before all of them are."""
+"""How many of the best matches are checked against a filter before all matches are."""
 
 FUSING: Final = 200
-"""What one ranked id takes up while rankings are fused."""
+"""The bytes per ranked id while rankings are fused."""
 
 ValueOf = Callable[[Operand], object]
-"""What a constant or a parameter stands for."""
+"""The value of a constant or a parameter."""
 
 EmbedText = Callable[[str, int, str | None], Sequence[float]]
-"""A text to a vector of so many dimensions, by the model the property was embedded with, if it
-says so."""
+"""Embeds a text as a vector of so many dimensions, with the model that the property names."""
 
 
 def refuse(text: str, dimension: int, model: str | None) -> Sequence[float]:  # noqa: ARG001
-    """The embedder of who has none."""
+    """The embedder of a graph without a provider."""
     raise EmbedderMissing("nothing", reason="no provider was given")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedTable:
-    """One table of the snapshot, and the memory that searching it may take."""
+    """One table of the snapshot, and the memory budget of the search."""
 
     tables: Tables
     handle: Handle
@@ -65,7 +64,7 @@ class SearchedTable:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Which rows count: those the filter lets through, and that have one of these ids."""
+    """The rows to consider: those that pass the filter and have one of these ids."""
 
     where: str | None = None
     ids: "pa.Array[Any] | None" = None
@@ -76,7 +75,7 @@ EVERY_ROW: Final = Candidates()
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What a search may use, and how much of it."""
+    """The embedder, the cache and the limits of a search."""
 
     embed: EmbedText = refuse
     scan_rows_max: int = SCAN_ROWS_MAX
@@ -92,7 +91,7 @@ DEFAULT_OPTIONS: Final = SearchOptions()
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Best first; equal scores by id. The score of `nearest` is a distance: less is better."""
+    """Best first, ties by id. The score of `nearest` is a distance: less is better."""
 
     ids: "pa.Array[Any]"
     scores: "pa.Array[Any]"
@@ -116,7 +115,7 @@ def match(
     *,
     options: SearchOptions = DEFAULT_OPTIONS,
 ) -> "pa.Array[Any]":
-    """The ids of the candidates for which a text clause is true, in no order.
+    """The ids of the candidates for which a text clause is true, unordered.
 
     Raises QueryMemoryExceeded.
     """
@@ -153,9 +152,9 @@ def rank(
     *,
     options: SearchOptions = DEFAULT_OPTIONS,
 ) -> Ranking:
-    """The candidates that `by` keeps, at most `keep` of them.
+    """The best candidates by a rank function, at most `keep` of them.
 
-    Raises QueryMemoryExceeded; an EmbeddingError when a text has to become a vector and cannot.
+    Raises QueryMemoryExceeded, and EmbeddingError if a query text cannot be embedded.
     """
     ranker = _Ranker(searched.metered, searched.type, value_of, candidates, options)
     return ranker.rank(by, keep).first(keep)
@@ -163,7 +162,7 @@ def rank(
 
 @dataclass(frozen=True, slots=True)
 class _Ranker:
-    """One ranking on its way. What it returns may be longer than what is to be kept."""
+    """Computes one ranking. A result may be longer than `keep`."""
 
     table: Metered
     type: NodeType | EdgeType
@@ -189,7 +188,7 @@ class _Ranker:
     def _rank_texts(
         self, by: ir.Bm25, keep: int | None, others: "Sequence[pa.Array[Any]]" = ()
     ) -> Ranking:
-        """All matches, or at least the best of them; all if one of the others is among them."""
+        """All matches, or at least the best; all if a match is also in `others`."""
         query = self.value_of(by.query)
         if not isinstance(query, str) or not (terms := terms_of(query)):
             return NOTHING
@@ -203,13 +202,13 @@ class _Ranker:
         return self._sort(ids.filter(is_candidate), scores.filter(is_candidate), "descending")
 
     def _try_best(self, ids: "pa.Array[Any]", scores: "pa.Array[Any]", keep: int) -> Ranking | None:
-        """The best candidates, if there are enough of them among the best matches."""
+        """The best candidates, if enough of the best matches are candidates; else None."""
         found = scores.to_numpy()
         tried = self.options.tried_max
         is_part = len(found) > tried
         if is_part:
             last = np.partition(found, len(found) - tried)[len(found) - tried]
-            # All that share a score, or none: which of them comes first is for their ids to say.
+            # Rows of equal score are taken together or not at all, because ids order them.
             places: Any = pa.array(np.flatnonzero(found > last))
             ids, scores = ids.take(places), scores.take(places)
         is_candidate = _is_candidate(self.table, ids, self.candidates)
@@ -238,10 +237,10 @@ class _Ranker:
     def _rank_arms(
         self, arms: tuple[ir.Nearest | ir.Bm25, ir.Nearest | ir.Bm25], keep: int | None
     ) -> tuple[Ranking, ...]:
-        """A nearest arm keeps as many as the whole, a text arm all that match.
+        """A `nearest` arm keeps `keep` rows, a text arm all its matches.
 
-        Of those, only as many can win on their own. The others matter for where they stand if the
-        other arm has them too; if that one ranks vectors, it is known whether it does.
+        Only the best `keep` matches of a text arm can win by themselves. A lower match counts only
+        if the other arm contains it too; for a vector arm this is known before the text arm runs.
         """
         near = [
             self._rank_vectors(arm, keep) if isinstance(arm, ir.Nearest) else None for arm in arms
@@ -255,13 +254,13 @@ class _Ranker:
         )
 
     def _fuse(self, arms: Sequence[Ranking], k: int) -> Ranking:
-        """Reciprocal rank fusion; ties keep the order of the first arm, then of the second."""
+        """Reciprocal rank fusion. Ties keep the order of the first arm, then of the second."""
         self.table.check(FUSING * sum(len(each.ids) for each in arms))
         scores: dict[str, float] = {}
         for arm in arms:
             for place, each in enumerate(map(str, arm.ids.to_pylist()), start=1):
                 scores[each] = scores.get(each, 0.0) + 1 / (k + place)
-        # The dict holds the ids in the order that ties must keep, and sorting is stable.
+        # The dict keeps the ids in the order for ties, and the sort is stable.
         best = sorted(scores.items(), key=lambda item: -item[1])
         return Ranking(
             pa.array([each for each, _ in best], pa.string()),
@@ -285,7 +284,7 @@ def _have_common(ids: "pa.Array[Any]", others: "Sequence[pa.Array[Any]]") -> boo
 
 
 def _is_candidate(table: Metered, ids: "pa.Array[Any]", candidates: Candidates) -> pa.BooleanArray:
-    """For each of these ids of the table: is it a candidate?"""
+    """For each id, whether it is a candidate."""
     mask = pa.array(np.ones(len(ids), dtype=np.bool_), pa.bool_())
     if candidates.ids is not None:
         mask = pc.is_in(ids, value_set=candidates.ids.cast(pa.string()))

@@ -1,13 +1,12 @@
-"""The texts of a table, made ready to be searched.
+"""The texts of one column, ready to be searched.
 
-Without an index every text is read once per process: what a fragment holds is kept, and a fragment
-never changes, so after a write only what is new is read. A large part of a table that an index
-covers and that was never read is left to the index, which names the rows that can match; those are
-read and judged like all others. So an index never changes an answer, not even a score, and what it
-says of rows that were updated since does no harm.
+Without an index, each fragment is read once per process and its postings are cached. A fragment
+never changes, so after a write only new fragments are read. If an index covers many rows that were
+never read, the index names the rows that may match. Those rows are read and scored like all others.
+So an index never changes an answer or a score, even if rows were updated since it was built.
 
-The totals a score needs of rows that were never read are written down when an index is built
-(`engine.maintain.indexes`), fragment by fragment. A fragment that lost rows since then is read.
+A score needs the totals of all texts. An index build stores the totals of each fragment
+(`engine.maintain.indexes`). A fragment that lost rows since then is read.
 """
 
 import hashlib
@@ -33,28 +32,28 @@ from omnigraph.storage.tables import (
 )
 
 SCAN_ROWS_MAX: Final = 20_000
-"""Fewer rows are read even where an index covers them: that is as fast, and kept."""
+"""Up to this many rows are read although an index covers them: as fast, and cached."""
 
 ROWS_READ_TOGETHER: Final = 100_000
 
 KEPT_BYTES_MAX: Final = 256 * 1024 * 1024
 
 FUZZINESS_MAX: Final = 2
-"""The most edits an index can allow for."""
+"""The most edits that the index supports."""
 
 FULL_TEXT: Final = "Inverted"
 
 EXPANSIONS_MAX: Final = 1 << 20
 
 CUTTING: Final = 8
-"""What cutting texts into terms takes for a moment, in times what they weigh."""
+"""The memory that analysis needs for a moment, as a multiple of the size of the texts."""
 
 
 class KeptTexts:
-    """What was read of fragments, and what an index found in them.
+    """A cache of postings, of fragments and of index results, shared by threads.
 
-    Both go by the identity of what they were made of, so neither is ever out of date. The least
-    recently used is forgotten first. For many threads.
+    A key is the identity of immutable data, so an entry never becomes stale. The least recently
+    used entry is evicted first.
     """
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
@@ -96,13 +95,13 @@ class TextColumn:
     kept: KeptTexts = KEPT_TEXTS
 
     def matching(self, query: str, *, edits_max: int = 0) -> tuple[Postings, ...]:
-        """Postings that hold every text with a term of the query, or one so many edits away."""
+        """Postings of every text with a term of the query, or a term within `edits_max` edits."""
         covered, others = self._divide(edits_max)
         found = self._ask_index(covered, query, edits_max) if covered else ()
         return (*found, *self._read(others).values())
 
     def collection(self, query: str) -> Collection:
-        """The same, with the totals of the whole column."""
+        """The postings of a query, with the totals of the whole column."""
         covered, others = self._divide(0)
         read = self._read(others).values()
         totals = sum((each.totals for each in read), self._totals(covered))
@@ -110,30 +109,30 @@ class TextColumn:
         return Collection((*found, *read), totals)
 
     def count(self, fragments: Iterable[Fragment]) -> Mapping[str, Totals]:
-        """The totals of fragments, by identity; read, if need be."""
+        """The totals of fragments, by identity; reads fragments without cached postings."""
         counted: dict[str, Totals] = {}
         for group in _groups(fragments):
-            # Not all at a time: together they may be more than fits in memory.
+            # One group at a time: all fragments together may not fit in memory.
             with self.table.meanwhile():
                 read = self._read(tuple(group))
             counted.update({key: each.totals for key, each in read.items()})
         return counted
 
-    # how they are found
+    # finding texts
 
     def _divide(self, edits_max: int) -> tuple[tuple[Fragment, ...], tuple[Fragment, ...]]:
-        """The fragments that are left to the index, and those that are read."""
-        anatomy = self.table.inspect()
-        covered = find_covered(anatomy, self.column)
+        """The fragments that the index answers for, and those that are read."""
+        stats = self.table.inspect()
+        covered = find_covered(stats, self.column)
         is_read = (
             edits_max > FUZZINESS_MAX
             or sum(each.row_count for each in covered) <= self.scan_rows_max
             or all(self.kept.find(each.identity, self.column) for each in covered)
         )
         if is_read:
-            return (), anatomy.fragments
+            return (), stats.fragments
         left = {each.fragment_id for each in covered}
-        return covered, tuple(each for each in anatomy.fragments if each.fragment_id not in left)
+        return covered, tuple(each for each in stats.fragments if each.fragment_id not in left)
 
     def _ask_index(
         self, covered: tuple[Fragment, ...], query: str, edits_max: int
@@ -151,7 +150,7 @@ class TextColumn:
         return (found,)
 
     def _read(self, fragments: tuple[Fragment, ...]) -> dict[str, Postings]:
-        """What these fragments hold, by identity."""
+        """The postings of these fragments, by identity."""
         known = {each.identity: self.kept.find(each.identity, self.column) for each in fragments}
         for group in _groups(each for each in fragments if known[each.identity] is None):
             request = ScanRequest(
@@ -183,14 +182,14 @@ class TextColumn:
         )
 
     def _totals(self, fragments: tuple[Fragment, ...]) -> Totals:
-        noted = read_totals(self.table.handle.config, self.column)
-        missing = tuple(each for each in fragments if each.identity not in noted)
-        counted = {**noted, **self.count(missing)}
+        stored = read_totals(self.table.handle.config, self.column)
+        missing = tuple(each for each in fragments if each.identity not in stored)
+        counted = {**stored, **self.count(missing)}
         return sum((counted[each.identity] for each in fragments), NONE)
 
 
 def _groups(fragments: Iterable[Fragment]) -> Iterator[list[Fragment]]:
-    """Small fragments are read together, large ones one by one."""
+    """Groups of fragments to read together: small ones share a read, a large one is alone."""
     group: list[Fragment] = []
     for fragment in fragments:
         group.append(fragment)
@@ -202,40 +201,40 @@ def _groups(fragments: Iterable[Fragment]) -> Iterator[list[Fragment]]:
 
 
 def _identity_of(fragments: Iterable[Fragment], query: str, edits_max: int) -> str:
-    """Of what an index finds in fragments, which never change."""
-    told = repr(([each.identity for each in fragments], query, edits_max))
-    return hashlib.sha256(told.encode()).hexdigest()
+    """Identifies the result of an index query over immutable fragments."""
+    facts = repr(([each.identity for each in fragments], query, edits_max))
+    return hashlib.sha256(facts.encode()).hexdigest()
 
 
-def find_covered(anatomy: TableStats, column: str) -> tuple[Fragment, ...]:
-    """The fragments that a full-text index of the column knows."""
+def find_covered(stats: TableStats, column: str) -> tuple[Fragment, ...]:
+    """The fragments that a full-text index of the column covers."""
     known: frozenset[int] = frozenset().union(
         *(
             each.covered
-            for each in anatomy.indices
+            for each in stats.indices
             if each.column == column and each.kind == FULL_TEXT
         )
     )
-    return tuple(each for each in anatomy.fragments if each.fragment_id in known)
+    return tuple(each for each in stats.fragments if each.fragment_id in known)
 
 
-# ── totals that are written down ─────────────────────────────────────────────────────────────────
+# ── stored totals ─────────────────────────────────────────────────────────────────
 
 
 def totals_key(column: str) -> str:
-    """The setting of a table that holds the totals of a column."""
+    """The config key under which a table stores the totals of a column."""
     return f"omnigraph:text:{column}"
 
 
 def spell_totals(totals: Mapping[str, Totals]) -> str:
-    noted = {key: [each.texts, each.terms] for key, each in sorted(totals.items())}
-    return json.dumps(noted, separators=(",", ":"))
+    stored = {key: [each.texts, each.terms] for key, each in sorted(totals.items())}
+    return json.dumps(stored, separators=(",", ":"))
 
 
 def read_totals(config: Mapping[str, str], column: str) -> dict[str, Totals]:
-    """By identity of the fragment. What cannot be read is as good as absent."""
+    """The stored totals by fragment identity. Text that cannot be read counts as absent."""
     try:
-        noted = read_json(config.get(totals_key(column), "{}"))
-        return {key: Totals(int(texts), int(terms)) for key, (texts, terms) in noted.items()}
+        stored = read_json(config.get(totals_key(column), "{}"))
+        return {key: Totals(int(texts), int(terms)) for key, (texts, terms) in stored.items()}
     except (ValueError, TypeError, AttributeError):
         return {}

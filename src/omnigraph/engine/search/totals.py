@@ -1,9 +1,9 @@
-"""The totals of texts that are written down with a table: counted once, and carried along.
+"""Text totals that a table stores with its indexes: counted once, and carried over compactions.
 
-A score needs to know how many texts a column has and how many terms they hold (`query.texts`). That
-is kept for each fragment, by its identity, which never changes. Compaction changes no row, so what
-it puts together holds what it held: of a group of fragments that became one, the sum is the answer.
-If they became several, all but the largest are counted and the largest has the rest.
+A BM25 score needs the number of texts of a column and the number of their terms (`texts`). The
+table config stores both per fragment, under the identity of the fragment. Compaction changes no
+row: if a group of fragments became one, its totals are the sum. If the group became several
+fragments, all but the last are counted and the last has the rest.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +29,9 @@ from omnigraph.storage.tables import (
 )
 
 
-def find_uncounted(columns: Iterable[str], handle: Handle, anatomy: TableStats) -> tuple[str, ...]:
-    """Those of the columns whose totals are not written down for all of the table."""
-    identities = {each.identity for each in anatomy.fragments}
+def find_uncounted(columns: Iterable[str], handle: Handle, stats: TableStats) -> tuple[str, ...]:
+    """The columns for which the table does not store the totals of every fragment."""
+    identities = {each.identity for each in stats.fragments}
     return tuple(
         each for each in columns if not identities <= read_totals(handle.config, each).keys()
     )
@@ -39,7 +39,7 @@ def find_uncounted(columns: Iterable[str], handle: Handle, anatomy: TableStats) 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What a fragment holds: what some held together, without what others hold of that now."""
+    """The totals of a fragment: those of a compacted group, minus those of its other fragments."""
 
     whole: Totals
     others: tuple[str, ...]
@@ -52,34 +52,34 @@ class _Rest:
 
 
 Place = tuple[str, str]
-"""The path of a table, and a column."""
+"""The path of a table, and the name of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Totals of fragments of several tables, as they become known in the course of one run."""
+    """Collects the totals of fragments of several tables during one run."""
 
     tables: Tables
     counted: dict[Place, dict[str, Totals]] = field(default_factory=dict)
     rests: dict[Place, dict[str, _Rest]] = field(default_factory=dict)
-    """Of fragments that a compaction made."""
+    """The totals of fragments that a compaction created."""
 
-    def count(self, handle: Handle, anatomy: TableStats, columns: Iterable[str]) -> None:
-        """Read the texts of fragments that nobody counted yet. Holds whoever writes meanwhile."""
+    def count(self, handle: Handle, stats: TableStats, columns: Iterable[str]) -> None:
+        """Count the texts of fragments without totals. A concurrent write does not change them."""
         for column in columns:
             known = self._known(handle, column)
-            missing = [each for each in anatomy.fragments if each.identity not in known]
+            missing = [each for each in stats.fragments if each.identity not in known]
             known.update(self._texts(handle, column).count(missing))
 
     def carry_over(
         self,
         handle: Handle,
-        anatomy: TableStats,
+        stats: TableStats,
         columns: Iterable[str],
         compaction: StagedCompaction,
     ) -> None:
-        """Told of a compaction of `handle`, before it is committed."""
-        identities = {each.fragment_id: each.identity for each in anatomy.fragments}
+        """Carry totals over a compaction of `handle` that is not committed yet."""
+        identities = {each.fragment_id: each.identity for each in stats.fragments}
         for column in columns:
             known = self._known(handle, column)
             rests = self.rests.setdefault((handle.ref.path, column), {})
@@ -90,7 +90,7 @@ class Ledger:
                     rests[group.after[-1]] = _Rest(whole, group.after[:-1])
 
     def stage(self, columns: tuple[str, ...], handle: Handle, mark: Mark) -> Staged:
-        """Write the totals of all fragments down. Only what is not known is counted."""
+        """Stage the totals of all fragments; only fragments without totals are counted."""
         fragments = self.tables.inspect(handle).fragments
         config: dict[str, str | None] = {}
         for column in columns:
@@ -112,5 +112,5 @@ class Ledger:
         return known
 
     def _texts(self, handle: Handle, column: str) -> TextColumn:
-        """Of a table that may be large: nothing of it is kept."""
+        """The texts of a table that may be large, so no postings are cached."""
         return TextColumn(Metered(self.tables, handle), column, kept=KeptTexts(0))

@@ -1,8 +1,8 @@
-"""The rows whose vectors lie closest to one.
+"""The rows whose vectors are nearest to a given vector.
 
-Distances are squared L2, which order as L2 does. The storage names candidates, by looking at every
-vector or with the help of an index; distances are then computed anew in double precision, so that
-the order and the scores do not depend on how a row was found. Equal distances go by id.
+Distances are squared L2, which have the order of L2. The table format names candidates, by a full
+scan or by an index. Distances are then computed again in double precision, so order and scores do
+not depend on how a row was found. Rows at equal distance are ordered by id.
 """
 
 import math
@@ -23,48 +23,48 @@ from omnigraph.engine.tables.metered import Metered
 from omnigraph.storage.tables import ScanRequest, VectorQuery
 
 IDS_LOOKED_UP_MAX: Final = 5_000
-"""More rows than these are found faster by reading all."""
+"""More ids than this are found faster by reading all rows."""
 
 ROWS_PER_FILTER: Final = 20_000
-"""So many rows are read in the time that one filter takes to find the rows it names."""
+"""A scan reads so many rows in the time that one filter needs to find its ids."""
 
 MEASURING: Final = 6
-"""What measuring vectors takes for a moment, in times what they weigh."""
+"""The memory that distances need for a moment, as a multiple of the size of the vectors."""
 
 BATCH_BYTES: Final = 32 << 20
-"""Each batch is held against a hash table of all ids that are wanted, made anew for it."""
+"""Each batch builds a hash table of all wanted ids, so batches are large."""
 
 EXTRA: Final = 8
-"""How many more rows are asked for than are wanted, for those at equal distance."""
+"""How many extra rows are requested, for rows at equal distance."""
 
 ROUNDING: Final = 1e-4
-"""How far a distance in single precision may be off, relatively."""
+"""The relative error of a distance in single precision."""
 
 ROWS_PER_PARTITION: Final = 4_096
 """How many vectors share a partition of an index."""
 
 PROBED_SHARE: Final = 0.7
-"""The share of partitions that is looked into; benchmarks/search.py measures what that finds."""
+"""The share of partitions that is probed; benchmarks/search.py measures the recall."""
 
 PROBES_MIN: Final = 20
 
 EXACT_ROWS_MAX: Final = 20_000
-"""In a table of so many rows every vector is looked at, index or not."""
+"""In a table of up to so many rows every vector is compared, index or not."""
 
 EXACT_MATCHES_MAX: Final = 2_000
-"""And if a filter lets so many rows through, or so few that they are not many times what is wanted:
-an index stops looking when it has enough rows, and these need not be the closest."""
+"""If a filter lets at most so many rows through, every one is compared. The same holds below
+`MATCHES_PER_WANTED` rows per wanted row: an index stops when it has enough rows, nearest or not."""
 
 MATCHES_PER_WANTED: Final = 50
 
 ROWS_SUMMED: Final = 1_000
-"""So many vectors are summed between two looks at whether the read was cancelled."""
+"""How many vectors are summed between two checks for cancellation."""
 
 Found: TypeAlias = "tuple[pa.Array[Any], npt.NDArray[np.float64]]"
 
 
 def partition_count(row_count: int) -> int:
-    """How many partitions an index over so many vectors has. One is as exact as none."""
+    """How many partitions an index over so many vectors has. One partition is exact."""
     return max(1, row_count // ROWS_PER_PARTITION)
 
 
@@ -81,7 +81,10 @@ class Vectors:
     exact_rows_max: int = EXACT_ROWS_MAX
 
     def nearest(self, vector: Sequence[float], where: str | None, keep: int) -> Found:
-        """Ask the storage. More is asked for until none is left at the distance of the last."""
+        """The `keep` nearest rows and more.
+
+        Requests more rows until no further row can share the distance of the last wanted one.
+        """
         row_count = self.table.handle.row_count
         if keep <= 0 or not row_count:
             return _nothing()
@@ -107,7 +110,7 @@ class Vectors:
     def among(
         self, vector: Sequence[float], where: str | None, ids: "pa.Array[Any]", keep: int | None
     ) -> Found:
-        """Measure these rows only; those that are not among the closest may be left out."""
+        """Distances of these rows only; rows beyond the `keep` nearest may be left out."""
         parts = [self._measure(rows, vector, keep) for rows in self._read_ids(where, ids.unique())]
         found = [_nothing(), *parts]
         return (
@@ -148,7 +151,7 @@ class Vectors:
         return max(1024, BATCH_BYTES // int(kind.list_size * kind.value_type.bit_width // 8))
 
     def _measure(self, rows: pa.Table, vector: Sequence[float], keep: int | None = None) -> Found:
-        """The distances of all, or at least of those closest ones."""
+        """The distances of all rows, or at least of the `keep` nearest."""
         self.table.check(MEASURING * rows[self.column].nbytes)
         present = rows.filter(rows[self.column].is_valid())
         held = pc.list_flatten(present[self.column]).to_numpy().astype(np.float64)
@@ -159,7 +162,7 @@ class Vectors:
             last = np.partition(roughly, keep - 1)[keep - 1]
             near = np.flatnonzero(~(roughly > last * (1 + ROUNDING)))
             present, apart = pick_rows(present, near), apart[near]
-        # Summed exactly: vectors that differ in the order of their numbers are equally far.
+        # Summed exactly, so that a permutation of the same numbers gives the same distance.
         distances = np.concatenate([np.empty(0), *map(_sum_exactly, _cut(apart))])
         return present["id"].combine_chunks().cast(pa.string()), distances
 

@@ -21,14 +21,14 @@ SEARCH: Final = "search"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TableRead:
     """One read of a table: the bytes of its values, and the I/O of the store."""
 
     nbytes: int
     io: IoStats
 
 
-OnRead = Callable[[Reading], None]
+OnRead = Callable[[TableRead], None]
 
 ON_READ: Final[ContextVar[OnRead | None]] = ContextVar("on_read", default=None)
 """Called for every read of a table.
@@ -60,7 +60,7 @@ def scan(tables: Tables, handle: Handle, request: ScanRequest) -> Iterator[pa.Re
 
 def _tell(nbytes: int, io: IoStats) -> None:
     if (on_read := ON_READ.get()) is not None:
-        on_read(Reading(nbytes, io))
+        on_read(TableRead(nbytes, io))
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,8 +102,8 @@ class Upkeep:
         with self._lock:
             if pin.version < self._due.get(place, 0):
                 return 0
-        anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
-        untidy = count_untidy(anatomy, write_indexes(self.catalog, key))
+        stats = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
+        untidy = count_untidy(stats, write_indexes(self.catalog, key))
         missing = FRAGMENTS_MAX - untidy
         with self._lock:
             self._due[place] = pin.version + (missing if missing > 0 else FRAGMENTS_MAX)
@@ -124,31 +124,31 @@ class Upkeep:
         if pin.owner != branch:
             return False
         specs = write_indexes(self.catalog, key)
-        anatomy = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
-        if not needs_upkeep(anatomy, specs):
+        stats = self.context.stores.tables.inspect(self.context.open_pin(pin, base))
+        if not needs_upkeep(stats, specs):
             return False
-        steps = _Steps(self.context, specs, index_scope(anatomy))
+        steps = _Steps(self.context, specs, index_scope(stats))
         write = TableWrite(key, pin.version, (steps.compact, steps.index), is_named=False)
         run(lock, Change(WriterKind.OPTIMIZE, branch, (write,), actor=UPKEEP))
         return True
 
 
-def needs_upkeep(anatomy: TableStats, specs: tuple[IndexSpec, ...]) -> bool:
+def needs_upkeep(stats: TableStats, specs: tuple[IndexSpec, ...]) -> bool:
     """Too many small fragments, or too many that an index does not know."""
-    return count_untidy(anatomy, specs) >= FRAGMENTS_MAX
+    return count_untidy(stats, specs) >= FRAGMENTS_MAX
 
 
-def count_untidy(anatomy: TableStats, specs: tuple[IndexSpec, ...]) -> int:
+def count_untidy(stats: TableStats, specs: tuple[IndexSpec, ...]) -> int:
     """How many fragments are small, or how many some index does not know, if that is more."""
-    small = sum(each.row_count < SMALL_ROWS for each in anatomy.fragments)
-    everything = {each.fragment_id for each in anatomy.fragments}
-    known = {each.column: each.covered for each in anatomy.indices}
+    small = sum(each.row_count < SMALL_ROWS for each in stats.fragments)
+    everything = {each.fragment_id for each in stats.fragments}
+    known = {each.column: each.covered for each in stats.indices}
     uncovered = (len(everything - known.get(spec.column, frozenset())) for spec in specs)
     return max(small, *uncovered)
 
 
-def index_scope(anatomy: TableStats) -> IndexScope:
-    pieces = max((each.segment_count for each in anatomy.indices), default=0)
+def index_scope(stats: TableStats) -> IndexScope:
+    pieces = max((each.segment_count for each in stats.indices), default=0)
     return IndexScope.REBUILD if pieces >= SEGMENTS_MAX else IndexScope.UNCOVERED
 
 

@@ -28,6 +28,7 @@ message with a regular expression. Codes are append-only; a published code keeps
     │     ObjectExists · ObjectChanged · ForkExists · ForkInUse
     ├── PlacementError                 the place that holds the graph does not fit; operators act
     │     ConditionalWritesIgnored · GraphRelocated · GraphIncomplete · FormatTooNew · FormatTooOld
+    ├── ExtraMissing [ImportError]     an optional library is not installed; install the extra
     ├── PipelineError                  bulk work could not run; operators act
     │     JavaMissing · SparkUnusable · JobFailed
     ├── EmbeddingError                 no vector could be made from a text; operators act

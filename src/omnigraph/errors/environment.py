@@ -60,6 +60,15 @@ class FormatTooOld(PlacementError, code=Code.FORMAT_TOO_OLD):
     supported: int
 
 
+class ExtraMissing(OmnigraphError, ImportError, code=Code.EXTRA_MISSING):
+    """A part of OmniGraph that an extra brings was used without it."""
+
+    template = "this needs {package}, which is not installed: pip install 'omnigraph[{extra}]'"
+    package: str
+    _: KW_ONLY
+    extra: str
+
+
 class PipelineError(OmnigraphError, retryable=True):
     """Bulk work could not run. Nothing was changed; an operator must act."""
 

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-import cedarpy
-
 from omnigraph.errors import PolicyInvalid
+from omnigraph.extras import require
 from omnigraph.policy.actions import ON_SERVER, Action
 from omnigraph.policy.bundle import BranchScope, Bundle, PolicyRule
+
+require("cedarpy", extra="server")
+
+import cedarpy  # noqa: E402 - the error above names the extra
 
 NAMESPACE: Final = "Omnigraph"
 SERVER_ROOT: Final = "root"

@@ -12,3 +12,7 @@
 
 A request works with the `Serving` it found when it came in, whatever is reloaded meanwhile.
 """
+
+from omnigraph.extras import require
+
+require("fastapi", extra="server")

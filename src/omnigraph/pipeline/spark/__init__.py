@@ -1,0 +1,3 @@
+from omnigraph.extras import require
+
+require("pyspark", extra="spark")

@@ -1,16 +1,25 @@
-"""The HTTP server: the same engine, for people who are not in the process.
+"""The HTTP server: the same engine, for callers in other processes.
 
-    settings   what was configured: flags, `server.yaml`, the environment
-    tokens     who a bearer token stands for
-    guard      may they? the runtime states, and the gate of every served graph
-    serving    the open graphs, and swapping them for others without dropping a request
-    asking     one request: who asks, of which graph, with how large a body
-    problems   every error as an answer, in one table
-    routes/    parse, call, render
-    app        all of it put together
-    run        processes, signals, sockets
+Invariants:
 
-A request works with the `Serving` it found when it came in, whatever is reloaded meanwhile.
+1. A request works with the `ServerState` that was current when it arrived, even if the
+   configuration is reloaded meanwhile.
+2. The order is fixed: token, graph, policy, admission, engine. The server reads no body of a
+   caller without a valid token.
+3. No route catches an error: `responses.error_mapping` has the one table from errors to answers.
+4. All workers of a server serve by the same configuration (ADR 21).
+
+Packages and modules, in reading order:
+
+    process/         sockets, signals, the supervisor and its workers
+    runtime/         settings, tokens, the guard, the open graphs, reloading
+    jobs/            work that outlives its request
+    request_context  one request: its actor, its graph, the limits of its body
+    spool            bodies that are too large for memory
+    routes/          parse, call, render
+    responses/       JSON, streams, errors, the OpenAPI document
+    telemetry/       access log, metrics, traces
+    app              the application, put together from all of these
 """
 
 from omnigraph.extras import require

@@ -1,4 +1,4 @@
-"""The application: routes, the one table of errors, and what every answer carries."""
+"""The application: all routes, the handlers of errors, the OpenAPI document."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ from omnigraph.server.runtime.state import ServerRuntime
 from omnigraph.server.telemetry.access_log import OPENAPI, AccessLog
 
 THREADS_MAX = 256
-"""How many requests of a worker may be under way in threads at once."""
+"""How many requests of a worker run in threads at once."""
 
 ROUTERS = (
     reading.router,
@@ -67,7 +67,7 @@ def build_app(runtime: ServerRuntime) -> FastAPI:
         app.include_router(
             router, prefix="/graphs/{graph_id}", dependencies=[Depends(_declare_graph_id)]
         )
-        # A server of one graph answers to the short addresses of old, too.
+        # A server of one graph also answers addresses without a graph id.
         app.include_router(router, include_in_schema=False)
     app.add_exception_handler(OmnigraphError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_unreadable)
@@ -79,15 +79,15 @@ def build_app(runtime: ServerRuntime) -> FastAPI:
 
 @asynccontextmanager
 async def _live(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001 - FastAPI's protocol
-    # Writes to one table wait for each other. With few threads, reads would wait for them too.
+    # Writes to one table wait for each other and hold a thread; reads need threads meanwhile.
     to_thread.current_default_thread_limiter().total_tokens = THREADS_MAX
     yield
 
 
 def _declare_graph_id(
-    graph_id: Annotated[str, Path(description="Which graph.", pattern="^[A-Za-z0-9-]{1,64}$")],
+    graph_id: Annotated[str, Path(description="The graph id.", pattern="^[A-Za-z0-9-]{1,64}$")],
 ) -> None:
-    """Only so that the document mentions it."""
+    """Declares the parameter in the OpenAPI document."""
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
@@ -96,7 +96,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:  # noqa
 
 
 async def _answer_unreadable(request: Request, error: Exception) -> Response:
-    """400 for what is not JSON, 415 for what does not claim to be, 422 for another shape."""
+    """400 if the body is not JSON, 415 for another media type, 422 for wrong fields."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     if any(each["type"] == "json_invalid" for each in found):
@@ -113,10 +113,10 @@ async def _answer_unreadable(request: Request, error: Exception) -> Response:
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:
-    """Unknown routes and methods get no body; what was refused half read gets a line of text."""
+    """Unknown routes and methods get no body; other refusals get one line of text."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        # The document does not mention itself.
+        # The OpenAPI document does not list its own route.
         allowed = find_methods(request.app.openapi(), request.url.path) or ["GET"]
         return Response(status_code=error.status_code, headers={"Allow": ", ".join(allowed)})
     if error.status_code == HTTPStatus.NOT_FOUND:
@@ -125,7 +125,7 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
 
 
 def _describe(app: FastAPI, runtime: ServerRuntime) -> None:
-    """The security scheme has a fixed name, and is left out where nobody is asked for a token."""
+    """Add the security scheme to the OpenAPI document, unless the server takes no tokens."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:

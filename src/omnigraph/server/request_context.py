@@ -1,7 +1,7 @@
-"""One request: who asks, of which graph, with how large a body.
+"""One request: its actor, its graph, and the limits of its body.
 
-The order is fixed: the token, then the graph, then the policy, then admission, then the engine.
-Nothing of the body is read for somebody the server does not know.
+The order is fixed: token, graph, policy, admission, engine. The server reads no byte of the body
+before the token is known.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ KEY: Final = "Idempotency-Key"
 PREFER: Final = "Prefer"
 
 SLOWEST_BYTES_PER_S: Final = 1024
-"""A body that comes slower is not waited for, once the time a pause may take is used up."""
+"""A body that arrives more slowly is refused once `body_timeout_s` is used up."""
 
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _KEY: Final = re.compile(r"[!-~]{1,255}")
@@ -43,7 +43,7 @@ _KEY: Final = re.compile(r"[!-~]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A request whose sender is known, and what it is about."""
+    """A request whose actor and graph are known."""
 
     runtime: ServerRuntime
     state: ServerState
@@ -51,7 +51,7 @@ class RequestContext:
     actor: str | None
     request: Request
     token: CancelToken = field(default_factory=CancelToken)
-    """Cancelled when the caller goes away, on routes that read."""
+    """Cancelled when the caller disconnects, on routes that read."""
 
     @property
     def graph(self) -> LocalGraph:
@@ -60,7 +60,7 @@ class RequestContext:
     def check(
         self, action: Action, branch: str | None = None, *, target: str | None = None
     ) -> None:
-        """Ask the policy at the boundary. Raises Forbidden."""
+        """Ask the guard before anything is read. Raises Forbidden."""
         self.served_graph.guard(
             self.actor,
             action,
@@ -70,7 +70,7 @@ class RequestContext:
 
     @property
     def key(self) -> str | None:
-        """The key that makes asking again harmless. Raises RequestInvalid."""
+        """The idempotency key of the request. Raises RequestInvalid."""
         given = self.request.headers.get(KEY)
         if given is not None and not _KEY.fullmatch(given):
             raise RequestInvalid(f"{KEY} is 1 to 255 characters without spaces")
@@ -87,24 +87,24 @@ class RequestContext:
 
     @property
     def prefers_job(self) -> bool:
-        """Would the caller rather not wait?"""
+        """Does the caller want a job instead of waiting?"""
         return "respond-async" in self.request.headers.get(PREFER, "")
 
     @property
     def stall_s(self) -> float:
-        """How long a caller may take nothing of an answer in pieces."""
+        """How long the caller of a stream may read nothing."""
         return self.state.settings.limits.body_timeout_s
 
     @contextmanager
     def reading(self, timeout: float | None = None) -> Iterator[None]:
-        """A read: it ends when its time is over, or nobody waits for it any more."""
+        """A read: it is cancelled after its time limit, or when the caller disconnects."""
         limit = self.state.settings.limits.query_seconds
         seconds = limit if timeout is None else min(limit, timeout)
         with cancellable(CancelToken(seconds, self.token)):
             yield
 
     def count(self, commit: Commit | None) -> None:
-        """Tell whoever watches that something was written."""
+        """Count a commit in the metrics."""
         if commit is not None:
             metrics.COMMITS.labels(self.served_graph.id).inc()
 
@@ -136,7 +136,7 @@ def _declare_key(
         str | None,
         Header(
             alias=KEY,
-            description="Asked again with the same key, a write answers what it answered before.",
+            description="A write repeated with the same key returns its first answer.",
             pattern="^[!-~]{1,255}$",
         ),
     ] = None,
@@ -149,7 +149,7 @@ def _declare_key(
         ),
     ] = None,
 ) -> None:
-    """Only so that the document mentions it."""
+    """Declares the header in the OpenAPI document."""
 
 
 KEYED: Final = Depends(_declare_key)
@@ -161,7 +161,7 @@ def _declare_preference(
         str | None, Header(alias=PREFER, description="`respond-async`: answer 202 with a job.")
     ] = None,
 ) -> None:
-    """Only so that the document mentions it."""
+    """Declares the header in the OpenAPI document."""
 
 
 PREFERRED: Final = Depends(_declare_preference)
@@ -171,7 +171,7 @@ CurrentRuntime = Annotated[ServerRuntime, Depends(find_runtime)]
 
 
 class LimitedRequest(Request):
-    """Reads its body in pieces, counts them, and does not wait for ever."""
+    """A request whose body is limited in size and in time."""
 
     def __init__(self, request: Request, limits: Limits, bytes_max: int) -> None:
         super().__init__(request.scope, request.receive)
@@ -182,16 +182,16 @@ class LimitedRequest(Request):
             self._is_read.set()
 
     async def wait_for_departure(self) -> None:
-        """Until the caller hangs up. Nobody else may want a body by then."""
+        """Wait until the caller disconnects. The body must have been read by then."""
         await self._is_read.wait()
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes. Raises HTTPException for too much of it, or too little."""
+        """The body as it arrives. Raises HTTPException if it is too large or too slow."""
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity":
-            # What it would grow to nobody knows before it has grown.
+            # The size of a compressed body is not known before it is decompressed.
             reason = "the body is encoded; send it without Content-Encoding"
             raise HTTPException(415, reason, {"Accept-Encoding": "identity"})
         declared = self.headers.get("content-length", "")
@@ -204,8 +204,8 @@ class LimitedRequest(Request):
         pieces = super().stream()
         clock = asyncio.get_running_loop().time
         while True:
-            # A client that sends a byte now and then would otherwise hold us for ever. What we
-            # ourselves take to put a piece away is not its fault.
+            # Only the time spent waiting counts, not the time the server takes for a piece. A
+            # client that sends single bytes would otherwise hold the request without limit.
             left_s = patience_s + count / SLOWEST_BYTES_PER_S - waited_s
             began = clock()
             try:
@@ -224,7 +224,7 @@ class LimitedRequest(Request):
             yield piece
 
     async def json(self) -> Any:
-        """Raises JSONDecodeError; HTTPException for text that is no text."""
+        """Raises JSONDecodeError; HTTPException for a body that is not UTF-8."""
         if not hasattr(self, "_json"):
             self._json = parse_json(await self.body())
         return self._json
@@ -236,7 +236,7 @@ def parse_json(body: bytes) -> Any:
         text = body.decode("utf-8")
         found = read_json(text)
         if _ESCAPED_SURROGATE.search(body):
-            # Half of a pair can be spelled in JSON, and cannot be stored.
+            # JSON can spell a lone surrogate, which UTF-8 cannot store.
             json.dumps(found, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError:
         raise
@@ -255,17 +255,17 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Route(APIRoute):
-    """What answers to GET answers to HEAD, without the body; balancers ask like that."""
+    """A route for GET also answers HEAD, without the body: load balancers send HEAD."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Only if no route is for HEAD itself: then this one was found, and would refuse.
+        # If a route for HEAD itself existed, Starlette would have chosen that one.
         if scope["method"] == "HEAD" and self.methods == {"GET"}:
             scope = {**scope, "method": "GET"}
         await super().handle(scope, receive, send)
 
 
 class ServerRoute(Route):
-    """A route about the server itself; it sees to tokens on its own."""
+    """A route about the server itself; it checks the token on its own."""
 
     def get_route_handler(self) -> Handler:
         original = super().get_route_handler()
@@ -278,7 +278,7 @@ class ServerRoute(Route):
 
 
 class GraphRoute(Route):
-    """A route of one graph: somebody known asks, with a body that is not too large."""
+    """A route of one graph: checks the token, finds the graph, limits the body."""
 
     def bytes_max(self, limits: Limits) -> int:
         return limits.body_bytes
@@ -292,7 +292,7 @@ class GraphRoute(Route):
             actor = state.authenticate(request.headers.get("authorization"))
             graph_id = request.path_params.get("graph_id")
             if graph_id is None and len(state.graphs) != 1:
-                raise HTTPException(404)  # short addresses are for a server of one graph
+                raise HTTPException(404)  # the short address needs a server of one graph
             served_graph = state.find_graph(graph_id)
             limits = state.settings.limits
             limited = LimitedRequest(request, limits, self.bytes_max(limits))
@@ -311,7 +311,7 @@ class GraphRoute(Route):
 
 
 class ReadRoute(GraphRoute):
-    """A route whose work is stopped when nobody waits for it any more."""
+    """A route whose work is cancelled when the caller disconnects."""
 
     async def answer(
         self, handler: Handler, request: LimitedRequest, context: RequestContext
@@ -328,14 +328,14 @@ class ReadRoute(GraphRoute):
 
 
 class LoadRoute(GraphRoute):
-    """A load in a JSON string."""
+    """A load whose records are in a JSON string."""
 
     def bytes_max(self, limits: Limits) -> int:
         return limits.load_body_bytes
 
 
 class StreamRoute(GraphRoute):
-    """A load that goes to disk as it comes."""
+    """A load that is spooled to disk as it arrives."""
 
     def bytes_max(self, limits: Limits) -> int:
         return limits.load_stream_bytes

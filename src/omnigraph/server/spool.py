@@ -1,7 +1,7 @@
-"""Bodies that are too large for memory: on disk while the request lasts.
+"""Bodies that are too large for memory: files in a temporary folder, for as long as the request.
 
-The names of uploaded files are the client's; only their ends are kept on disk, because those tell
-what is in them. Errors call the files as the client did: where they lie here is nobody's business.
+Of the name of an uploaded file only the suffix is kept on disk, because it tells the format. Errors
+name the files as the client did, and never the paths on the server.
 """
 
 import json
@@ -27,21 +27,21 @@ _RECORD: Final = re.compile(r"[^ \t\r\n]")
 _DECODER: Final = json.JSONDecoder()
 FILES_MAX: Final = 1000
 BODY: Final = "the body"
-"""What a body is called that is one file of records."""
+"""The name of a raw body in errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spool:
-    """Files of one request. Whoever has it removes it."""
+    """The files of one request. Its owner calls `remove`."""
 
     folder: Path
     files: tuple[Path, ...]
     names: tuple[str, ...]
-    """What whoever sent them calls them."""
+    """The names that the client gave them."""
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Let errors of the work inside call the files by their names."""
+        """Replace paths with the names of the client in errors of the work inside."""
         try:
             yield
         except OmnigraphError as error:
@@ -72,7 +72,7 @@ class Spool:
 
 
 def spool_text(text: str) -> Spool:
-    """Records that came in one piece, separated by whatever space there is."""
+    """Records in one text, separated by white space."""
     with _new_folder() as folder:
         path = folder / "records.jsonl"
         path.write_text(one_a_line(text), encoding="utf-8")
@@ -81,7 +81,7 @@ def spool_text(text: str) -> Spool:
 
 @contextmanager
 def _new_folder() -> Iterator[Path]:
-    """A folder that stays if it is filled without trouble."""
+    """A temporary folder that is removed if the work inside fails."""
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-load-"))
     try:
         yield folder
@@ -91,10 +91,10 @@ def _new_folder() -> Iterator[Path]:
 
 
 def one_a_line(text: str) -> str:
-    """The same records, each on a line of its own.
+    """The same records, one a line.
 
-    The same text if they are already, so that lines keep their numbers; and if it is not JSON:
-    the load will say what is wrong, and where.
+    Returns the text unchanged if it has one record a line, so that line numbers stay, and also if
+    it is not JSON: the load reports what is wrong, and where.
     """
     records: list[str] = []
     at, is_fine = 0, True
@@ -107,7 +107,7 @@ def one_a_line(text: str) -> str:
             is_fine &= "\n" not in records[-1]
     except (ValueError, RecursionError):
         return text
-    # Inside of a record, the end of a line is nothing but space: a text would have to escape it.
+    # Inside a record, a line end is white space: JSON strings must escape it.
     return text if is_fine else "\n".join(each.replace("\n", " ") for each in records)
 
 
@@ -140,7 +140,7 @@ async def spool_files(request: Request) -> Spool:
 
 
 def _name(upload: UploadFile, number: int) -> str:
-    """The last part of what the client calls it, if that can be shown."""
+    """The last part of the client's name, if it is printable."""
     name = re.split(r"[/\\]", upload.filename or "")[-1]
     return name if name and name.isprintable() else f"file {number}"
 

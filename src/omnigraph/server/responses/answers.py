@@ -1,4 +1,4 @@
-"""Answers that are not errors: documents as JSON, and the headers of old names."""
+"""Answers that are not errors: JSON documents, streams, headers of deprecated routes."""
 
 import asyncio
 import json
@@ -12,12 +12,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+import omnigraph
 from omnigraph.commit.manifest.records import JsonObject
+from omnigraph.commit.manifest.stamp import CURRENT
 from omnigraph.engine.cancellation import CancelToken, cancellable, current_token
 from omnigraph.errors import QueryCancelled
 
 SUCCESSORS: Final = {"/read": "query", "/change": "mutate", "/ingest": "load"}
-"""Routes of old, and what they are called now."""
+"""Deprecated routes, and the names that replace them."""
 
 
 class JsonResponse(Response):
@@ -34,11 +36,12 @@ class JsonResponse(Response):
 
 
 class Stream(StreamingResponse):
-    """Pieces, the first of them made at once: what is wrong is told before headers are.
+    """An answer in pieces. The first piece is made before the headers are sent, so that an error in
+    it still has a status of its own.
 
-    They are closed when the answer is over. A caller that goes away leaves them half read, and what
-    they hold, files among it, would stay for as long as nobody looks for garbage. A caller that
-    stays and takes nothing for so long counts as gone.
+    The iterator is closed when the answer ends: a caller that disconnects leaves it half read, and
+    the files that it holds would stay open until the next garbage collection. A caller that reads
+    nothing for `stall_s` is disconnected.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Stream(StreamingResponse):
     ) -> None:
         self._stall_s = stall_s
         self._token = CancelToken(parent=current_token())
-        self._rest = _go_through(pieces, self._token)
+        self._rest = _iterate(pieces, self._token)
         first = next(self._rest, b"")
         super().__init__(chain([first], self._rest), status_code, media_type=media_type)
 
@@ -74,11 +77,11 @@ class Stream(StreamingResponse):
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
         await super().listen_for_disconnect(receive)
-        self._token.cancel()  # the piece that is being made is not wanted, either
+        self._token.cancel()  # stops the piece that is being made
 
 
-def _go_through(pieces: Iterator[bytes], token: CancelToken) -> Generator[bytes, None, None]:
-    """Whoever closes this closes what it goes through. Every piece may come in another thread."""
+def _iterate(pieces: Iterator[bytes], token: CancelToken) -> Generator[bytes, None, None]:
+    """Closing this generator closes `pieces`. Each piece may be made in another thread."""
     try:
         while True:
             with cancellable(token):
@@ -96,7 +99,15 @@ def answer(document: JsonObject) -> Response:
 
 
 def deprecate(response: Response, route: str) -> Response:
-    """Say that a route is called something else now."""
+    """Add the headers that name the route's successor."""
     response.headers["Deprecation"] = "true"
     response.headers["Link"] = f'<{SUCCESSORS[route]}>; rel="successor-version"'
     return response
+
+
+def health_document() -> JsonObject:
+    return {
+        "status": "ok",
+        "version": omnigraph.__version__,
+        "internal_schema_version": CURRENT,
+    }

@@ -1,8 +1,8 @@
-"""What the headers of a request make of a blob: which bytes of it, if any (RFC 9110, 13 and 14).
+"""Conditional and range requests for a blob (RFC 9110, sections 13 and 14).
 
-`If-Match` and `If-Range` compare tags as they stand; a weak tag matches nothing. `If-None-Match`
-does not mind whether a tag is weak. A range that cannot be read, or several at once, are ignored,
-as the standard allows; only one that is understood and lies outside is an error.
+`If-Match` and `If-Range` compare tags strongly, so a weak tag never matches. `If-None-Match`
+compares weakly. A range that cannot be parsed, and several ranges at once, are ignored, as the
+standard allows. Only a valid range outside the blob is an error.
 """
 
 import re
@@ -12,26 +12,26 @@ from typing import Final
 
 from omnigraph.errors import BlobChanged, BlobRangeInvalid
 
-# No part of these can match the same text in two ways: a header may be long, and made to be slow.
+# No two parts match the same text: a hostile header cannot make these backtrack.
 _TAG: Final = re.compile(r'(\*|(?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII | re.IGNORECASE)
 _DIGITS_MAX: Final = 19
 _FAR: Final = 10**_DIGITS_MAX
-"""Farther than any blob reaches, and a number that may be spelled."""
+"""Beyond the end of any blob."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes of a blob. A part of it is answered with 206, all of it with 200."""
+    """Bytes of a blob. A part is answered with 206, the whole with 200."""
 
     start: int
     end: int
-    """The first byte that is no longer meant."""
+    """The first byte after the range."""
     is_part: bool
 
 
 def is_known(headers: Mapping[str, str], tag: str) -> bool:
-    """Does the caller have it already? Raises BlobChanged if it insists on another one."""
+    """Does the caller have this version? Raises BlobChanged if `If-Match` names others."""
     wanted = headers.get("if-match")
     if wanted is not None and not {"*", tag} & set(_TAG.findall(wanted)):
         raise BlobChanged(expected=wanted, actual=tag)
@@ -52,7 +52,7 @@ def find_span(headers: Mapping[str, str], tag: str, length: int) -> ByteRange:
     if first is None:
         return _last_bytes(last, length) or everything
     if last is not None and last < first:
-        return everything  # which is no range at all
+        return everything  # not a range
     if first >= length:
         raise BlobRangeInvalid(start=first, end=last, length=length)
     end = length if last is None else min(last + 1, length)
@@ -60,7 +60,7 @@ def find_span(headers: Mapping[str, str], tag: str, length: int) -> ByteRange:
 
 
 def _last_bytes(count: int | None, length: int) -> ByteRange | None:
-    """None for what is no range; of an empty blob the last bytes are all of it."""
+    """None if it is not a range; of an empty blob, the last bytes are the whole blob."""
     if count is None or (count and not length):
         return None
     if not count:

@@ -1,4 +1,4 @@
-"""Which form of an answer a request prefers, as its `Accept` says."""
+"""The media type of an answer, by the `Accept` header of the request."""
 
 import re
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ _WEIGHT: Final = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 
 def choose_form(accept: Sequence[str], offered: Sequence[str]) -> str:
-    """The form that has the greatest weight; among equals the first that is offered.
+    """The offered type with the greatest weight; among equals, the first offered.
 
-    `accept` are the values of the header, which may be sent more than once. A part that cannot be
-    understood counts as not said. Where nothing offered is accepted, the first is answered all the
-    same: clients say `Accept` carelessly, and can use it after all.
+    `accept` holds the values of the header, which may be sent more than once. A part that cannot be
+    parsed is ignored. If no offered type is accepted, the first one is returned: many clients send
+    an `Accept` that is too narrow, and can read the answer all the same.
     """
     ranges = _read_ranges(",".join(accept).lower())
     weights = [_weigh(each, ranges) for each in offered]
@@ -28,12 +28,12 @@ def _read_ranges(accept: str) -> dict[str, float]:
         name, *parameters = (each.strip() for each in element.split(";"))
         weights = [each[2:] for each in parameters if each.startswith("q=")] or ["1"]
         if _RANGE.fullmatch(name) and _WEIGHT.fullmatch(weights[0]):
-            # Of one form with several parameters, which we do not tell apart, the best counts.
+            # Parameters other than q are ignored; of equal types the greatest weight counts.
             ranges[name] = max(ranges.get(name, 0.0), float(weights[0]))
     return ranges
 
 
-def _weigh(form: str, ranges: dict[str, float]) -> float:
-    """What is said most exactly counts: the form itself, then its family, then everything."""
-    family = form.partition("/")[0]
-    return next((ranges[each] for each in (form, f"{family}/*", "*/*") if each in ranges), 0.0)
+def _weigh(media: str, ranges: dict[str, float]) -> float:
+    """The most specific range counts: the type, then its family, then `*/*`."""
+    family = media.partition("/")[0]
+    return next((ranges[each] for each in (media, f"{family}/*", "*/*") if each in ranges), 0.0)

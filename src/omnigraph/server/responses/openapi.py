@@ -1,4 +1,4 @@
-"""What the OpenAPI document says about answers that are errors."""
+"""The error answers and the blob answers in the OpenAPI document."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ Responses = dict[int | str, dict[str, Any]]
 
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _PLAIN: Final = frozenset({400, 408, 413, 415, 422})
-"""A request that cannot even be read is answered in plain text."""
+"""A request that cannot be parsed is answered in plain text."""
 
 _EITHER: Final = frozenset({400, 408, 413})
-"""What could be read can be wrong or too much, too."""
+"""These statuses also have the JSON document of an engine error."""
 
 _ALWAYS: Final = (400, 401, 403, 404, 422, 500, 503)
 _WITH_BODY: Final = (408, 413, 415)
@@ -34,17 +34,17 @@ def _describe(status: int) -> dict[str, Any]:
 
 
 READING: Final[Responses] = {status: _describe(status) for status in _ALWAYS}
-"""The problems of a route without a body."""
+"""The errors of a route without a body."""
 
-ASKING: Final[Responses] = {status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY)}
-"""The problems of a route that reads, and has a body."""
+READING_BODY: Final[Responses] = {status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY)}
+"""The errors of a route that reads and takes a body."""
 
 ACCEPTED: Final[Responses] = {
-    202: {"description": "A job, to be asked for at `Location`.", "model": JobReply}
+    202: {"description": "A job; its state is at `Location`.", "model": JobReply}
 }
 
 GONE: Final[Responses] = {status: _describe(status) for status in (409, 410)}
-"""What changed can no longer be told, or never could."""
+"""The changes are no longer known, or cannot be computed."""
 
 WRITING: Final[Responses] = {
     status: _describe(status) for status in (*_ALWAYS, *_WITH_BODY, 409, 412, 429)
@@ -58,36 +58,36 @@ _PART: Final = {"Content-Range": _TEXT_HEADER}
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 _BLOB_MET: Final[Responses] = {
-    302: {"description": "It is kept elsewhere.", "headers": {"Location": _TEXT_HEADER}},
-    304: {"description": "It is what the caller has.", "headers": _BLOB},
+    302: {"description": "The blob is stored elsewhere.", "headers": {"Location": _TEXT_HEADER}},
+    304: {"description": "The caller has this version.", "headers": _BLOB},
 }
 
-BLOB_READ: Final[Responses] = {
+BLOB_GET: Final[Responses] = {
     **READING,
     **_BLOB_MET,
-    200: {"description": "All of it.", "content": _BYTES, "headers": _BLOB},
-    206: {"description": "A range of it.", "content": _BYTES, "headers": _BLOB | _PART},
+    200: {"description": "The whole blob.", "content": _BYTES, "headers": _BLOB},
+    206: {"description": "A range of the blob.", "content": _BYTES, "headers": _BLOB | _PART},
     412: _describe(412),
     416: _describe(416) | {"headers": _PART},
     424: _describe(424) | {"headers": _SNAPSHOT},
 }
-"""The answers with the bytes of a blob."""
+"""The answers to GET of a blob."""
 
-BLOB_ASKED: Final[Responses] = {
+BLOB_HEAD: Final[Responses] = {
     **{status: {"description": HTTPStatus(status).phrase} for status in (*_ALWAYS, 412, 424)},
     **_BLOB_MET,
-    200: {"description": "It is there.", "headers": _BLOB},
+    200: {"description": "The blob exists.", "headers": _BLOB},
 }
-"""The same without any body, as HEAD is answered."""
+"""The answers to HEAD of a blob: no bodies."""
 
 
 def find_methods(document: Mapping[str, Any], path: str) -> list[str]:
-    """The methods that an address answers to, with the prefix of a graph or without."""
+    """The methods of an address, with or without the prefix of a graph."""
     found: dict[str, list[str]] = {}
     for template, operations in document["paths"].items():
         spelled = re.sub(r"\\{branch\\}", ".+", re.escape(template))
         pattern = re.sub(r"\\{\w+\\}", "[^/]+", spelled)
         if any(re.fullmatch(pattern, each) for each in (path, f"/graphs/g{path}")):
             found[template] = sorted(each.upper() for each in operations)
-    # A name that is spelled out is meant before one that could be anything.
+    # A literal address has precedence over one with parameters.
     return found[min(found, key=lambda each: each.count("{"))] if found else []

@@ -16,7 +16,7 @@ from omnigraph.server.request_context import Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import Stream
 from omnigraph.server.responses.byte_ranges import find_span, is_known
 from omnigraph.server.responses.error_mapping import problem
-from omnigraph.server.responses.openapi import BLOB_ASKED, BLOB_READ
+from omnigraph.server.responses.openapi import BLOB_GET, BLOB_HEAD
 from omnigraph.server.routes.querying import SelectedSnapshot
 from omnigraph.wire.formats import TYPE
 from omnigraph.wire.media import SNAPSHOT_ID
@@ -73,7 +73,7 @@ Found = Annotated[OpenBlob, Depends(_open_blob)]
     "/blob",
     operation_id="cluster_getBlob",
     response_class=StreamingResponse,
-    responses=BLOB_READ,
+    responses=BLOB_GET,
     dependencies=[Depends(_declare_conditions), Depends(_declare_range)],
 )
 def read_blob(context: Context, blob: Found) -> Response:
@@ -85,7 +85,7 @@ def read_blob(context: Context, blob: Found) -> Response:
     "/blob",
     operation_id="cluster_headBlob",
     response_class=Response,
-    responses=BLOB_ASKED,
+    responses=BLOB_HEAD,
     dependencies=[Depends(_declare_conditions)],
 )
 def describe_blob(context: Context, blob: Found) -> Response:

@@ -8,8 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 from omnigraph.errors import Forbidden, Unauthorized
 from omnigraph.policy.actions import Action
 from omnigraph.server.request_context import CurrentRuntime, ServerRoute
-from omnigraph.server.responses.answers import answer
-from omnigraph.server.responses.health import health_document
+from omnigraph.server.responses.answers import answer, health_document
 from omnigraph.server.responses.openapi import READING, WRITING
 from omnigraph.server.telemetry import metrics
 from omnigraph.wire.replies import GraphsReply, HealthReply, ReloadReply

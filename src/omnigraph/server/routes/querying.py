@@ -17,7 +17,7 @@ from omnigraph.policy.actions import Action
 from omnigraph.server.request_context import Context, ReadRoute, RequestContext
 from omnigraph.server.responses.answers import Stream, deprecate
 from omnigraph.server.responses.negotiation import choose_form
-from omnigraph.server.responses.openapi import ASKING, Responses
+from omnigraph.server.responses.openapi import READING_BODY, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, TIME, TYPE, VERSION_MAX
 from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
 from omnigraph.wire.replies import ReadReply
@@ -30,7 +30,7 @@ PIECE_ROWS: Final = 1000
 BATCH_ROWS: Final = 65_536
 
 READS: Final[Responses] = {
-    **ASKING,
+    **READING_BODY,
     200: {
         "description": "The rows.",
         "content": {

@@ -10,8 +10,7 @@ from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import commit_document, snapshot_document
 from omnigraph.server.request_context import Context, GraphRoute
-from omnigraph.server.responses.answers import answer
-from omnigraph.server.responses.health import health_document
+from omnigraph.server.responses.answers import answer, health_document
 from omnigraph.server.responses.openapi import READING
 from omnigraph.wire.formats import MAYBE_BRANCH, VERSION_MAX
 from omnigraph.wire.replies import (

@@ -20,7 +20,7 @@ from omnigraph.sdk.reviewing import (
 from omnigraph.server.request_context import Context, ReadRoute
 from omnigraph.server.responses.answers import Stream, answer
 from omnigraph.server.responses.negotiation import choose_form
-from omnigraph.server.responses.openapi import ASKING, GONE, READING, Responses
+from omnigraph.server.responses.openapi import GONE, READING, READING_BODY, Responses
 from omnigraph.wire.formats import MAYBE_BRANCH, SIDE, START
 from omnigraph.wire.media import JSON, NDJSON
 from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply
@@ -29,7 +29,7 @@ from omnigraph.wire.requests import BaselineBody, ExportBody
 router = APIRouter(route_class=ReadRoute)
 
 _LINES: Responses = {
-    **ASKING,
+    **READING_BODY,
     200: {
         "description": "One JSON object a line.",
         "content": {NDJSON: {"schema": {"type": "string"}}},

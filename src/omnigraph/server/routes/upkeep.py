@@ -17,7 +17,7 @@ from omnigraph.sdk.documents import (
 from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute
 from omnigraph.server.responses.answers import answer
-from omnigraph.server.responses.openapi import ACCEPTED, ASKING, WRITING
+from omnigraph.server.responses.openapi import ACCEPTED, READING_BODY, WRITING
 from omnigraph.server.routes.jobs import begin_job
 from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
@@ -30,7 +30,7 @@ router = APIRouter(route_class=GraphRoute)
     "/schema/plan",
     operation_id="cluster_planSchema",
     response_model=SchemaPlanReply,
-    responses=ASKING,
+    responses=READING_BODY,
 )
 def plan_schema(context: Context, body: SchemaPlanBody) -> Response:
     """What another schema would change; steps that cannot be taken are among it."""

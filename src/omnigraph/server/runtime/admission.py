@@ -1,7 +1,7 @@
-"""How much one actor may have under way at once, in this process.
+"""Admission: how many writes and bytes one actor may have under way in this process.
 
-Only writes are counted. A limit protects the other actors, so it is per actor; whoever has no name
-shares one.
+Reads are not counted. The limit is per actor, because it protects the other actors; all requests
+without an actor share one limit.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from omnigraph.server.runtime.settings import Limits
 ANONYMOUS: Final = "anonymous"
 RETRY_AFTER_S: Final = 1
 SMALL_BYTES: Final = 256
-"""What a write without a body of its own counts as."""
+"""The size that a write without a body counts as."""
 
 
 class Admission:

@@ -1,7 +1,7 @@
-"""How workers learn that there is another configuration: a file they share holds it (D23).
+"""The configuration that all workers serve: a file that they share (D23, ADR 21).
 
-Its first line is a number that only rises, so that looking for news costs next to nothing; the rest
-is the configuration of that number. The file is replaced as a whole, by one worker at a time.
+The first line is a number that only rises, so a worker notices a new configuration by reading one
+line. The rest is the configuration as JSON. One worker at a time replaces the file, as a whole.
 """
 
 import fcntl
@@ -22,10 +22,10 @@ _FORMAT: Final = TypeAdapter(Configuration)
 @dataclass(frozen=True, slots=True)
 class ConfigBroadcast:
     path: Path
-    """In a folder that nobody else may read."""
+    """In a folder that only the user of the server may read."""
 
     def find_newest(self) -> int:
-        """The number of the configuration in force; 0 before there is one."""
+        """The number of the current configuration; 0 before the first one."""
         try:
             with self.path.open("rb") as file:
                 return int(file.readline())
@@ -33,12 +33,12 @@ class ConfigBroadcast:
             return 0
 
     def read(self) -> tuple[int, Configuration]:
-        """The configuration in force, and its number. There must be one."""
+        """The current configuration and its number. There must be one."""
         number, _, document = self.path.read_bytes().partition(b"\n")
         return int(number), _FORMAT.validate_json(document)
 
     def announce(self, configuration: Configuration) -> int:
-        """Put a configuration in force for all workers; its number. Only `alone`."""
+        """Make a configuration current for all workers; its number. The caller holds `alone`."""
         number = self.find_newest() + 1
         fresh = self.path.with_suffix(".new")
         fresh.write_bytes(b"%d\n%s" % (number, _FORMAT.dump_json(configuration)))
@@ -47,9 +47,10 @@ class ConfigBroadcast:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Among all workers, from reading files to announcing what they say.
+        """A lock among all workers, held from reading the files to announcing them.
 
-        What was read first would otherwise be announced last now and then, and stay in force.
+        Without it, a worker that read the files first could announce them last, and all workers
+        would keep an old configuration.
         """
         descriptor = os.open(self.path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:

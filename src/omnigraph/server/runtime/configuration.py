@@ -1,8 +1,8 @@
-"""Everything a server was told, read from flags, files and environment at one moment.
+"""The whole configuration of a server: flags, files and environment, read at one time.
 
-It is a value that can be handed on: whoever reads it hands it to the other workers, so that all of
-them serve by the same rules, whatever becomes of the files. It holds no secret that was not in a
-file already: tokens are hashes, and what names a variable is filled in where it is used.
+It is a value that one worker reads and hands to the others, so that all workers serve by the same
+rules even if the files change meanwhile. It adds no secret to those in the files: tokens are
+hashes, and variables such as `$NAME` are resolved where they are used.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ class Configuration:
     """By graph."""
     server_policy: PolicyFile | None
     queries: Mapping[str, tuple[QueryFile, ...]]
-    """By graph, the files of its folder of stored queries."""
+    """By graph: the files of its folder of stored queries."""
 
 
 def read_configuration(flags: Flags, environment: Mapping[str, str]) -> Configuration:
-    """Raises ConfigInvalid, UsageError. What the files say is not judged yet."""
+    """Read, without checking policies and queries. Raises ConfigInvalid, UsageError."""
     settings = read_settings(flags, environment)
     graphs = settings.graphs.items()
     server_policy = settings.server_policy

@@ -1,14 +1,14 @@
-"""May they? The states a server can be in, and the gate of each graph it serves.
+"""Authorisation: the modes of a server, and the gate of each graph that it serves.
 
-| tokens | any policy | `--unauthenticated` | state        |
+| tokens | any policy | `--unauthenticated` | mode         |
 |--------|------------|---------------------|--------------|
 | no     | no         | no                  | refuses to start |
-| no     | no         | yes                 | open: everybody may do everything |
+| no     | no         | yes                 | open: every caller may do everything |
 | yes    | no         | any                 | default deny: a token allows reading, no more |
-| no     | yes        | any                 | refuses to start: a policy about nobody |
+| no     | yes        | any                 | refuses to start: no actor could match the policy |
 | yes    | yes        | any                 | policy: Cedar decides |
 
-The same guard is asked at the boundary, before anything is read, and again by the engine's writers.
+A route asks the guard before it reads anything, and the engine asks it again before each write.
 """
 
 from enum import Enum
@@ -42,22 +42,22 @@ def find_auth_mode(*, has_tokens: bool, has_policy: bool, unauthenticated: bool)
 
 
 class Guard:
-    """The gate of one graph, or of the server itself. What it decides by can be replaced."""
+    """The gate of one graph, or of the server itself. A reload replaces its mode and policy."""
 
     def __init__(self, mode: AuthMode, policy: Policy | None = None) -> None:
         self._rule: Final[list[tuple[AuthMode, Policy | None]]] = [(mode, policy)]
 
     def replace(self, mode: AuthMode, policy: Policy | None) -> None:
-        """Decide by something else from now on."""
+        """Decide by another mode and policy from now on."""
         self._rule[0] = (mode, policy)
 
-    def allows(self, question: AccessRequest) -> bool:
+    def allows(self, request: AccessRequest) -> bool:
         mode, policy = self._rule[0]
         if mode is AuthMode.OPEN:
             return True
         if policy is None:
-            return question.actor is not None and question.action is Action.READ
-        return policy.decide(question).allowed
+            return request.actor is not None and request.action is Action.READ
+        return policy.decide(request).allowed
 
     def __call__(
         self,

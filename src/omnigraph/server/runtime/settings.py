@@ -1,6 +1,7 @@
-"""What a server was told: flags, `server.yaml`, the environment.
+"""The settings of a server: flags, `server.yaml`, the environment.
 
-Read anew at every reload. Unknown keys are errors: a misspelt policy would otherwise be no policy.
+They are read again at every reload. An unknown key is an error: a misspelt `policy` would otherwise
+mean no policy.
 """
 
 import os
@@ -37,39 +38,39 @@ GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
 
 EMBEDDING: Final = "embedding"
-"""What is wrong with a provider keeps one graph back, and not the server."""
+"""The name in errors about a provider: such an error quarantines one graph, not the server."""
 
 MIB: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a request, an actor and a graph may take. Every worker counts for itself."""
+    """Limits of a request, an actor and a graph. Each worker counts on its own."""
 
     inflight_per_actor: int = 16
     bytes_per_actor: int = 4096 * MIB
     body_bytes: int = MIB
     load_body_bytes: int = 32 * MIB
-    """A load whose records stand in a JSON string."""
+    """A load whose records are in a JSON string."""
     load_stream_bytes: int = 64 * 1024 * MIB
     """A load that is streamed to disk."""
     body_timeout_s: int = 30
-    """How long a client may send nothing, or next to nothing, while it owes us its body."""
+    """How long a client may send nothing, or fewer than 1024 bytes a second, of its body."""
     drain_s: int = 30
-    """How long requests under way may take when the server is told to stop, and then jobs."""
+    """After a stop signal: how long requests may still take, and then jobs."""
     query_seconds: int = 30
-    """How long one read may take."""
+    """The time limit of one read."""
     query_memory_bytes: int = DEFAULTS.query_memory_bytes_max
-    """What one read may hold at a time."""
+    """The memory limit of one read."""
     query_cache_bytes: int = DEFAULTS.query_cache_bytes_max
-    """What the reads of a graph share."""
+    """The cache that the reads of a graph share."""
     storage_cache_bytes: int = DEFAULTS.storage_cache_bytes_max
-    """What is kept of the files of a graph."""
+    """The cache of the files of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSettings:
-    """A provider, as the file names it. Its key is in a variable, never in the file."""
+    """An embedding provider, as the file names it. Its key is in a variable, never in the file."""
 
     provider: str
     model: str | None = None
@@ -97,18 +98,18 @@ class GraphSettings:
     policy: Path | None = None
     queries: Path | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """As the file has them; `$NAME` stands for a variable."""
+    """As in the file; `$NAME` stands for a variable."""
     embedding: "EmbeddingSettings | None" = None
-    """Who embeds the texts of queries; whom the environment names if nobody."""
+    """The provider that embeds the texts of queries; by default the environment names it."""
 
     def resolve_options(self) -> dict[str, str]:
-        """With the variables of the environment filled in."""
+        """The options, with variables of the environment resolved."""
         return {name: os.path.expandvars(each) for name, each in self.storage_options.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the command line said; it wins over the file."""
+    """The flags of the command line; they have precedence over the file."""
 
     config: Path | None = None
     graphs: tuple[str, ...] = ()
@@ -128,7 +129,7 @@ class ServerSettings:
     unauthenticated: bool = False
     require_all_graphs: bool = False
     metrics_name_graphs: bool = False
-    """Does `/metrics` name graphs to whoever asks, or to those alone who may list them?"""
+    """Does `/metrics` name graphs to every caller, or only to callers who may list graphs?"""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -172,7 +173,7 @@ def check_graph_id(name: str) -> None:
 
 
 def make_graph_id(uri: str) -> str:
-    """The id of a graph that is named by its place alone: `graphs/art_of.omni` is `art-of`."""
+    """The id of a graph that is named by its URI alone: `graphs/art_of.omni` is `art-of`."""
     name = PurePosixPath(uri.rstrip("/")).name.partition(".")[0]
     made = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:64]
     return made if made and made not in RESERVED else "graph"
@@ -229,7 +230,7 @@ def _limits(limits: Limits, environment: Mapping[str, str]) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A `server.yaml`. Relative paths are meant from where it lies."""
+    """A `server.yaml`. Relative paths start at its folder."""
 
     path: Path
 

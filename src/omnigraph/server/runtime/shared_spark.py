@@ -30,7 +30,7 @@ def find_spark(environment: Mapping[str, str] = os.environ) -> SparkSettings | N
 
     place = Path(folder)
     with place.with_suffix(".lock").open("w") as lock:
-        # All workers may be asked to load at the same moment, and one of them starts it.
+        # Several workers may need the server at the same time; one of them starts it.
         fcntl.flock(lock, fcntl.LOCK_EX)
         server = start_server(_free_port(), folder=place)
     return SparkSettings(remote=server.address)

@@ -1,8 +1,8 @@
-"""The graphs a server has open, and the rules it serves them by.
+"""The graphs that a server has open, and the rules by which it serves them.
 
-A `ServerState` is a value: a request takes the current one and keeps it. A reload makes another
-one and puts it in place; whatever cannot be read leaves the old one where it is. Graphs stay open
-across reloads, and their gates follow the new policy at once.
+A `ServerState` is a value: a request takes the current one and keeps it. A reload builds another
+`ServerState` and makes it current; if the build fails, the old one stays. Graphs stay open across
+reloads, and their guards follow the new policy at once.
 """
 
 import logging
@@ -41,15 +41,15 @@ from omnigraph.server.telemetry import metrics
 from omnigraph.server.telemetry.tracing import find_tracer
 
 RETRY_MS: Final = 5_000
-"""When a worker tries again to follow the others, if it could not."""
+"""How long a worker waits before it tries a refused configuration again."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A graph that is open, and how: opened otherwise, it is another. So it is under another id,
-    with the policy of that.
+    """An open graph and the settings it was opened with. The same URI under another id or with
+    other settings is opened again, because its guard follows the policy of that id.
     """
 
     id: str
@@ -61,7 +61,7 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class ServedGraph:
-    """One graph that answers."""
+    """One graph that this server serves."""
 
     id: str
     graph: LocalGraph
@@ -76,17 +76,17 @@ class ServerState:
     auth_mode: AuthMode
     tokens: Tokens
     guard: Guard
-    """For what concerns the server itself."""
+    """The gate of the server itself: listing graphs."""
     has_server_policy: bool
     graphs: Mapping[str, ServedGraph]
     quarantined: Mapping[str, str]
-    """Graphs that could not be opened, and why."""
+    """Graphs that could not be opened, each with the reason."""
     policies: Mapping[str, Policy]
-    """By graph; put into the guards when this is put in place."""
+    """By graph; the guards take them when this state becomes current."""
 
     def authenticate(self, header: str | None) -> str | None:
-        """Who asks. Raises Unauthorized."""
-        # Where nobody is known a token says nothing.
+        """The actor of a request. Raises Unauthorized."""
+        # In the open mode there are no actors, so a token has no meaning.
         return None if self.auth_mode is AuthMode.OPEN else self.tokens.resolve(header)
 
     def find_graph(self, graph_id: str | None) -> ServedGraph:
@@ -101,17 +101,17 @@ class ServerState:
         return found
 
     def allows_listing(self, actor: str | None) -> bool:
-        """May they know which graphs there are? Needs a policy for the server."""
+        """May the actor list the graphs? Needs a policy for the server."""
         return self.has_server_policy and self.guard.allows(AccessRequest(actor, Action.GRAPH_LIST))
 
     def allows_admin(self, actor: str | None) -> bool:
-        """May they have the server reload? Whoever administers one of its graphs may."""
-        question = AccessRequest(actor, Action.ADMIN)
-        return any(each.guard.allows(question) for each in self.graphs.values())
+        """May the actor reload the server? Administrators of any of its graphs may."""
+        request = AccessRequest(actor, Action.ADMIN)
+        return any(each.guard.allows(request) for each in self.graphs.values())
 
 
 class ServerRuntime:
-    """Holds what is served now, and makes what is served next."""
+    """Holds the current `ServerState`, and builds the next one."""
 
     def __init__(
         self,
@@ -119,9 +119,9 @@ class ServerRuntime:
         environment: Mapping[str, str],
         broadcast: ConfigBroadcast | None = None,
     ) -> None:
-        """Serve what the other workers serve; what flags and files say if there are none yet.
+        """Take the configuration of the other workers; if there is none, read flags and files.
 
-        Raises ConfigInvalid, UsageError, PolicyInvalid; and what opening a graph raises, if every
+        Raises ConfigInvalid, UsageError, PolicyInvalid; and the errors of opening a graph, if every
         graph is required.
         """
         self._broadcast = broadcast
@@ -131,7 +131,7 @@ class ServerRuntime:
         self._open: list[_Opened] = []
         self._lock = Lock()
         self._seen = 0
-        # It takes a while to make, and all requests that came first would make it at once.
+        # Built now: otherwise all of the first requests would build it at the same time.
         grammar()
         if broadcast is None or not broadcast.find_newest():
             self.current = self._read()
@@ -139,36 +139,36 @@ class ServerRuntime:
             self._seen, configuration = broadcast.read()
             self.current = self._build(self._seen, configuration)
         self._refused = (0, 0)
-        """What could not be taken over from the others, if anything, and when."""
+        """The number of the last configuration that was tried, and when."""
         self.admission = Admission(self.current.settings.limits)
         self.jobs = JobQueue(REAL)
 
     def share(self, broadcast: ConfigBroadcast) -> None:
-        """Hand what is served here to workers that are started from now on, and follow them."""
+        """Announce this configuration to workers that start from now on, and follow them."""
         with broadcast.alone():
             self._seen = broadcast.announce(self._configuration)
         self._broadcast = broadcast
 
     def reload(self) -> ServerState:
-        """Read the whole configuration again, and have the other workers do so.
+        """Read the whole configuration again, and announce it to the other workers.
 
-        Raises as the constructor; then nothing changes, here or there.
+        Raises as the constructor does; then nothing changes in any worker.
         """
         with self._lock:
             self._put_in_place(self._read())
             return self.current
 
     def try_reload(self) -> None:
-        """The same, for a caller that nobody listens to: a refusal is told in the log."""
-        with _refusals_told():
+        """Reload on a signal: a refused configuration is logged, not raised."""
+        with _refusals_logged():
             self.reload()
 
     def follow(self) -> None:
-        """Take over the configuration that another worker read; later, if it cannot be now."""
+        """Take over the configuration that another worker announced; retry after `RETRY_MS`."""
         broadcast = self._broadcast
         if broadcast is None:
             return
-        with self._lock, _refusals_told():
+        with self._lock, _refusals_logged():
             newest = broadcast.find_newest()
             refused, refused_ms = self._refused
             is_early = newest == refused and REAL.monotonic_ms() - refused_ms < RETRY_MS
@@ -180,17 +180,17 @@ class ServerRuntime:
             self._seen = number
 
     def _put_in_place(self, state: ServerState) -> None:
-        # From here on the new rules hold, for requests under way too.
+        # From here on the new rules hold, also for requests under way.
         for name, served_graph in state.graphs.items():
             served_graph.guard.replace(state.auth_mode, state.policies.get(name))
         served_now = {id(each.graph) for each in state.graphs.values()}
         self._open = [each for each in self._open if id(each.graph) in served_now]
         self.current = state
         self.admission.limits = state.settings.limits
-        logger.info("configuration %d is in force", state.generation)
+        logger.info("configuration %d is current", state.generation)
 
     def _read(self) -> ServerState:
-        """What flags and files say now; and if it can be served, have the other workers do so."""
+        """Read flags and files; if they can be served, announce them to the other workers."""
         broadcast = self._broadcast
         with broadcast.alone() if broadcast is not None else nullcontext():
             configuration = read_configuration(self._flags, self._environment)
@@ -224,13 +224,13 @@ class ServerRuntime:
                     name, each, settings.limits, Guard(auth_mode, policies.get(name))
                 )
                 stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
-                _tell(stored)
+                _log_quarantined(stored)
                 graphs[name] = ServedGraph(name, opened.graph, opened.guard, stored)
             except OmnigraphError as error:
                 is_of_file = isinstance(error, ConfigInvalid) and error.path != EMBEDDING
                 if is_of_file or settings.require_all_graphs:
                     raise
-                logger.warning("graph %s is kept back: %s", name, error)
+                logger.warning("graph %s is quarantined: %s", name, error)
                 quarantined[name] = str(error)
         if not graphs:
             reasons = "; ".join(quarantined.values())
@@ -250,7 +250,7 @@ class ServerRuntime:
     def _open_graph(
         self, name: str, settings: GraphSettings, limits: Limits, guard: Guard
     ) -> _Opened:
-        """The graph and its gate; those of before if it is open already."""
+        """The open graph with its guard; the existing one if the settings are the same."""
         embedding = None
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
@@ -271,8 +271,8 @@ class ServerRuntime:
 
 
 @contextmanager
-def _refusals_told() -> Iterator[None]:
-    """Whoever watches for the next configuration goes on watching, whatever this one holds."""
+def _refusals_logged() -> Iterator[None]:
+    """Log an error of a new configuration; the worker keeps the old one and goes on."""
     try:
         yield
     except OmnigraphError as error:
@@ -281,10 +281,9 @@ def _refusals_told() -> Iterator[None]:
         logger.exception("the new configuration was refused")
 
 
-def _tell(stored: StoredQueries) -> None:
-    """For whoever reads the log."""
+def _log_quarantined(stored: StoredQueries) -> None:
     for broken in stored.broken:
-        logger.warning("stored query %s is kept back: %s", broken.source, broken.reason)
+        logger.warning("stored query %s is quarantined: %s", broken.source, broken.reason)
     for query in stored.queries.values():
         for warning in query.warnings:
             logger.warning("stored query %s: %s", query.name, warning)
@@ -294,6 +293,6 @@ def _parse_policy(file: PolicyFile, *, graph_id: str | None) -> Policy:
     """The policy of a graph, or of the server. Raises ConfigInvalid, PolicyInvalid."""
     bundle = parse_bundle(file.text, name=file.path)
     if bundle.rules and bundle.is_for_server is not (graph_id is None):
-        wanted = "the server" if graph_id is None else f"graph '{graph_id}'"
-        raise ConfigInvalid(file.path, reason=f"its rules are not about {wanted}")
+        subject = "the server" if graph_id is None else f"graph '{graph_id}'"
+        raise ConfigInvalid(file.path, reason=f"its rules are not about {subject}")
     return Policy(bundle, name=file.path, graph_id=graph_id or "graph")

@@ -1,7 +1,8 @@
-"""Stored queries: a folder of `.gq` files, each query known by its name.
+"""Stored queries: a folder of `.gq` files; callers run each query by its name.
 
-They are checked against the schema when the server starts and at every reload. A file that cannot
-be read or a query that does not fit is kept back with the reason; the others, and the graph, serve.
+The server checks them against the schema when it starts and at every reload. A file that cannot be
+read, or a query that does not fit, is quarantined with the reason; the graph and the other queries
+are served.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ class StoredQuery:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What works, and is of little use to whoever calls it by its name."""
+        """Why a valid query is hard to call by its name."""
         vectors = [each.name for each in self.parameters if isinstance(each.type.base, Vector)]
         return tuple(
             f"parameter '${each}' is a vector, which agents cannot supply" for each in vectors
@@ -62,8 +63,8 @@ class StoredQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A query or a file that is kept back."""
+class QuarantinedQuery:
+    """A query or a file that is not served."""
 
     source: str
     reason: str
@@ -72,7 +73,7 @@ class Broken:
 @dataclass(frozen=True, slots=True)
 class StoredQueries:
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[QuarantinedQuery, ...] = ()
 
     def find(self, name: str) -> StoredQuery:
         """Raises StoredQueryNotFound."""
@@ -94,7 +95,7 @@ class QueryFile:
     path: str
     text: str
     error: str | None = None
-    """Why it could not be read."""
+    """Why the file could not be read."""
 
 
 def read_query_files(folder: Path) -> tuple[QueryFile, ...]:
@@ -117,38 +118,40 @@ def read_stored(folder: Path, catalog: Catalog) -> StoredQueries:
 
 
 def check_stored(files: Iterable[QueryFile], catalog: Catalog) -> StoredQueries:
-    """The queries that fit a schema, and those that are kept back."""
+    """The queries that fit a schema, and the quarantined ones."""
     queries: dict[str, StoredQuery] = {}
-    broken: list[Broken] = []
+    broken: list[QuarantinedQuery] = []
     for file in files:
         for found in _check_file(file, catalog):
-            if isinstance(found, Broken):
+            if isinstance(found, QuarantinedQuery):
                 broken.append(found)
             elif found.name in queries:
                 other = queries[found.name].source.name
                 broken.append(
-                    Broken(f"{file.path}:{found.name}", f"{other} has one of that name too")
+                    QuarantinedQuery(
+                        f"{file.path}:{found.name}", f"{other} has one of that name too"
+                    )
                 )
             else:
                 queries[found.name] = found
     return StoredQueries(queries, tuple(broken))
 
 
-def _check_file(file: QueryFile, catalog: Catalog) -> Iterator[StoredQuery | Broken]:
+def _check_file(file: QueryFile, catalog: Catalog) -> Iterator[StoredQuery | QuarantinedQuery]:
     if file.error is not None:
-        yield Broken(file.path, file.error)
+        yield QuarantinedQuery(file.path, file.error)
         return
     source = Source(file.path, file.text)
     try:
         tree = parse(source)
     except OmnigraphError as error:
-        yield Broken(file.path, str(error))
+        yield QuarantinedQuery(file.path, str(error))
         return
     for query in tree.queries:
         try:
             compiled = compile_tree(query, catalog, source)
         except OmnigraphError as error:
-            yield Broken(f"{file.path}:{query.name.text}", str(error))
+            yield QuarantinedQuery(f"{file.path}:{query.name.text}", str(error))
         else:
             yield StoredQuery(
                 compiled.name,

@@ -1,6 +1,6 @@
 """Bearer tokens: read once, kept as hashes, compared in constant time.
 
-The text of a token is in no object that outlives the reading, so no log, error or dump can hold it.
+No object that outlives the reading holds the text of a token, so no log, error or dump can show it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ PREFIX: Final = "Bearer "
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The actors there are, each with the hash of a token."""
+    """The known actors, each with the hash of its token."""
 
     digests: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -37,7 +37,7 @@ class Tokens:
             raise Unauthorized("missing bearer token")
         given = _digest(header.removeprefix(PREFIX).strip())
         found = None
-        # Every one is compared, so that the time taken tells nothing about which one came close.
+        # All digests are compared, so that the time taken does not depend on which one matches.
         for actor, digest in self.digests.items():
             if hmac.compare_digest(given, digest):
                 found = actor
@@ -47,7 +47,7 @@ class Tokens:
 
 
 def read_tokens(environment: Mapping[str, str]) -> Tokens:
-    """Raises ConfigInvalid for a blank or doubled actor or token."""
+    """Raises ConfigInvalid for a blank or repeated actor or token."""
     if environment.get(AWS):
         raise ConfigInvalid(AWS, reason="this build does not read tokens from AWS")
     pairs: list[tuple[str, str]] = []
@@ -74,7 +74,7 @@ def _read_pairs(text: str, origin: str) -> list[tuple[str, str]]:
     try:
         document = read_json(text, object_pairs_hook=list)
     except ValueError:
-        # The text may hold tokens, so nothing of it is repeated.
+        # The text may hold tokens, so the message quotes none of it.
         raise ConfigInvalid(origin, reason="it is not JSON") from None
     if not isinstance(document, list) or not all(isinstance(each, tuple) for each in document):
         raise ConfigInvalid(origin, reason="it must be an object of actors and tokens")

@@ -1,7 +1,7 @@
-"""Bulk work without Spark: what workers do, done here, one task after the other.
+"""Bulk work without Spark: this process runs the tasks of the workers, one after the other.
 
-For tests of what the driver does with their answers, hundreds of times over. What spans rows is not
-checked, because that is what Spark is for.
+For tests that check hundreds of times what the driver does with the answers of workers. Rules that
+span rows are not checked here: Spark checks them.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""A small graph to break, the ways it is written to, and what must hold of it whatever broke.
+"""A small graph to break, the ways to write to it, and what must hold of it after any fault.
 
-Real mutations, through a real graph; only its owner can be a process that counts as dead, and its
-stores and steps can be watched. Afterwards the graph shows what it showed before or what it would
-show had nothing gone wrong, whole, and nothing is left over.
+Mutations and graph are real; a test can watch stores and steps, and can declare the owner
+dead. Afterwards the graph shows the state before the write or the state after it, whole,
+with no remains.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Workers of a merge without Spark: their tasks run in this process, one after the other."""
+"""Merge workers without Spark: their tasks run in this process, one after the other."""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""A folder as a value: compared byte by byte, and put back as it was.
+"""A folder as a value: compared byte by byte, and restored.
 
-Branches of a table know the absolute path they were made at, so a graph can be tried again only in
-the place it was written to.
+A branch of a table records the absolute path at which it was made, so a graph is restored only at
+the place where it was written.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Golden files: what a program turned into, kept beside it and compared on every run."""
+"""Golden files: the expected output of a program, kept beside it and compared on every run."""
 
 import os
 from dataclasses import fields, is_dataclass

@@ -1,8 +1,8 @@
 """Random schemas, and small random graphs that fit them.
 
-Everything is drawn from tiny pools, so that values repeat, comparisons hit, and different types use
-the same ids. Edges may be parallel, loop, or dangle: what a graph should not hold, a query must
-still survive.
+All values are drawn from small pools, so that values repeat, comparisons hit, and different types
+use the same ids. Edges may be parallel, loop, or dangle: a query must also survive a graph that no
+write of ours could make.
 """
 
 from collections.abc import Iterator, Sequence

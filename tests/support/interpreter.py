@@ -1,8 +1,8 @@
-"""A slow, obvious interpreter of reads over dicts: the second opinion on every faster way.
+"""A slow, obvious interpreter of reads over dicts: the second opinion on the engine.
 
-It follows the language rule by rule and step by step, keeps whole rows in memory, looks at every
-node and every edge each time, and is never optimised. Conditions have three outcomes: True, False,
-and None for unknown. A dangling edge, one of whose ends is missing, is as good as absent.
+It follows the language rule by rule and step by step, keeps whole rows in memory, visits every node
+and every edge each time, and is never optimised. Conditions have three outcomes: True, False, and
+None for unknown. A dangling edge, one of whose ends is missing, counts as absent.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

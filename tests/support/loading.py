@@ -1,4 +1,4 @@
-"""Small graphs, small inputs, and loads that are forced down either path."""
+"""Small graphs, small inputs, and loads that are forced onto either path."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Merges to break: two branches that have grown apart, and one is merged into the other."""
+"""Merges to break: two branches that diverged, and the merge of one into the other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
-"""Lines of the product that matter, each broken once, and the tests that must notice.
+"""Lines of the product that matter, each broken once, and the tests that must fail then.
 
 A mutant is one edit of one file. The script copies the sources, breaks the copy and runs only the
-tests that the mutant names: if they still pass, the net has a hole. First they all run on a copy
-that is as it should be, since a test that fails anyway notices nothing.
+tests that the mutant names: if they pass, the tests have a gap. Before that, the script runs all of
+them on an unbroken copy, since a test that fails there proves nothing.
 
     scripts/mutants                     all of them
-    scripts/mutants fence epoch         those whose names hold one of these words
+    scripts/mutants fence epoch         those whose names contain one of these words
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """A graph of dicts under mutations: the second opinion on what a write leaves behind.
 
 It follows the language rule by rule: statements run in order on whole copies of the tables, and the
-whole outcome is checked, not only what changed. Slow and obvious on purpose. Ids that the engine
-makes up cannot be foretold, so graphs are compared by the rows of each table, without such ids.
+whole outcome is checked, not only the changes. It is slow and obvious on purpose. Ids that the
+engine generates cannot be predicted, so graphs are compared by the rows of each table without them.
 """
 
 from collections import Counter

@@ -1,13 +1,13 @@
-"""Graphs as programs of old left them, written with the table format itself.
+"""Graphs as earlier programs left them, written with the table format itself.
 
-No writer of ours has a hand in the tables, so that what is read back was not shaped by the code
-that reads it. Every graph has the schema `SCHEMA` and the same history, one commit per publish:
+No writer of ours takes part in the tables, so the code that reads them did not shape them. Every
+graph has the schema `SCHEMA` and the same history, one commit per publish:
 
     GENESIS ── FIRST ── SECOND ── THIRD          main: 0, 2, 3 and 5 people
-                            └──── SIDE           feature, if there is one: 4 people
+                            └──── SIDE           feature, if it exists: 4 people
 
-Main's manifest is at version 1 with genesis, and moves on by settings before the first publish.
-THIRD merges SIDE, if there is one.
+Main's manifest is at version 1 with genesis, and settings move it on before the first publish.
+THIRD merges SIDE, if SIDE exists.
 """
 
 import json

@@ -1,8 +1,8 @@
 """A slow, obvious interpreter of plans over dicts.
 
-With it lowering can be judged: a plan must answer as the steps it was made from. It shares values,
-conditions and walks with the interpreter of steps, and has its own idea of everything that
-lowering decides: leaves, joins on ids, what is ranked when, columns, order and limits.
+It checks lowering: a plan must give the same answer as the steps that it was made from. It shares
+values, conditions and walks with the interpreter of steps. It implements for itself what lowering
+decides: leaves, joins on ids, the place of ranking, columns, order and limits.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,11 +1,11 @@
-"""Running functions in processes of their own, to race them and to kill them.
+"""Run functions in processes of their own, to race them and to kill them.
 
 Each child is a fresh interpreter, never a fork: the table format keeps threads, and a forked child
-inherits their locks without the threads that would open them. A child imports everything first,
-says that it is ready, and waits at a gate, so that a race starts with all its runners.
+inherits their locks without the threads that would release them. A child imports everything first,
+reports that it is ready, and waits at a gate, so that all runners of a race start together.
 
-The function is named by its module, which may be a test file that nobody can import by name.
-Arguments and results travel as pickles; a child that fails sends back what it raised, as text.
+The function is named by its module, which may be a test file that no import statement reaches.
+Arguments and results travel as pickles; a child that fails sends the text of its exception.
 """
 
 import importlib

@@ -1,7 +1,7 @@
-"""Publications of nothing but pins: what the races, the cost tests and the benchmark publish.
+"""Publications of pins alone: what the races, the cost tests and the benchmark publish.
 
-A publish never looks at the tables it pins, so version numbers can be made up. Everything here can
-be sent to another process.
+A publish never reads the tables that it pins, so the version numbers are invented. Everything here
+can be sent to another process.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Random well-typed reads over a catalog, with values for their parameters.
 
-They are built as steps, not as text, so that they also take shapes which the front of the compiler
-never emits: filters anywhere, scans that a walk could replace, walks out of an optional block.
+They are built as steps, not as text, so they also take shapes that the front of the compiler never
+emits: filters anywhere, scans that a walk could replace, walks out of an optional block.
 """
 
 from collections.abc import Mapping

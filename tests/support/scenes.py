@@ -1,7 +1,7 @@
-"""Scenes: a graph in some state, and one thing that is done to it while something goes wrong.
+"""Scenes: a graph in some state, and one operation on it during which something fails.
 
-A scene is set once and put back as often as needed, in the same place: branches of a table know
-where they were made.
+A scene is set up once and restored as often as needed, at the same place: branches of a table
+record where they were made.
 """
 
 from collections.abc import Callable, Mapping, Sequence

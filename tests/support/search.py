@@ -1,9 +1,9 @@
 """Text search and ranking, the slow way.
 
-The tokeniser folds accents, lowers case and splits at whatever is neither letter nor digit. It
-neither stems nor drops stop words, as a real index does: compare with one on words that are their
-own stem. Scores are BM25 with the usual constants over all texts of the table; distances are
-squared L2, which orders as L2 does.
+The tokeniser folds accents, lowers case and splits at every character that is neither letter nor
+digit. It neither stems nor drops stop words, as a real index does: compare it with an index only on
+words that are their own stem. Scores are BM25 with the usual constants over all texts of the table;
+distances are squared L2, which orders as L2 does.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""A kill storm: processes that write at random while others are killed and frozen at random.
+"""A kill storm: processes write at random while others are killed and frozen at random.
 
-Every write is signed with a name of its own, kept in the commit as its actor. A worker notes what
-it is about to do before it asks, and what it was told after; both survive its death. Afterwards the
-history is replayed over a plain model: whatever was acknowledged must be in it, once; nothing that
-was not asked for may be; and the graph must equal the model.
+Every write has a name of its own, which the commit keeps as its actor. A worker records its request
+before it sends it, and the answer after it; both records survive its death. Afterwards the history
+is replayed over a plain model: every acknowledged write must be in it exactly once, no other write
+may be in it, and the graph must equal the model.
 """
 
 import json

@@ -1,8 +1,8 @@
 """What a process asked of the disk, call by call, and what a power cut would have left of it.
 
-Two recorders tell the same story. `trace` sees the system calls themselves, of every thread and of
-the table format too; it needs strace. `list_and_flush` works anywhere: the process counts its own
-flushes, and looks before each of them what has changed in the folder since the last.
+Two recorders give the same account. `trace` sees the system calls themselves, of every thread and
+of the table format too; it needs strace. `list_and_flush` works anywhere: the process counts
+its own flushes, and before each of them it lists what changed in the folder since the last one.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Work for Spark to do in tests. It is here because workers have to be able to import it."""
+"""Work for Spark in tests. It has a module of its own because workers must be able to import it."""
 
 import os
 import resource

@@ -1,9 +1,9 @@
 """A read as the text of a query that should mean the same.
 
 Not every read has one: the language cannot spell negative numbers or empty choices, for example.
-The front of the compiler refuses such a text, which is the simplest way to find out. Only two
-things must be avoided by whoever makes the read: wildcards that are used twice, and walks that
-start at two hops, whose direction a text leaves to which end is bound first.
+The front of the compiler refuses such a text, which is the simplest way to find out. A caller must
+avoid two things: wildcards that are used twice, and walks that start at two hops, because a text
+leaves their direction to the end that is bound first.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """Graphs of the interpreter, written as real tables, in every physical shape a reader may meet.
 
-The same rows can lie on main, or on a branch of a branch, a third of them on each generation; with
-indexes that cover everything, or the first part, or without any. The commit protocol is left out,
-because some of these graphs hold what it would refuse.
+The same rows lie on main, or on a branch of a branch with a third of them on each generation; with
+indexes that cover all rows, or the first part, or none. The commit protocol takes no part, because
+it would refuse the content of some of these graphs.
 """
 
 from collections.abc import Mapping, Sequence

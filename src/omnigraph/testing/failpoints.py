@@ -1,11 +1,11 @@
-"""Named places where things go wrong, and the ways they can.
+"""Named positions at which a test breaks a write, and the ways to break it.
 
-A failpoint is a position in the stream of calls to a graph's stores, or in the steps an attempt
-announces; the product knows nothing of it. Some positions have several names, because different
-stories start there: a process that dies before the manifest is swapped, and one that meets a rival.
+A failpoint is a position in the stream of calls to the stores of a graph, or in the steps that an
+attempt announces; the product does not know failpoints. Some positions have several names, because
+several failures start there: a process dies before the manifest swap, or it meets a rival.
 
-What happens at a position is an `Act`: the store fails, the process dies, is killed for real, is
-interrupted, waits until it is released; or anything a test wants done at that very moment.
+An `Act` says what happens at a position: the store fails, the process dies, is killed, is
+interrupted or waits for its release; or the test calls any function of its own at that moment.
 """
 
 import os
@@ -20,7 +20,7 @@ from omnigraph.errors import StorageFailure
 from omnigraph.testing.faults import Crash, When
 
 STEP: Final = "step"
-"""How the steps of an attempt are told apart from store calls: `step publish`."""
+"""The prefix of a step of an attempt, where a call to a store has its own name: `step publish`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class At:
 # ── what happens there ───────────────────────────────────────────────────────────────────────────
 
 Act = Callable[[str], object]
-"""Told where it happens."""
+"""Receives the name of the position."""
 
 
 def fail(where: str) -> None:
@@ -50,22 +50,22 @@ def crash(where: str) -> None:
     raise Crash(where)
 
 
-def kill(where: str) -> None:  # noqa: ARG001 - nobody is left to tell
+def kill(where: str) -> None:  # noqa: ARG001 - the process ends here
     """The process dies for real: no handler runs, nothing is unwound."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def interrupt(where: str) -> None:
-    """Somebody presses Ctrl-C."""
+    """The user presses Ctrl-C."""
     raise KeyboardInterrupt(where)
 
 
 PATIENCE_S: Final = 30.0
-"""How long anybody waits for anybody in a test."""
+"""How long a thread of a test waits for another one."""
 
 
 class Pause:
-    """Whoever arrives waits until it is released."""
+    """A thread that arrives waits until the test releases it."""
 
     def __init__(self) -> None:
         self._arrived = Event()
@@ -74,11 +74,11 @@ class Pause:
     def __call__(self, where: str) -> None:
         self._arrived.set()
         if not self._released.wait(PATIENCE_S):
-            raise AssertionError(f"nobody released {where}")
+            raise AssertionError(f"the test did not release {where}")
 
     def await_arrival(self) -> None:
         if not self._arrived.wait(PATIENCE_S):
-            raise AssertionError("nobody ever arrived")
+            raise AssertionError("no thread arrived")
 
     def release(self) -> None:
         self._released.set()
@@ -86,9 +86,10 @@ class Pause:
 
 @dataclass
 class Trigger:
-    """Watches for one position, and acts there so many times in a row; then it is off.
+    """Watches for one position and acts there `times` times in a row, then never again.
 
-    Give it to `watch_stores`, and its `observe` to a workbench. After a crash every call crashes.
+    Give it to `watch_stores`, and its `observe` to a write context. After a crash every call
+    crashes.
     """
 
     at: At
@@ -109,7 +110,7 @@ class Trigger:
         self._arrive(call, When.AFTER)
 
     def observe(self, step: str) -> None:
-        """The name of a step without the table it is about."""
+        """Only the first word of a step counts; the table that follows does not."""
         self.before(f"{STEP} {step.partition(' ')[0]}", is_write=False)
 
     def _arrive(self, call: str, when: When) -> None:
@@ -132,7 +133,7 @@ class Trigger:
 
 
 class Scene(StrEnum):
-    """What has to be going on for a failpoint to be reached."""
+    """The operation during which a failpoint is reached."""
 
     WRITE = "two tables are written on main"
     FIRST_WRITE = "two tables are written on a branch that owns neither"
@@ -154,7 +155,7 @@ class Scene(StrEnum):
 
 
 class MergeScene(StrEnum):
-    """What has to be merged."""
+    """The merge during which a failpoint is reached."""
 
     FAST_FORWARD = "a branch into main, which has not moved"
     THREE_WAY = "a branch into main, both of which changed the same table"
@@ -166,7 +167,7 @@ class MergeScene(StrEnum):
 
 
 class Story(StrEnum):
-    """What a test of its own sets up, because what must hold afterwards is like nothing else."""
+    """An operation with a test of its own, because its outcome has rules of its own."""
 
     INIT = "a graph of four tables is made where there is none"
     MIGRATION = "a graph of format 3 is opened for writing"
@@ -181,12 +182,12 @@ class Failpoint:
     at: At
     meaning: str
     is_done: bool = False
-    """Had everything moved, so that dying there must not undo it?"""
+    """Had every table moved, so that recovery must roll forward?"""
 
 
 LIST: Final = "objects.list"
 QUEUE: Final = "volatile.list"
-"""Whoever wants to hold a place looks first whether others wait for it."""
+"""Before a writer takes a lease, it looks whether other writers queue for it."""
 PUT: Final = "objects.put_over"
 DELETE: Final = "objects.delete"
 COMMIT: Final = "tables.commit_exact"
@@ -697,11 +698,11 @@ FAILPOINTS: Final[Mapping[str, Failpoint]] = {
         *_STORIES,
     )
 }
-"""Every failpoint there is, by name."""
+"""Every failpoint, by name."""
 
 
 def points_of(scenes: type[Scene | MergeScene] | Story) -> dict[str, Failpoint]:
-    """The failpoints of one kind of scenes, or of one story, for the test that drives them all."""
+    """The failpoints of one kind of scene, or of one story."""
     if isinstance(scenes, Story):
         return {name: each for name, each in FAILPOINTS.items() if each.scene is scenes}
     return {name: each for name, each in FAILPOINTS.items() if isinstance(each.scene, scenes)}

@@ -1,10 +1,10 @@
-"""Breaking and counting store calls, without the product knowing.
+"""Break and count the calls to a store, without the product's knowledge.
 
-A `Watch` sees every call to a graph's stores before and after it happens. It may count, record,
-pause, or raise; what it raises reaches the product as if the process had died there.
+A `Watch` sees every call to the stores of a graph, before and after the call. It may count, record,
+pause, or raise; an exception that it raises reaches the product as if the process had died there.
 
-Only calls that change something are positions of a crash: dying before or after a read leaves the
-same bytes as dying after the write before it.
+A sweep crashes only at calls that write: a crash before or after a read leaves the same bytes as a
+crash after the write before it.
 """
 
 import os
@@ -20,7 +20,7 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Tables
 
 STRIDE: Final = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "3"))
-"""Of the deaths of a recovery inside a sweep, every so many-th is tried; the soak says 1."""
+"""A sweep tries every n-th crash position of the recovery inside it; the soak tries all."""
 
 OBJECT_WRITES: Final = frozenset(
     {"put_over", "put_new", "put_if_match", "delete", "delete_prefix", "remove_unfinished"}
@@ -58,7 +58,7 @@ SINGLE_STEP_WRITES: Final = frozenset({"swap_rows", "commit_compaction", "delete
 
 
 class Crash(BaseException):
-    """The process dies here. Not an Exception: a product that swallows it has failed."""
+    """The process dies here. A BaseException: a product that catches it is wrong."""
 
 
 class Watch(Protocol):
@@ -69,7 +69,7 @@ class Watch(Protocol):
 
 
 def watch_stores(stores: Stores, watch: Watch) -> Stores:
-    """The same stores, with every call seen by `watch`."""
+    """The same stores; `watch` sees every call."""
     objects = _Watched(stores.objects, "objects", OBJECT_WRITES, watch)
     volatile = _Watched(stores.volatile, "volatile", OBJECT_WRITES, watch)
     nested = {"single_step": SINGLE_STEP_WRITES}
@@ -83,7 +83,7 @@ def watch_stores(stores: Stores, watch: Watch) -> Stores:
 
 
 class _Watched:
-    """Any store, seen from outside. Dynamic, so that it cannot fall behind the protocols."""
+    """A proxy of any store. It is dynamic, so new methods of the protocols are watched too."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class CrashOn:
 
 @dataclass
 class FailAt:
-    """The n-th write fails, once, without having happened. The process lives on."""
+    """The n-th write fails once, before it takes effect. The process continues."""
 
     step: int
     seen: int = 0
@@ -199,7 +199,7 @@ class FailAt:
 
 @dataclass
 class FailOn:
-    """Calls of one name fail, so many times, before or after they happened. We live on."""
+    """Calls of one name fail `times` times, before or after they happen. The process continues."""
 
     call: str
     times: int = 1
@@ -218,10 +218,10 @@ class FailOn:
 
 
 def sweep(when: When, run: Callable[[CrashAt], None]) -> Iterator[CrashAt]:
-    """Run again and again, dying one write later each time, until a run outlives the fault.
+    """Run again and again, each time with the crash one write later, until a run survives.
 
-    Yields after every run that died, for the caller to look at what is left; and once more after
-    the run that survived, with `dead` still false.
+    Yields after every run that crashed, so that the caller can check what is left; and once more
+    after the run that survived, with `dead` still false.
     """
     for step in count(1):
         fault = CrashAt(step, when)

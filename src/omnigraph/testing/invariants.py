@@ -1,4 +1,4 @@
-"""What must be true of a graph after anything: races, crashes, recoveries.
+"""What must hold of a graph after every race, crash and recovery.
 
 The rules are those of `engine.maintain.doctor`, without the exceptions that a cleanup allows.
 """
@@ -10,5 +10,5 @@ __all__ = ["DoctorFinding", "check_graph", "check_manifests", "check_tables"]
 
 
 def check_graph(stores: Stores, *, is_strict: bool = True) -> list[DoctorFinding]:
-    """Everything wrong with a graph; nothing, it is hoped."""
+    """Every rule that a graph breaks; an empty list for a sound graph."""
     return [*check_manifests(stores, is_strict=is_strict), *check_tables(stores)]

@@ -157,7 +157,7 @@ def measure_spark(folder: Path, size: int) -> list[Figure]:
             rewriter = open_rewriter(opened.root, opened.settings, None)
             hire = partial(_always, rewriter)
         filling = timed(partial(opened.apply_schema, SchemaRequest(wanted), hire))
-        seconds[name] = [filling, timed(partial(opened.optimize, hire=hire))]
+        seconds[name] = [filling, timed(partial(opened.optimize, rewriter_for=hire))]
     return [
         Figure(f"{what} {size:,} rows on Spark", there, "this process", there / here)
         for what, here, there in zip(

@@ -49,7 +49,7 @@ def put(graph: Graph, branch: BranchName, start: int, stop: int) -> None:
         {"name": f"d{number}", "vec": [float(start)] * 8, "text": "t"}
         for number in range(start, stop)
     ]
-    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=WriteRequest(branch))
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, request=WriteRequest(branch))
 
 
 def test_new_rows_are_appended_as_a_stream_and_nothing_is_indexed(
@@ -81,7 +81,7 @@ def test_changed_rows_are_replaced_some_at_a_time(
 ) -> None:
     graph, recorder = watched
     rows = [{"name": f"d{number}", "text": "new"} for number in range(20)]
-    graph.write_rows("Doc", rows, existing=Existing.REPLACE, order=WriteRequest(TOPIC))
+    graph.write_rows("Doc", rows, existing=Existing.REPLACE, request=WriteRequest(TOPIC))
     monkeypatch.setattr(row_refs, "ROWS_MAX", 8)
     recorder.calls.clear()
     merged = graph.merge(MergeRequest(TOPIC))
@@ -138,7 +138,7 @@ def put(context, branch, count):
 folder, what, *counts = sys.argv[1:]
 for count in counts:
     graph = omnigraph.init(f"{folder}/{count}", SCHEMA, durability=Durability.RELAXED)
-    context = graph._graph._bench
+    context = graph._graph._context
     if what == "changed":
         put(context, BranchName("main"), int(count))
     graph.branches.create("topic")

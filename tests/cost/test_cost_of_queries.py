@@ -175,7 +175,7 @@ def fill(root: Path, rows: int) -> None:
 
 
 def bytes_read(graph: Graph, body: str) -> int:
-    steps = graph.analyse(Source("q.gq", f"query q() {{ {body} }}")).steps
+    steps = graph.explain(Source("q.gq", f"query q() {{ {body} }}"), analyze=True).steps
     return sum(each["bytes"] for each in steps if isinstance(each["bytes"], int))
 
 

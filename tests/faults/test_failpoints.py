@@ -350,7 +350,7 @@ def test_a_living_writer_that_moves_no_table_is_left_alone_too(
     pause = Pause()
     writer = open_living(stage.root, Trigger(At(SWAP), pause))
     order = WriteRequest(idempotency=parse_key("key", "nothing"))
-    writing = threads.submit(writer.remove_rows, "Company", ["nobody"], order=order)
+    writing = threads.submit(writer.remove_rows, "Company", ["nobody"], request=order)
     pause.await_arrival()
     stranger = open_living(stage.root)
     assert stranger.refresh() == ()

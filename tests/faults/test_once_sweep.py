@@ -26,7 +26,7 @@ NOTHING = Ask("age", {"name": "nobody", "age": 1})
 
 def ask_with_key(graph: BreakableGraph, ask: Ask, branch: BranchName) -> MutationResult:
     order = WriteRequest(branch, actor="writer", idempotency=KEY)
-    return graph.mutate(PROGRAM, name=ask.query, params=ask.params, order=order)
+    return graph.mutate(PROGRAM, name=ask.query, params=ask.params, request=order)
 
 
 def keyed_commits(root: Path, branch: BranchName) -> list[str]:

@@ -102,7 +102,7 @@ def test_a_property_that_is_younger_than_the_past_was_not_there(graph: LocalGrap
     # Of commits that do not say which schema was theirs, the one in force is believed.
     inner = graph._graph
     letter = inner.catalog.node("Letter")
-    seen = inner.look(Target(commit_id=CommitId(before)))
+    seen = inner._targets.view(Target(commit_id=CommitId(before)))
     assert letter is not None
     with pytest.raises(BlobNotFound) as refused:
         inner._reader.open_blob(letter, BlobName("node", "Letter", "small", "seal"), seen)

@@ -1,10 +1,11 @@
-"""Writers ask the gate before they do anything."""
+"""Writers and readers ask the gate before they do anything."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import omnigraph
 from omnigraph.engine.gate import Action
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.errors import Forbidden
@@ -57,10 +58,39 @@ def test_a_write_that_the_gate_refuses_changes_nothing(write: str, tmp_path: Pat
     create(root, "node Person { name: String @key }")
     gate = Record()
     graph = LocalGraph(open_graph(root, gate=gate))
-    before = graph.snapshot()
+    before = omnigraph.open(root).snapshot()
     attempt, expected = WRITES[write]
     with pytest.raises(Forbidden, match="eve may not"):
         attempt(graph)
     assert gate.asked == [expected]
-    assert graph.snapshot() == before
-    assert graph.branches.list() == ("main",)
+    assert omnigraph.open(root).snapshot() == before
+    assert omnigraph.open(root).branches.list() == ("main",)
+
+
+QUERY = "query q() { match { $p: Person } return { $p.name } }"
+READS: dict[str, tuple[Callable[[LocalGraph], object], Action, str | None]] = {
+    "query": (lambda graph: graph.query(QUERY), Action.READ, "main"),
+    "find": (lambda graph: graph.find("Person", "Ada"), Action.READ, "main"),
+    "snapshot": (lambda graph: graph.snapshot("b"), Action.READ, "b"),
+    "export": (lambda graph: list(graph.export_lines()), Action.EXPORT, "main"),
+    "baseline": (lambda graph: graph.baseline(), Action.EXPORT, "main"),
+    "diff": (lambda graph: graph.diff("main", "main"), Action.READ, "main"),
+    "changes": (lambda graph: graph.changes(start="beginning"), Action.READ, "main"),
+    "commits": (lambda graph: graph.commits("b"), Action.READ, "b"),
+    "commit": (lambda graph: graph.commit("01"), Action.READ, None),
+    "branches": (lambda graph: graph.branches.list(), Action.READ, None),
+    "schema": (lambda graph: graph.schema_source, Action.READ, None),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_asks_the_gate_for_the_actor_it_is_made_by(read: str, tmp_path: Path) -> None:
+    """Through the engine, without a route; and before it is known what exists."""
+    root = str(tmp_path / "g")
+    create(root, "node Person { name: String @key }")
+    gate = Record()
+    graph = LocalGraph(open_graph(root, gate=gate)).acting_as("eve")
+    attempt, action, branch = READS[read]
+    with pytest.raises(Forbidden, match="eve may not"):
+        attempt(graph)
+    assert gate.asked == [("eve", action, branch, None)]

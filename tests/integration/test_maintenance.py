@@ -55,7 +55,7 @@ def open_at(root: Path) -> Graph:
 def put(graph: Graph, *names: str, branch: str = "main") -> None:
     rows: list[dict[str, object]] = [{"name": name, "age": len(name)} for name in names]
     order = WriteRequest(BranchName(branch))
-    graph.write_rows("Person", rows, existing=Existing.REPLACE, order=order)
+    graph.write_rows("Person", rows, existing=Existing.REPLACE, request=order)
 
 
 def names_of(graph: Graph, commit: str | None = None, branch: str = "main") -> set[str]:

@@ -274,7 +274,7 @@ def test_ids_may_hold_anything(world: World) -> None:
 def test_columns_of_a_table_may_stand_in_any_order(world: World) -> None:
     """A column that a migration added stands last, not where the schema would put it."""
     graph = world.graph._graph
-    context, key, branch = graph._bench, table_key("node", "Room"), BranchName(world.branch)
+    context, key, branch = graph._context, table_key("node", "Room"), BranchName(world.branch)
 
     def turn_round(handle: Handle, mark: Mark) -> Staged:
         rows = context.stores.tables.read(handle)

@@ -126,7 +126,7 @@ def written_by_hand(graph: LocalGraph, lock: WriteLock, **columns: str) -> Chang
 
 def while_somebody_writes(graph: LocalGraph, work: Callable[[], object]) -> object:
     """What becomes of a call that comes in while another writer holds the tables, and writes."""
-    context = graph._graph._bench
+    context = graph._graph._context
     with ThreadPoolExecutor(1) as pool:
         with acquire_write_locks(context, MAIN, [PERSON, KNOWS]) as lock:
             waiting = pool.submit(work)
@@ -267,7 +267,7 @@ def test_a_commit_to_any_table_right_before_ours_is_noticed(graph: LocalGraph) -
 
 def test_a_commit_that_moves_no_table_is_noticed_too(graph: LocalGraph) -> None:
     head = CommitId(graph.commits()[0].id)
-    context = graph._graph._bench
+    context = graph._graph._context
 
     def say_something() -> None:
         intent = CommitIntent(id=CommitId(REAL.new_id()), created_at_us=REAL.now_ms() * 1000)
@@ -292,7 +292,7 @@ def untidy(graph: LocalGraph) -> LocalGraph:
 
 def test_a_head_that_only_upkeep_moved_is_still_the_one_to_build_on(untidy: LocalGraph) -> None:
     head = untidy.commits()[0].id
-    assert Upkeep(untidy._graph._bench, untidy._graph.catalog).tidy(MAIN, PERSON)
+    assert Upkeep(untidy._graph._context, untidy._graph.catalog).tidy(MAIN, PERSON)
     assert untidy.commits()[0].id != head
     untidy.insert("Person", [{"name": "on top"}], if_commit=head)
     with pytest.raises(HeadMoved):
@@ -300,7 +300,7 @@ def test_a_head_that_only_upkeep_moved_is_still_the_one_to_build_on(untidy: Loca
 
 
 def test_an_update_does_not_mind_that_its_table_was_tidied_meanwhile(untidy: LocalGraph) -> None:
-    context = untidy._graph._bench
+    context = untidy._graph._context
     tidier = Upkeep(context, untidy._graph.catalog)
     text = 'query q() { update Person set { age: 1 } where name = "p7" }'
 

@@ -84,7 +84,7 @@ def thing(graph: LocalGraph) -> NodeType:
 
 
 def index_everything(graph: LocalGraph) -> None:
-    context, key = graph._graph._bench, thing(graph).table_key
+    context, key = graph._graph._context, thing(graph).table_key
     specs = [IndexSpec(name, IndexKind.BTREE) for name in VALUES]
 
     def stage(handle: Handle, mark: Mark) -> Staged | None:

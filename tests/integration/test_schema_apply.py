@@ -379,7 +379,7 @@ def test_a_long_lived_handle_merges_by_the_new_schema(root: Path) -> None:
     other.create_branch("side")
     side = BranchName("side")
     pets: list[dict[str, object]] = [{"name": "rex"}]
-    other.write_rows("Pet", pets, existing=Existing.REFUSE, order=WriteRequest(side))
+    other.write_rows("Pet", pets, existing=Existing.REFUSE, request=WriteRequest(side))
     handle.merge(MergeRequest(side, MAIN))
     assert [each["id"] for each in rows_of(handle, "node:Pet")] == ["rex"]
     check_sound(root)
@@ -394,7 +394,7 @@ def test_no_branch_starts_under_a_schema_that_is_no_longer_in_force(root: Path) 
     assert graph.branches() == (MAIN,)
     graph.create_branch("side", commit_id=graph.commits()[0].id)
     graph.write_rows(
-        "Pet", [{"name": "rex"}], existing=Existing.REFUSE, order=WriteRequest(BranchName("side"))
+        "Pet", [{"name": "rex"}], existing=Existing.REFUSE, request=WriteRequest(BranchName("side"))
     )
 
 

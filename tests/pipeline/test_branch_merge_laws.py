@@ -71,19 +71,19 @@ class Act:
                 row: dict[str, Any] = {"name": self.name, "size": self.number}
                 row |= {"vector": [self.number, 0.5], "mail": f"m{self.number}"}
                 row |= {"scan": f"base64:{'QUJD' * (self.number + 1)}"}
-                graph.write_rows("Ant", [row], existing=Existing.REPLACE, order=order)
+                graph.write_rows("Ant", [row], existing=Existing.REPLACE, request=order)
             case "grow":
                 graph.write_rows(
                     "Ant",
                     [{"name": self.name, "size": self.number}],
                     existing=Existing.REPLACE,
-                    order=order,
+                    request=order,
                 )
             case "link":
                 edge = {"id": f"e{self.number}", "from": self.name, "to": self.other}
-                graph.write_rows("Eats", [edge], existing=Existing.REPLACE, order=order)
+                graph.write_rows("Eats", [edge], existing=Existing.REPLACE, request=order)
             case _:
-                graph.remove_rows("Ant", [self.name], order=order)
+                graph.remove_rows("Ant", [self.name], request=order)
 
 
 ACTS: Final = st.lists(

@@ -91,7 +91,7 @@ def look(root: Path) -> tuple[object, ...]:
 
 
 def optimize(graph: Graph, hire: RewriterFactory) -> None:
-    assert graph.optimize(hire=hire).commits
+    assert graph.optimize(rewriter_for=hire).commits
 
 
 def fill(graph: Graph, hire: RewriterFactory) -> None:

@@ -224,12 +224,12 @@ class _Twin:
         if isinstance(expected, Rejected):
             event("rejected")
             with pytest.raises(ConstraintViolation) as caught:
-                self.graph.mutate(source, params=call.params, order=WriteRequest(branch))
+                self.graph.mutate(source, params=call.params, request=WriteRequest(branch))
             faults = {(each.kind, each.type_name) for each in caught.value.violations}
             assert faults == expected.faults
             assert self.graph.commits(branch)[0].id == head
             return
-        result = self.graph.mutate(source, params=call.params, order=WriteRequest(branch))
+        result = self.graph.mutate(source, params=call.params, request=WriteRequest(branch))
         event("accepted" if result.commit else "without effect")
         counts = (result.affected_nodes, result.affected_edges)
         assert counts == (expected.affected_nodes, expected.affected_edges)

@@ -148,7 +148,7 @@ class BreakableGraph(Graph):
         self, ask: Ask, branch: BranchName = MAIN, *, actor: str | None = "writer"
     ) -> MutationResult:
         order = WriteRequest(branch, actor=actor)
-        return self.mutate(PROGRAM, name=ask.query, params=ask.params, order=order)
+        return self.mutate(PROGRAM, name=ask.query, params=ask.params, request=order)
 
     def tidy(self, key: TableKey, branch: BranchName = MAIN) -> bool:
         return Upkeep(self._bench, self.catalog).tidy(branch, key)
@@ -272,7 +272,7 @@ def check_lasting(root: Path, *, is_cleaned: bool = False) -> None:
         for key in pins.keys() - {PERSON, COMPANY, KNOWS, WORKS}:
             new: list[dict[str, object]] = [{"name": "next"}]
             _, name = split_table_key(key)
-            graph.write_rows(name, new, existing=Existing.REPLACE, order=WriteRequest(branch))
+            graph.write_rows(name, new, existing=Existing.REPLACE, request=WriteRequest(branch))
         wanted |= {lease_key(key, branch) for key in pins}
     assert check_graph(stores, is_strict=not is_cleaned) == []
     lock = {key for key, lease in _read_leases(stores) if lease is None or not lease.is_free}

@@ -637,11 +637,11 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "engine/graph.py",
+        "engine/graph/state.py",
         (
             "maintenance is not skipped",
-            "Upkeep(self._bench, contract.catalog) if settings.maintenance else None",
-            "Upkeep(self._bench, contract.catalog)",
+            "Upkeep(self._context, schema.catalog) if settings.maintenance else None",
+            "Upkeep(self._context, schema.catalog)",
             "tests/integration/test_upkeep.py::test_a_graph_opened_without_maintenance_is_left_as_it_is",
         ),
     ),

@@ -94,7 +94,7 @@ def work(root: Path, notes: Path, worker: str, seed: int, writes: int) -> int:
                     PROGRAM,
                     name=asked.query,
                     params=asked.params,
-                    order=WriteRequest(asked.branch, actor=asked.tag),
+                    request=WriteRequest(asked.branch, actor=asked.tag),
                 )
             except (InputError, ConflictError) as refused:
                 diary.write(json.dumps(["refused", asked.tag, refused.code.value]) + "\n")

@@ -21,7 +21,7 @@ from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.blob import BlobName, OpenBlob
-from omnigraph.engine.query.reading import Analysis
+from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
 from omnigraph.engine.write.batch import Existing
@@ -31,6 +31,7 @@ from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
+from omnigraph.policy.actions import Action
 from omnigraph.sdk import exporting, merging, recipes
 from omnigraph.sdk.local_review import LocalReview
 from omnigraph.sdk.local_upkeep import LocalUpkeep
@@ -90,6 +91,15 @@ class LocalGraph(LocalReview, LocalUpkeep):
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.branches = Branches(graph)
+
+    @property
+    def engine(self) -> Graph:
+        """The engine's open graph, for programs that embed it."""
+        return self._graph
+
+    def acting_as(self, actor: str | None) -> "LocalGraph":
+        """The same open graph, whose reads the policy decides for this actor."""
+        return LocalGraph(self._graph.acting_as(actor))
 
     @property
     def uri(self) -> str:
@@ -242,15 +252,20 @@ class LocalGraph(LocalReview, LocalUpkeep):
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         timeout: float | None = None,
-    ) -> Analysis:
+    ) -> Explanation:
         """Run a read for what its operators do: rows, time and reads of each.
 
         Raises what `query` raises.
         """
         text, called = read_text(source, "<query>")
         target = target_of(branch, snapshot=snapshot)
-        return self._graph.analyse(
-            Source(called, text), name=name, params=params, target=target, timeout=timeout
+        return self._graph.explain(
+            Source(called, text),
+            name=name,
+            params=params,
+            target=target,
+            analyze=True,
+            timeout=timeout,
         )
 
     # writing
@@ -266,7 +281,6 @@ class LocalGraph(LocalReview, LocalUpkeep):
         if_commit: str | None = None,
         idempotency_key: str | None = None,
         message: str | None = None,
-        binding: IntegerEncoding = IntegerEncoding.NATIVE,
     ) -> MutationResult:
         """Run a mutation: one commit, or none if nothing changed, or nothing at all.
 
@@ -282,14 +296,13 @@ class LocalGraph(LocalReview, LocalUpkeep):
             Source(called, text),
             name=name,
             params=params,
-            order=_order(
+            request=_order(
                 branch,
                 actor,
                 if_commit,
                 parse_key(idempotency_key, "mutate", text, name, params, branch),
                 message,
             ),
-            binding=binding,
         )
 
     def insert(
@@ -310,7 +323,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         """
         key = parse_key(idempotency_key, "insert", type_name, rows, branch)
         order = _order(branch, actor, if_commit, key, message)
-        return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, order=order)
+        return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, request=order)
 
     def upsert(
         self,
@@ -329,7 +342,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         """
         key = parse_key(idempotency_key, "upsert", type_name, rows, branch)
         order = _order(branch, actor, if_commit, key, message)
-        return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, order=order)
+        return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, request=order)
 
     def delete(
         self,
@@ -349,7 +362,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         """
         key = parse_key(idempotency_key, "delete", type_name, sorted(ids), branch)
         order = _order(branch, actor, if_commit, key, message)
-        return self._graph.remove_rows(type_name, ids, order=order)
+        return self._graph.remove_rows(type_name, ids, request=order)
 
     def load(
         self,
@@ -454,7 +467,9 @@ class LocalGraph(LocalReview, LocalUpkeep):
         TableUnknown, BranchNotFound, CommitNotFound, VersionNotFound, FileUnreadable,
         NotExportable, UsageError.
         """
-        shown = self.snapshot(branch, commit=commit, version=version)
+        shown = self._graph.resolve(
+            target_of(branch, commit=commit, version=version), Action.EXPORT
+        )
         selection = Selection(tuple(types), tuple(tables))
         return exporting.export(self._graph, shown, selection, output, _format(format), spark=spark)
 
@@ -468,7 +483,9 @@ class LocalGraph(LocalReview, LocalUpkeep):
         version: int | None = None,
     ) -> Iterator[bytes]:
         """The same records as a stream, some whole lines at a time."""
-        shown = self.snapshot(branch, commit=commit, version=version)
+        shown = self._graph.resolve(
+            target_of(branch, commit=commit, version=version), Action.EXPORT
+        )
         return exporting.lines_of(self._graph, shown, Selection(tuple(types), tuple(tables)))
 
     # merging

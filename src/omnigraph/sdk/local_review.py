@@ -28,7 +28,7 @@ class LocalReview:
 
         Raises BranchNotFound, CommitNotFound, VersionNotFound.
         """
-        return reviewing.find_snapshot(self._graph, text)
+        return self._graph.find_snapshot(text)
 
     def diff(
         self,
@@ -44,7 +44,7 @@ class LocalReview:
         Its `counts` say how much, by table; its `changes()` tell every entity, as one reads on.
         Raises BranchNotFound, CommitNotFound, VersionNotFound, TypeUnknown, ChangesRefused.
         """
-        sides = [reviewing.find_snapshot(self._graph, each) for each in (before, after)]
+        sides = [self._graph.find_snapshot(each) for each in (before, after)]
         return self._graph.diff(sides[0], sides[1], reviewing.read_filter(kinds, types, ops))
 
     def commit_changes(

@@ -122,8 +122,10 @@ class LocalUpkeep:
         BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
         """
         key = parse_key(idempotency_key, "optimize", branch)
-        hire = hiring(self._graph, spark)
-        return self._graph.optimize(parse_branch(branch), actor=actor, idempotency=key, hire=hire)
+        rewriters = hiring(self._graph, spark)
+        return self._graph.optimize(
+            parse_branch(branch), actor=actor, idempotency=key, rewriter_for=rewriters
+        )
 
     def cleanup(
         self,

@@ -16,26 +16,12 @@ from omnigraph.engine.history.diff import (
 )
 from omnigraph.engine.history.feed import Block, CommitPage, FeedPage, Poll
 from omnigraph.engine.load.export import Selection
-from omnigraph.errors import CommitNotFound, UsageError
-from omnigraph.ids import BranchName, CommitId, Version, parse_branch, split_table_key
+from omnigraph.errors import UsageError
+from omnigraph.ids import BranchName, CommitId, split_table_key
 from omnigraph.sdk.client import Differences
 from omnigraph.sdk.exporting import lines_of
 
 KINDS = ("node", "edge")
-
-
-def find_snapshot(graph: Graph, text: str) -> ManifestSnapshot:
-    """A branch, a branch at a version of its manifest, or a commit."""
-    if text in graph.branches():
-        return graph.snapshot(BranchName(text))
-    name, at, number = text.rpartition("@")
-    if at and number.isdecimal():
-        return graph.snapshot_at_version(parse_branch(name), Version(int(number)))
-    try:
-        return graph.snapshot_at_commit(CommitId(text))
-    except CommitNotFound:
-        # Neither a branch nor a commit; a branch is what people mostly mean.
-        return graph.snapshot(parse_branch(text))
 
 
 def split_range(text: str) -> tuple[str, str]:
@@ -99,12 +85,9 @@ class Baseline:
 
 
 def take_baseline(graph: Graph, branch: BranchName, where: ChangeFilter) -> Baseline:
-    """The snapshot and the cursor are of one and the same moment."""
-    where.check_types(graph.catalog)
-    feed = graph.feed(branch)
-    head = feed.history[-1]
-    cursor = feed.position(where, head.id).encode()
-    return Baseline(graph.snapshot_at_commit(head.id), cursor, graph, where)
+    """The snapshot and the cursor belong to the same commit."""
+    snapshot, cursor = graph.baseline(branch, where)
+    return Baseline(snapshot, cursor, graph, where)
 
 
 # ── documents ────────────────────────────────────────────────────────────────────────────────────

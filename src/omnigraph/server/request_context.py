@@ -55,7 +55,8 @@ class RequestContext:
 
     @property
     def graph(self) -> LocalGraph:
-        return self.served_graph.graph
+        """The graph, read as the caller: the engine asks the policy."""
+        return self.served_graph.graph.acting_as(self.actor)
 
     def check(
         self, action: Action, branch: str | None = None, *, target: str | None = None

@@ -1,9 +1,9 @@
-"""One read, from the question to the answer.
+"""One read, from the text of a query to its result.
 
-    compile → bind the parameters → choose the snapshot → run the plan → result
+    compile → bind the parameters → choose the snapshot → execute the plan → result
 
-Compiled plans are kept (`compiler.compile`), branches are probed and not read again
-(`commit.manifest.base`), and what the plan reads may be on the shelf: then no file is read at all.
+Compiled plans are cached (`compiler.compile`), an unchanged branch is probed and not read again
+(`commit.manifest.base`), and columns may be cached (`table_cache`): then no file is read at all.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
 from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.engine.query.blob import BlobName, OpenBlob, open_blob
@@ -71,41 +72,42 @@ class ReadView:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Answers questions about one graph. Safe to share among threads."""
+    """Executes the reads of one graph. Safe to share among threads."""
 
     stores: Stores
     settings: Settings
     cache: TableCache
     search: SearchProvider = WITHOUT_EMBEDDER
 
-    def analyse(self, question: BoundQuery, catalog: Catalog, seen: ReadView) -> "Analysis":
-        """Run a read, and tell what its operators did."""
+    def analyze(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> "Explanation":
+        """Run a read, and report what its operators did."""
         profile = Profile()
-        result = self.answer(question, catalog, seen, profile)
-        read = question.plan
-        return Analysis(read.name, profile.text(read), tuple(profile.documents(read)), len(result))
+        result = self.execute(query, catalog, seen, profile)
+        read = query.plan
+        steps = tuple(profile.documents(read))
+        return Explanation(read.name, profile.text(read), steps, len(result))
 
-    def answer(
-        self, question: BoundQuery, catalog: Catalog, seen: ReadView, profile: Profile | None = None
+    def execute(
+        self, query: BoundQuery, catalog: Catalog, seen: ReadView, profile: Profile | None = None
     ) -> QueryResult:
         """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
         view = self._view(catalog, seen)
         memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
-        execution = Execution(view, question.values, memory, self.search)
+        execution = Execution(view, query.values, memory, self.search)
         watching = ON_READ.set(None if profile is None else profile.read)
         try:
             with memory.reading():
-                table = Runner(execution, profile).table(question.plan.root)
+                table = Runner(execution, profile).table(query.plan.root)
         finally:
             ON_READ.reset(watching)
             self.cache.trim()
         commit = seen.snapshot.commit
         return QueryResult(
-            question.plan.name,
+            query.plan.name,
             seen.asked,
             None if commit is None else commit.id,
             table,
-            types_of(question.plan.root),
+            types_of(query.plan.root),
         )
 
     def find(self, type_: NodeType | EdgeType, identity: str, seen: ReadView) -> QueryResult:
@@ -134,15 +136,23 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
-    """What the operators of a read did."""
+class Explanation:
+    """The plan of a query; after a run, with what each operator did. Prints as its text."""
 
     query_name: str
     text: str
-    """The plan, with what each operator did beside it."""
-    steps: tuple[JsonObject, ...]
-    """The same as values, the last operator first."""
-    row_count: int
+    steps: tuple[JsonObject, ...] = ()
+    """What each operator did, the last operator first. Empty if the query was not run."""
+    row_count: int | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def explain_query(source: Source, catalog: Catalog, *, name: str | None) -> Explanation:
+    """The plan of a read or a mutation, without running it. Raises QueryInvalid, QueryNotFound."""
+    compiled = compile_query(source, catalog, name=name)
+    return Explanation(compiled.name, explain(compiled.plan))
 
 
 def types_of(root: plan.Operator) -> tuple[ValueType, ...]:

@@ -50,10 +50,9 @@ class WriteRows:
 
     def run(self, pending: Pending) -> Affected:
         table = pending.table(self.type)
+        write = table.insert if self.existing is Existing.REFUSE else table.write
         for each in self.rows:
-            table.write(each.row, is_new=each.is_new)
-        if self.existing is Existing.REFUSE:
-            table.fresh |= table.rows.keys()
+            write(each.row, is_new=each.is_new)
         return affected(self.type, len(self.rows))
 
 
@@ -145,7 +144,7 @@ class DeleteIds:
     def run(self, pending: Pending) -> Affected:
         columns = ("src",) if isinstance(self.type, EdgeType) else ()
         found = pending.committed.find_by_id(self.type, self.ids, columns)
-        return delete_found(self.type, found, pending)
+        return delete_found(self.type, found, self.ids, pending)
 
 
 def delete_ids(catalog: Catalog, type_: Type, ids: Collection[str]) -> DeleteIds:

@@ -5,12 +5,14 @@
 2. A row that exists is replaced where it is, in its ref. Seats are found as late as possible, by
    one pass over each table together with the search for unique values (`settle`); rows that a
    statement had to read anyway bring their ref along.
-3. A write either writes rows or deletes them, never both (rule D2 of the language, and the batch
-   helpers do one thing each), so pending rows and deletions of one table never meet.
+3. An id is pending or gone, never both. A step of a transaction may write a row that an earlier
+   step deleted: the row then replaces the committed one. A step may delete a row that an earlier
+   step wrote: a new row is forgotten, a committed one is gone.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.change import Stage, TableWrite
@@ -39,6 +41,10 @@ def affected(type_: Type, count: int) -> Affected:
     return Affected(nodes=count) if isinstance(type_, NodeType) else Affected(edges=count)
 
 
+_UNKNOWN: Final = RowRef(-1, -1)
+"""Stands for the ref of a pending row that was not looked up."""
+
+
 @dataclass(slots=True)
 class PendingTable:
     """What is decided about one table."""
@@ -57,9 +63,10 @@ class PendingTable:
     """Committed rows that share an id or a unique value with a pending one."""
 
     def write(self, row: Row, *, is_new: bool = False) -> None:
-        assert not self.gone, "a write that deletes does not write"  # (3)
         identity = text_of(row, "id")
         self.rows[identity] = row
+        if identity in self.gone:  # (3)
+            self.refs[identity] = self.gone.pop(identity)
         if is_new:
             self.refs[identity] = None
 
@@ -67,15 +74,56 @@ class PendingTable:
         self.write(row)
         self.refs[found.id] = found.ref
 
-    def delete(self, found: Iterable[FoundRows]) -> list[FoundRows]:
-        """Those that were not deleted before."""
-        assert not self.rows, "a write that writes does not delete"  # (3)
-        doomed = [each for each in found if each.id not in self.gone]
+    def insert(self, row: Row, *, is_new: bool) -> None:
+        """Write a row that must not exist. Raises KeyConflict if it is pending already."""
+        identity = text_of(row, "id")
+        if identity in self.rows:
+            raise self._conflict([identity])
+        if identity not in self.gone:
+            self.fresh.add(identity)
+        self.write(row, is_new=is_new)
+
+    def delete(self, found: Iterable[FoundRows]) -> list[str]:
+        """Delete committed rows; the ids of those that were neither replaced nor gone."""
+        doomed = [each for each in found if each.id not in self.gone and each.id not in self.rows]
         for each in doomed:
-            self.gone[each.id] = each.ref
+            self._remove(each)
+        return [each.id for each in doomed]
+
+    def delete_pending(self, ids: Collection[str], committed: Committed) -> list[str]:
+        """(3) Delete pending rows, and the committed rows they replace; the ids of those.
+
+        Raises KeyConflict for a committed row that an earlier step inserted as new.
+        """
+        doomed = [each for each in ids if each in self.rows]
+        columns = ("src",) if isinstance(self.type, EdgeType) else ()
+        wanted = [each for each in doomed if self.refs.get(each, _UNKNOWN) is not None]
+        replaced = committed.find_by_id(self.type, wanted, columns) if wanted else []
+        if taken := sorted(each.id for each in replaced if each.id in self.fresh):
+            raise self._conflict(taken)
+        for each in doomed:
+            row = self.rows.pop(each)
+            self.refs.pop(each, None)
+            self.fresh.discard(each)
             if isinstance(self.type, EdgeType):
-                self.left.add(text_of(each.row, "src"))
+                self.left.add(text_of(row, "src"))
+        for found in replaced:
+            self._remove(found)
         return doomed
+
+    def _remove(self, found: FoundRows) -> None:
+        self.gone[found.id] = found.ref
+        if isinstance(self.type, EdgeType):
+            self.left.add(text_of(found.row, "src"))
+
+    def check_fresh(self) -> None:
+        """Raises KeyConflict if rows that must be new are committed."""
+        if taken := sorted(each for each in self.fresh if self.refs[each] is not None):
+            raise self._conflict(taken)
+
+    def _conflict(self, ids: list[str]) -> KeyConflict:
+        kind, name = split_table_key(self.type.table_key)
+        return KeyConflict(name, ids=ids, kind=kind)
 
     @property
     def is_empty(self) -> bool:
@@ -141,10 +189,7 @@ class Pending:
     def check_fresh(self) -> None:
         """Raises KeyConflict if rows that must be new are there."""
         for table in self.tables():
-            taken = sorted(each for each in table.fresh if table.refs[each] is not None)
-            if taken:
-                kind, name = split_table_key(table.type.table_key)
-                raise KeyConflict(name, ids=taken, kind=kind)
+            table.check_fresh()
 
     def tables(self) -> Iterator[PendingTable]:
         """The tables that change, in the order of their keys."""

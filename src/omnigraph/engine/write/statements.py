@@ -5,7 +5,7 @@ replace. Whether the outcome is valid is asked once, at the end, so the order of
 matter for that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -138,7 +138,7 @@ def _update(statement: UpdateRows, bound: BoundValues, pending: Pending) -> Affe
     committed = [
         each
         for each in pending.committed.find_matches(node, where, value, kept)
-        if each.id not in table.rows
+        if each.id not in table.rows and each.id not in table.gone
     ]
     matched = [
         row for row in table.rows.values() if satisfies(row[where.column], where.comparator, value)
@@ -163,18 +163,23 @@ def _delete(statement: DeleteRows, bound: BoundValues, pending: Pending) -> Affe
     type_ = _type(statement.kind, statement.type_name, pending)
     where, value = statement.where, _comparable(statement.where, bound)
     columns = ("src",) if isinstance(type_, EdgeType) else ()
-    return delete_found(
-        type_, pending.committed.find_matches(type_, where, value, columns), pending
-    )
+    found = pending.committed.find_matches(type_, where, value, columns)
+    matched = [
+        identity
+        for identity, row in pending.table(type_).rows.items()
+        if satisfies(row[where.column], where.comparator, value)
+    ]
+    return delete_found(type_, found, matched, pending)
 
 
-def delete_found(type_: Type, found: Iterable[FoundRows], pending: Pending) -> Affected:
-    """Delete rows, and with nodes every edge that starts or ends at one of them."""
-    doomed = pending.table(type_).delete(found)
-    total = affected(type_, len(doomed))
-    if not isinstance(type_, NodeType) or not doomed:
+def delete_found(
+    type_: Type, found: Iterable[FoundRows], matched: Collection[str], pending: Pending
+) -> Affected:
+    """Delete committed rows and pending ones, and with nodes every edge at one of them."""
+    ids = _delete_rows(type_, found, matched, pending)
+    total = affected(type_, len(ids))
+    if not isinstance(type_, NodeType) or not ids:
         return total
-    ids = [each.id for each in doomed]
     for edge in pending.catalog.edges_at(type_.name):
         incident = pending.committed.find_at(
             edge,
@@ -182,5 +187,20 @@ def delete_found(type_: Type, found: Iterable[FoundRows], pending: Pending) -> A
             sources=ids if edge.source == type_.name else (),
             targets=ids if edge.target == type_.name else (),
         )
-        total += affected(edge, len(pending.table(edge).delete(incident)))
+        doomed = set(ids)
+        touching = [
+            identity
+            for identity, row in pending.table(edge).rows.items()
+            if (edge.source == type_.name and row["src"] in doomed)
+            or (edge.target == type_.name and row["dst"] in doomed)
+        ]
+        total += affected(edge, len(_delete_rows(edge, incident, touching, pending)))
     return total
+
+
+def _delete_rows(
+    type_: Type, found: Iterable[FoundRows], matched: Collection[str], pending: Pending
+) -> list[str]:
+    table = pending.table(type_)
+    committed = table.delete(found)
+    return [*committed, *table.delete_pending(matched, pending.committed)]

@@ -167,7 +167,7 @@ def _check(context: RequestContext, branch: str | None, from_: str | None) -> Br
     context.check(Action.CHANGE, name)
     if from_ is not None:
         source = parse_branch(from_)
-        if name not in context.graph.branches.list():
+        if not context.graph.engine.has_branch(name):
             context.check(Action.BRANCH_CREATE, source, target=name)
     return name
 

@@ -13,7 +13,6 @@ from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
-from omnigraph.policy.actions import Action
 from omnigraph.server.request_context import Context, ReadRoute, RequestContext
 from omnigraph.server.responses.answers import Stream, deprecate
 from omnigraph.server.responses.negotiation import choose_form
@@ -57,7 +56,7 @@ def read(context: Context, body: QueryBody) -> Response:
 
 def run_query(context: RequestContext, body: QueryBody) -> QueryResult:
     with context.reading(body.timeout):
-        branch = check_readable(context, body.branch, body.snapshot)
+        branch = find_branch(body.branch, body.snapshot)
         return context.graph.query(
             body.query,
             name=body.name,
@@ -79,7 +78,6 @@ class SnapshotSelector(TypedDict):
 
 
 def _find_selector(
-    context: Context,
     *,
     branch: Annotated[
         str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
@@ -95,7 +93,7 @@ def _find_selector(
         ),
     ] = None,
 ) -> SnapshotSelector:
-    name = check_readable(context, branch, snapshot)
+    name = find_branch(branch, snapshot)
     return {"branch": name, "commit": snapshot, "version": version, "at": at}
 
 
@@ -119,15 +117,12 @@ def look_up(
     return render(context, found)
 
 
-def check_readable(context: RequestContext, branch: str | None, snapshot: str | None) -> str | None:
-    """The branch to read, if it is not a commit. Raises Forbidden, RequestInvalid."""
+def find_branch(branch: str | None, snapshot: str | None) -> str | None:
+    """The branch to read; None if a commit is read. Raises RequestInvalid, BranchNameInvalid."""
     if snapshot is None:
-        name = parse_branch(branch or MAIN)
-        context.check(Action.READ, name)
-        return name
+        return parse_branch(branch or MAIN)
     if branch is not None:
         raise RequestInvalid("name a branch or a snapshot, not both")
-    context.check(Action.READ, context.graph.commit(snapshot).branch)
     return None
 
 

@@ -34,7 +34,6 @@ router = APIRouter(route_class=GraphRoute)
 )
 def plan_schema(context: Context, body: SchemaPlanBody) -> Response:
     """What another schema would change; steps that cannot be taken are among it."""
-    context.check(Action.READ)
     plan = context.graph.plan_schema(
         body.schema_source, allow_data_loss=body.allow_data_loss, backfill=body.backfill
     )

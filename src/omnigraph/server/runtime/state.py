@@ -223,7 +223,9 @@ class ServerRuntime:
                 opened = self._open_graph(
                     name, each, settings.limits, Guard(auth_mode, policies.get(name))
                 )
-                stored = check_stored(configuration.queries.get(name, ()), opened.graph.catalog)
+                stored = check_stored(
+                    configuration.queries.get(name, ()), opened.graph.engine.active_schema().catalog
+                )
                 _log_quarantined(stored)
                 graphs[name] = ServedGraph(name, opened.graph, opened.guard, stored)
             except OmnigraphError as error:

@@ -1,0 +1,118 @@
+"""Maintenance and recovery of an open graph."""
+
+from omnigraph.commit.attempt.schema_lock import clear_stale
+from omnigraph.commit.recovery.audit import Recovery
+from omnigraph.commit.recovery.drift import heal_fenced, undo_ended
+from omnigraph.commit.recovery.heal import heal
+from omnigraph.engine.gate import Action
+from omnigraph.engine.graph.state import Mode, OpenGraph
+from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult, cleanup
+from omnigraph.engine.maintain.doctor import DoctorFinding, examine
+from omnigraph.engine.maintain.indexes import IndexRequest, IndicesResult, ensure_indices
+from omnigraph.engine.maintain.inspection import (
+    PastRecovery,
+    PendingWrite,
+    find_pending,
+    find_recoveries,
+)
+from omnigraph.engine.maintain.optimize import OptimizeRequest, OptimizeResult, optimize
+from omnigraph.engine.maintain.repair import RepairRequest, RepairResult, repair
+from omnigraph.engine.maintain.wanted_indexes import find_substrings
+from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
+from omnigraph.engine.write.idempotency import IdempotencyKey
+from omnigraph.errors import UsageError
+from omnigraph.ids import MAIN, BranchName
+from omnigraph.lang.source import Source
+from omnigraph.storage.layout import RECOVERY
+
+
+class GraphMaintenance(OpenGraph):
+    def ensure_indices(
+        self,
+        branch: BranchName = MAIN,
+        *,
+        actor: str | None = None,
+        queries: Source | None = None,
+    ) -> IndicesResult:
+        """Build the missing indexes, as a commit of their own; no commit if none is missing.
+
+        A property that `queries` search with `contains` gets a text index. Raises BranchNotFound,
+        SchemaLocked, LeaseHeld, QueryInvalid.
+        """
+        self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, branch)
+        catalog = self.active_schema().catalog
+        used = frozenset() if queries is None else find_substrings(queries, catalog)
+        return ensure_indices(self._context, catalog, IndexRequest(branch, actor, used))
+
+    def optimize(
+        self,
+        branch: BranchName = MAIN,
+        *,
+        actor: str | None = None,
+        idempotency: IdempotencyKey | None = None,
+        rewriter_for: RewriterFactory = in_process,
+    ) -> OptimizeResult:
+        """Compact small fragments and bring the indexes up to date. Removes nothing.
+
+        Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused, Forbidden.
+        """
+        self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, branch)
+        request = OptimizeRequest(branch, actor, idempotency)
+        return optimize(self._context, self.active_schema().catalog, request, rewriter_for)
+
+    def cleanup(self, request: CleanupRequest, *, actor: str | None = None) -> CleanupResult:
+        """Remove what no retained commit shows; unless confirmed, only list it.
+
+        Raises SchemaLocked, UsageError, Forbidden.
+        """
+        if request.policy.keep is None and request.policy.older_than_ms is None:
+            raise UsageError("say what to keep: a number of commits, an age, or both")
+        if request.is_confirmed:
+            self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, None)
+        return cleanup(self._context, request)
+
+    def repair(self, request: RepairRequest, *, actor: str | None = None) -> RepairResult:
+        """Find tables that another tool moved, and show or undo that, if it is confirmed.
+
+        Raises UsageError, SchemaLocked, RecoveryPending, Forbidden.
+        """
+        if request.is_confirmed:
+            self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, None)
+        return repair(self._context, request)
+
+    def examine(self, *, is_deep: bool = False) -> list[DoctorFinding]:
+        """Every problem of the graph, and the remedy of each.
+
+        Changes nothing, except that fenced or torn bytes are undone first if the graph was opened
+        for writing (D38).
+        """
+        if self.mode is Mode.READ_WRITE:
+            undo_ended(self._context)
+        return examine(self._context, is_deep=is_deep)
+
+    def refresh(self) -> tuple[Recovery, ...]:
+        """Roll forward or roll back the writes of dead writers, and undo fenced bytes.
+
+        Every write does this first, so calling it is never necessary. Raises SidecarCorrupt,
+        SidecarTooNew, InvariantViolated, OpenedReadOnly.
+        """
+        self.check_writable()
+        listed = self._stores.objects.list(RECOVERY)
+        recovered = heal(self._context, listed)
+        clear_stale(self._context)
+        heal_fenced(self._context, listed)
+        if recovered:
+            self.active_schema()
+        return recovered
+
+    def pending_writes(self) -> tuple[PendingWrite, ...]:
+        """Writes that are under way, or wait for recovery; oldest first."""
+        return find_pending(self._context)
+
+    def recoveries(self) -> tuple[PastRecovery, ...]:
+        """The recoveries of the past; newest first."""
+        return find_recoveries(self._context)

@@ -53,6 +53,21 @@ def test_a_command_that_needs_no_graph_imports_hardly_anything() -> None:
     assert len(loaded) < 300
 
 
+def test_a_small_load_imports_no_spark(tmp_path: Path) -> None:
+    omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
+    records, recipe = tmp_path / "rows.jsonl", tmp_path / "load.yaml"
+    records.write_text('{"type": "P", "data": {"name": "ada"}}\n')
+    recipe.write_text("mode: merge\ninputs: [{data: rows.jsonl}]\n")
+    store = ("--store", str(tmp_path / "g"))
+    for command in (
+        ("load", *store, "--data", str(records), "--mode", "merge"),
+        ("pipeline", "run", str(recipe), *store),
+    ):
+        loaded = loaded_by(*command)
+        assert "lance" in loaded
+        assert not {each for each in loaded if each.partition(".")[0] in {"pyspark", "py4j"}}
+
+
 def test_a_query_imports_what_reads_a_graph_and_no_other_command(tmp_path: Path) -> None:
     omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
     loaded = loaded_by("query", "--store", str(tmp_path / "g"), "-e", QUERY)

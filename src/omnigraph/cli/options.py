@@ -43,6 +43,10 @@ Ops = Annotated[
 LoadBase = Annotated[
     str | None, typer.Option("--from", help="Create the branch from this one if it is missing.")
 ]
+LoadEngineName = Annotated[
+    str | None,
+    typer.Option("--engine", help="Where to load: auto (by the size of the input), spark, local."),
+]
 Rejects = Annotated[
     Path | None, typer.Option(help="A file that takes all faults, one JSON object a line.")
 ]

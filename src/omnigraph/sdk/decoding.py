@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.load.bulk import LoadMode
+from omnigraph.engine.load.bulk import LoadEngine, LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.merge.plan import TableCounts
@@ -114,6 +114,7 @@ def decode_load(document: object) -> LoadResult:
         counts={TableKey(each.table_key): each.rows_loaded for each in reply.tables},
         actor=reply.actor_id,
         commit=_maybe(reply.commit),
+        engine=None if reply.engine is None else LoadEngine(reply.engine),
     )
 
 

@@ -137,6 +137,7 @@ def load_document(result: LoadResult) -> JsonObject:
         **base,
         "branch_created": result.branch_created,
         "mode": result.mode.value,
+        "engine": None if result.engine is None else result.engine.value,
         "nodes_loaded": sum(n for kind, _, n in counts if kind == "node"),
         "edges_loaded": sum(n for kind, _, n in counts if kind == "edge"),
         "node_types_loaded": len(nodes),

@@ -13,7 +13,7 @@ from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine, LoadMode
 from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection
 from omnigraph.engine.load.inputs import Input, find_inputs_in
 from omnigraph.engine.load.recipe_plan import RecipePlan
@@ -379,6 +379,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         rejects: str | Path | None = None,
         idempotency_key: str | None = None,
         message: str | None = None,
+        engine: LoadEngine | str | None = None,
         spark: SparkSettings | None = None,
     ) -> LoadResult:
         """Load data as one commit, or nothing: `append`, `merge` or `overwrite`.
@@ -387,8 +388,12 @@ class LocalGraph(LocalReview, LocalUpkeep):
         standard input. Or it is a Spark data frame, an `Input`, or a list of all these. Parquet
         files, CSV files and data frames are tables: `type` says which nodes their rows are, or
         `edge` which edges, and `mapping` which column feeds which property. A branch that does not
-        exist is made from `from_branch`, if that is given. Starts Spark, once in a process, unless
-        a session is active; where, `spark` says, or the environment.
+        exist is made from `from_branch`, if that is given.
+
+        `engine` says where the load runs: `local` in this process, `spark` on Spark, `auto` by the
+        size of the input; None takes `OMNIGRAPH_LOAD_ENGINE`, else `auto`. The result names the
+        engine that ran. Spark is started once in a process, unless a session is active; where,
+        `spark` says, or the environment.
 
         Raises LoadRejected with up to `max_errors` faults, each with its file and line, and writes
         all of them to the file `rejects`, as JSON lines, if that is given; KeyConflict
@@ -396,7 +401,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         FileUnreadable, TypeUnknown, UsageError, BranchNotFound, OpenedReadOnly, JavaMissing,
         SparkUnusable, JobFailed.
         """
-        from omnigraph.pipeline.load import open_bulk  # noqa: PLC0415 - brings Spark along
+        from omnigraph.pipeline.load import open_bulk, parse_engine  # noqa: PLC0415 - for loads only
 
         table = Input(None, type=type, edge=edge, mapping=dict(mapping or {}))
         inputs = find_inputs_in(source, table)
@@ -409,6 +414,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
             actor=actor,
             errors_max=max_errors,
             message=message,
+            engine=None if engine is None else parse_engine(engine),
             idempotency=parse_key_of_files(
                 idempotency_key, files, shapes, str(mode), branch, from_branch
             ),
@@ -428,6 +434,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         actor: str | None = None,
         max_errors: int | None = None,
         rejects: str | Path | None = None,
+        engine: LoadEngine | str | None = None,
         spark: SparkSettings | None = None,
     ) -> LoadResult:
         """Load everything that a pipeline file names, as one commit or not at all.
@@ -435,7 +442,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         What is given here goes before what the file says. Raises RecipeInvalid with every mistake
         of the file, and whatever `load` raises.
         """
-        overrides = recipes.Overrides(branch, from_branch, max_errors, rejects, spark)
+        overrides = recipes.Overrides(branch, from_branch, max_errors, rejects, engine, spark)
         return recipes.run(self._graph, path, actor, overrides)
 
     def plan_pipeline(self, path: str | Path, *, spark: SparkSettings | None = None) -> RecipePlan:

@@ -24,6 +24,8 @@ class Overrides:
     from_branch: str | None = None
     errors_max: int | None = None
     rejects: str | Path | None = None
+    engine: str | None = None
+    """`auto`, `spark` or `local`."""
     spark: SparkSettings | None = None
     """Where to compute, if not where the environment says."""
 
@@ -42,16 +44,18 @@ def plan(graph: Graph, path: str | Path, spark: SparkSettings | None) -> RecipeP
 
 def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides) -> LoadResult:
     """Raises what planning and loading raise."""
-    from omnigraph.pipeline.load import open_bulk  # noqa: PLC0415 - brings Spark along
+    from omnigraph.pipeline.load import open_bulk, parse_engine  # noqa: PLC0415 - for loads only
 
     recipe, prepared = _prepare(graph, path, overrides.spark)
     base = overrides.from_branch or recipe.from_branch
+    engine = overrides.engine or recipe.engine
     order = LoadRequest(
         sources=prepared.inputs,
         mode=recipe.mode,
         branch=parse_branch(overrides.branch or recipe.branch),
         actor=actor,
         errors_max=overrides.errors_max or recipe.errors_max,
+        engine=None if engine is None else parse_engine(engine),
     )
     onto = None if base is None else parse_branch(base)
     with rejecting(overrides.rejects) as told:
@@ -63,12 +67,9 @@ def run(graph: Graph, path: str | Path, actor: str | None, overrides: Overrides)
 def _prepare(
     graph: Graph, path: str | Path, spark: SparkSettings | None
 ) -> "tuple[Recipe, PreparedRecipe]":
-    from omnigraph.pipeline.recipes.recipe import read_recipe  # noqa: PLC0415
-    from omnigraph.pipeline.recipes.resolve import prepare  # noqa: PLC0415 - brings Spark along
-    from omnigraph.pipeline.spark.session import find_session, read_settings  # noqa: PLC0415
+    from omnigraph.pipeline.recipes.recipe import read_recipe  # noqa: PLC0415 - for recipes only
+    from omnigraph.pipeline.recipes.resolve import open_session, prepare  # noqa: PLC0415
 
     recipe = read_recipe(path)
     options = graph.settings.storage_options
-    return recipe, prepare(
-        recipe, graph.catalog, options, lambda: find_session(spark or read_settings())
-    )
+    return recipe, prepare(recipe, graph.catalog, options, lambda: open_session(spark))

@@ -110,6 +110,7 @@ class LoadReply(_Reply):
     base_branch: str | None
     branch_created: bool
     mode: str
+    engine: str | None = None
     tables: list[LoadedTable]
     nodes: list[LoadedType]
     edges: list[LoadedType]

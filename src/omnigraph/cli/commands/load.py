@@ -12,6 +12,7 @@ from omnigraph.cli.options import (
     GraphUri,
     Json,
     LoadBase,
+    LoadEngineName,
     Rejects,
     SparkMaster,
     SparkRemote,
@@ -71,12 +72,15 @@ def load(
     base: LoadBase = None,
     max_errors: _MaxErrors = 100,
     rejects: Rejects = None,
+    engine: LoadEngineName = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Load nodes and edges from JSON lines, Parquet or CSV, as one commit. Runs on Spark.
+    """Load nodes and edges from JSON lines, Parquet or CSV, as one commit.
+
+    Small files are loaded in this process, everything else on Spark.
 
     JSON lines say what they are. The rows of a Parquet or CSV file are of one --type or --edge;
     a property is fed by the column of its name, unless --map names another.
@@ -113,10 +117,13 @@ def load(
                     actor=find_writer(graph, settings),
                     max_errors=max_errors,
                     rejects=rejects,
+                    engine=engine,
                     spark=spark,
                 )
             elif table.format or table.delimiter or table.null or spark_master or spark_remote:
                 raise UsageError("a server chooses its Spark, and tells files by their names")
+            elif engine is not None:
+                raise UsageError("a server chooses the engine of a load")
             else:
                 result = graph.load(
                     data,

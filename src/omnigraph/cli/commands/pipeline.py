@@ -14,6 +14,7 @@ from omnigraph.cli.options import (
     GraphUri,
     Json,
     LoadBase,
+    LoadEngineName,
     Rejects,
     SparkMaster,
     SparkRemote,
@@ -48,12 +49,16 @@ def run(
         int | None, typer.Option(min=1, help="How many faults to tell about.")
     ] = None,
     rejects: Rejects = None,
+    engine: LoadEngineName = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Load everything that a pipeline file names, as one commit or not at all. Runs on Spark."""
+    """Load everything that a pipeline file names, as one commit or not at all.
+
+    Small files are loaded in this process; expressions, filters and large files need Spark.
+    """
     from omnigraph.pipeline.recipes.recipe import read_recipe
     from omnigraph.sdk.documents import load_document
 
@@ -71,6 +76,7 @@ def run(
                 actor=find_actor(settings),
                 max_errors=max_errors,
                 rejects=rejects,
+                engine=engine,
                 spark=find_spark(spark_master, spark_remote),
             )
     except LoadRejected as rejected:

@@ -3,6 +3,7 @@
     mode: merge                      # append, merge or overwrite
     branch: nightly                  # main, if it is left out
     from: main                       # makes the branch, if it is not there
+    engine: auto                     # or spark, or local
     inputs:
       - name: people
         data: people.csv             # a file, folder or pattern, or a list; beside this file
@@ -24,14 +25,14 @@ from typing import Final
 import yaml
 
 from omnigraph.compiler.spelling import suggest
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine, LoadMode
 from omnigraph.engine.load.inputs import STDIN, Format
 from omnigraph.errors import FileUnreadable, RecipeInvalid
 from omnigraph.ids import MAIN
 from omnigraph.jsontext import NestedTooDeeply
 from omnigraph.storage.inputs import S3
 
-_FIELDS: Final = ("mode", "branch", "from", "max_errors", "inputs")
+_FIELDS: Final = ("mode", "branch", "from", "max_errors", "engine", "inputs")
 _INPUT_FIELDS: Final = (
     "name",
     "data",
@@ -72,6 +73,7 @@ class Recipe:
     branch: str
     from_branch: str | None
     errors_max: int
+    engine: LoadEngine | None
     inputs: tuple[RecipeInput, ...]
 
 
@@ -120,6 +122,7 @@ class _Reading:
             branch=self._text(fields.get("branch"), "branch") or MAIN,
             from_branch=self._text(fields.get("from"), "from"),
             errors_max=self._count(fields.get("max_errors")),
+            engine=self._engine(fields.get("engine")),
             inputs=inputs,
         )
 
@@ -224,6 +227,14 @@ class _Reading:
         if node is None or text is not None:
             self._report(node or root, "mode is append, merge or overwrite")
         return LoadMode.APPEND
+
+    def _engine(self, node: yaml.Node | None) -> LoadEngine | None:
+        text = self._text(node, "engine")
+        if text is None or text in tuple(LoadEngine):
+            return None if text is None else LoadEngine(text)
+        assert node is not None
+        self._report(node, f"engine is auto, spark or local, not '{text}'")
+        return None
 
     def _format(self, node: yaml.Node | None, at: str) -> Format | None:
         text = self._text(node, at)

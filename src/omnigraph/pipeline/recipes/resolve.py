@@ -7,9 +7,7 @@ recipe is told at once, with its line.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
-
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.engine.load.inputs import Input
@@ -17,15 +15,22 @@ from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
-from omnigraph.pipeline.recipes.spark_sql import open_frame, select
+from omnigraph.pipeline.settings import SparkSettings, read_settings
 from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
-from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 from omnigraph.pipeline.stage.input_plan import InputSurvey, Item, RecordFile, Table
 
-Sessions = Callable[[], SparkSession]
-"""Where to get Spark from, should it be needed."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-_REASON_MAX: Final = 300
+Sessions = Callable[[], "SparkSession"]
+"""Starts Spark or finds it; called only if a recipe computes something."""
+
+
+def open_session(settings: SparkSettings | None) -> "SparkSession":
+    """Raises JavaMissing, SparkUnusable."""
+    from omnigraph.pipeline.spark.session import find_session  # noqa: PLC0415 - imports pyspark
+
+    return find_session(settings or read_settings())
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,14 @@ class _Resolver:
         )
         return [computed], self.survey.look([computed])
 
-    def _query(self, recipe: RecipeInput, tables: Sequence[Table]) -> DataFrame | None:
+    def _query(self, recipe: RecipeInput, tables: Sequence[Table]) -> "DataFrame | None":
+        # It imports pyspark, and most recipes only name columns.
+        from omnigraph.pipeline.recipes.spark_sql import (  # noqa: PLC0415
+            find_problem,
+            open_frame,
+            select,
+        )
+
         type_ = find_table_type(self.catalog, tables[0].source)
         namesakes = _namesakes(type_, recipe, tables[0])
         where = [] if recipe.where is None else [recipe.where]
@@ -110,21 +122,13 @@ class _Resolver:
         raw = open_frame(self.sessions(), tables, texts, self.options)
         for at, text in [*recipe.columns.items(), *(("where", each) for each in where)]:
             if at == "where" or text not in raw.columns:
-                self._check(recipe, raw, f"'{at}' of columns" if at != "where" else at, text)
+                problem = find_problem(raw, text, is_condition=at == "where")
+                if problem is not None:
+                    place = at if at == "where" else f"'{at}' of columns"
+                    self.report(recipe, f"{place}: {problem}")
         if any(line == recipe.line for line, _ in self.mistakes):
             return None
         return select(raw, recipe.columns, namesakes, recipe.where)
-
-    def _check(self, recipe: RecipeInput, raw: DataFrame, at: str, text: str) -> None:
-        """One by one, so that it can be told which expression Spark does not understand."""
-        try:
-            kind = raw.select(f.expr(text).alias("it")).schema["it"].dataType.simpleString()
-        except SPARK_ERRORS as error:
-            reason = next(iter(str(error).strip().splitlines()), "it cannot be analysed")
-            self.report(recipe, f"{at}: {reason[:_REASON_MAX]}")
-        else:
-            if at == "where" and kind != "boolean":
-                self.report(recipe, f"where: a condition is true or false, not {kind}")
 
 
 def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:

@@ -7,7 +7,7 @@ file, or some row groups of a Parquet file. Rows are filtered and computed one b
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,11 @@ from omnigraph.pipeline.sources.delimited import read_texts
 from omnigraph.pipeline.sources.mappings import ColumnMapping, is_text
 from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
 from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
+from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 from omnigraph.pipeline.stage.frames import quoted
 from omnigraph.pipeline.stage.input_plan import FILE, LINE, Table, cells_of
+
+_REASON_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,18 @@ def spark_type(given: pa.DataType) -> pa.DataType:
     if arrow.is_unsigned_integer(given):
         return pa.decimal128(20, 0) if arrow.is_uint64(given) else pa.int64()
     return pa.float32() if arrow.is_float16(given) else given
+
+
+def find_problem(raw: DataFrame, text: str, *, is_condition: bool) -> str | None:
+    """Why Spark cannot evaluate one expression over the rows; None if it can."""
+    try:
+        kind = raw.select(f.expr(text).alias("it")).schema["it"].dataType.simpleString()
+    except SPARK_ERRORS as error:
+        reason = next(iter(str(error).strip().splitlines()), "it cannot be analysed")
+        return reason[:_REASON_MAX]
+    if is_condition and kind != "boolean":
+        return f"a condition is true or false, not {kind}"
+    return None
 
 
 def select(

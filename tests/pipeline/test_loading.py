@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph import Mode
-from omnigraph.engine.load.bulk import Ingested, LoadJob, LoadMode
+from omnigraph.engine.load.bulk import BulkLoader, Ingested, LoadJob, LoadMode
 from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import open_graph
 from omnigraph.engine.write.batch import Existing
@@ -28,7 +28,6 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.pipeline.spark.jobs import run_tasks
-from omnigraph.pipeline.spark_load import SparkLoader
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.tasks import Work
 from omnigraph.storage.layout import STAGING
@@ -339,7 +338,7 @@ def test_a_load_leaves_no_note_and_no_files_aside(either: Loader) -> None:
 class Meddled:
     """Bulk work in the middle of which somebody else writes."""
 
-    bulk: SparkLoader
+    bulk: BulkLoader
     meddle: Callable[[], object]
 
     @contextmanager

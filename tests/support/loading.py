@@ -9,7 +9,7 @@ from typing import Final
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.load.bulk import LoadJob, LoadMode, LoadTarget, Placement
+from omnigraph.engine.load.bulk import BulkLoader, LoadJob, LoadMode, LoadTarget, Placement
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.opening import create
@@ -52,7 +52,7 @@ class Loader:
 
     graph: Graph
     folder: Path
-    bulk: SparkLoader
+    bulk: BulkLoader
 
     def write(self, *lines: object, name: str = "input.jsonl") -> str:
         """A file of these records; texts are written as they are."""
@@ -100,7 +100,7 @@ class Loader:
         return read_tables(self.graph, stores_at(Path(self.graph.uri)), branch)
 
 
-def new_loader(folder: Path, bulk: SparkLoader, schema: str = SCHEMA) -> Loader:
+def new_loader(folder: Path, bulk: BulkLoader, schema: str = SCHEMA) -> Loader:
     settings = Settings(durability=Durability.RELAXED)
     return Loader(create(str(folder / "g"), schema, settings=settings), folder, bulk)
 

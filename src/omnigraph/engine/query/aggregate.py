@@ -1,8 +1,8 @@
 """Implicit grouping.
 
-Every morsel is reduced to its own groups, and the groups of many morsels are reduced again, so what
-is held grows with the groups and not with the rows. An aggregate of distinct values keeps those
-values, each once, until the end. A node that is a key, or is counted, is its ordinal until then.
+Each morsel is reduced to its own groups, and the groups of many morsels are reduced again. So the
+memory grows with the number of groups, not of rows. An aggregate of distinct values keeps each
+distinct value until the end. A node that is a key or is counted stays an ordinal until the end.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ from omnigraph.engine.query.values import as_plain, build_column, fixed_value, s
 from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
 
 ROWS_HELD_MAX = 1 << 20
-"""So many rows of groups are held before they are reduced again."""
+"""How many rows of groups are held before they are reduced again."""
 
 MANY = 8
-"""When one in so many rows of a table is looked at, all of its text may as well be numbered."""
+"""If a morsel has one row per so many table rows, the whole text column is encoded."""
 
 State = tuple[Array, ...]
 Weights = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ Weights = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Groups of some rows: their keys, and how far each aggregate has come."""
+    """The groups of some rows: their keys, and the state of each aggregate."""
 
     keys: tuple[Array, ...]
     states: tuple[State, ...]
@@ -51,19 +51,19 @@ class _Part:
 
 @dataclass(slots=True)
 class _Reduction:
-    """An aggregate on its way."""
+    """Computes one `Aggregate` operator."""
 
     operator: plan.Aggregate
     execution: Execution
     parts: list[_Part] = field(default_factory=list)
     values: dict[int, list[_Part]] = field(default_factory=dict)
-    """Of each aggregate of distinct values: those values, as keys."""
+    """For each aggregate of distinct values: the values, as keys."""
     rows: dict[str, Rows] = field(default_factory=dict)
-    """Whose ordinals stand for the ids of a variable."""
+    """The rows whose ordinals stand for the ids of a variable."""
     coded: dict[ir.PropertyOf, Array] = field(default_factory=dict)
-    """What the numbers of a key stand for, where it is numbers."""
+    """The dictionary of a key that is encoded as integers."""
     plain: set[ir.PropertyOf] = field(default_factory=set)
-    """Keys that came as text first, and stay text."""
+    """Keys that were first seen as text, and stay text."""
 
     @property
     def keys(self) -> list[ir.Operand]:
@@ -78,7 +78,7 @@ class _Reduction:
     # rows in
 
     def add(self, frame: Frame, weights: Weights | None) -> None:
-        """Rows, each standing for as many as its weight says, or for one."""
+        """Add rows; each counts as often as its weight, or once."""
         has_distinct = any(each.distinct for each in self.functions)
         runs = None if has_distinct else self._runs(frame)
         keyed = frame if runs is None else frame.pick(runs.firsts)
@@ -100,10 +100,10 @@ class _Reduction:
         self._keep(self.parts, _Part(taken, tuple(states), groups.count), tuple(self.functions))
 
     def _runs(self, frame: Frame) -> Groups | None:
-        """Neighbouring rows that agree in all that the keys depend on; None if hardly any do.
+        """Runs of adjacent rows with the same bindings of the keys; None if runs are short.
 
-        A walk leaves the rows of one start side by side. What they have in common, text above all,
-        is then looked up once.
+        A walk yields the rows of one start node next to each other. The keys of a run, mainly
+        text, are then read once.
         """
         variables = {
             each.variable for each in self.keys if isinstance(each, ir.PropertyOf | ir.IdOf)
@@ -121,7 +121,7 @@ class _Reduction:
         return Groups(np.cumsum(changes) - 1, firsts)
 
     def _key_column(self, operand: ir.Operand, frame: Frame) -> Array:
-        """A key; repeated text of a whole table is its number among the distinct ones."""
+        """A key column; text of a resident table is encoded as dictionary indices."""
         if not isinstance(operand, ir.PropertyOf) or not operand.type.is_string:
             return self._column(operand, frame, by_ordinal=True)
         bound = frame.bound[operand.variable]
@@ -147,7 +147,7 @@ class _Reduction:
     def _keep(self, parts: list[_Part], part: _Part, functions: tuple[ir.Aggregate, ...]) -> None:
         self.execution.memory.hold("aggregate", part.nbytes)
         parts.append(part)
-        # Twice as many as are left of the last time, or every part would reduce all of them again.
+        # At least twice the last result, or every part would reduce all of them again.
         held_max = max(ROWS_HELD_MAX, 2 * parts[0].row_count)
         if len(parts) > 1 and sum(each.row_count for each in parts) > held_max:
             before = sum(each.nbytes for each in parts)
@@ -158,7 +158,7 @@ class _Reduction:
     def _column(self, operand: ir.Operand, frame: Frame, *, by_ordinal: bool) -> Array:
         match operand:
             case ir.IdOf(variable) if variable not in frame.bound:
-                # A walk that was only counted: whoever it arrives at is somebody.
+                # The walk was only counted, and a reached node is never null.
                 return array_of(np.zeros(frame.count, np.int8))
             case ir.IdOf(variable) if by_ordinal:
                 bound = frame.bound[variable]
@@ -207,7 +207,7 @@ class _Reduction:
         return columns
 
     def _distinct_state(self, place: int, function: AggregateFunction, whole: _Part) -> State:
-        """Put the distinct values into the groups that are known."""
+        """Assign the distinct values to the known groups."""
         values = _merge(self.values[place], ())
         *keys, column = values.keys
         joined = [_concat(pair) for pair in zip(whole.keys, keys, strict=True)]
@@ -243,7 +243,7 @@ def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> 
 def start(
     function: AggregateFunction, column: Array, groups: Groups, weights: Weights | None = None
 ) -> State:
-    """How far an aggregate has come after some rows."""
+    """The state of an aggregate after some rows."""
     match function:
         case AggregateFunction.COUNT:
             return (array_of(_count(column, groups, weights)),)
@@ -270,7 +270,7 @@ def _count(column: Array, groups: Groups, weights: Weights | None) -> Weights:
 
 
 def go_on(function: AggregateFunction, state: State, groups: Groups) -> State:
-    """How far it has come after the rows of several parts."""
+    """The state of an aggregate after merging the states of several parts."""
     match function:
         case AggregateFunction.COUNT:
             return (_added(state[0], groups),)
@@ -302,7 +302,7 @@ def end(function: AggregateFunction, state: State) -> Array:
 
 
 def _empty(aggregate: ir.Aggregate) -> Array:
-    """What comes of no rows at all."""
+    """The value of an aggregate over no rows."""
     kind = arrow_type(aggregate.type)
     is_count = aggregate.function is AggregateFunction.COUNT
     return pa.array([0 if is_count else None], kind)
@@ -326,7 +326,7 @@ def _merge(parts: Sequence[_Part], functions: Sequence[ir.Aggregate]) -> _Part:
 
 
 def _concat(arrays: Sequence[Array]) -> Array:
-    """A variable that a morsel left unbound has columns without a type there."""
+    """Concatenate; a morsel without bindings of a variable has columns of type null."""
     kinds = [each.type for each in arrays if not is_null(each)]
     if kinds:
         arrays = [each if each.type == kinds[0] else each.cast(kinds[0]) for each in arrays]
@@ -334,7 +334,7 @@ def _concat(arrays: Sequence[Array]) -> Array:
 
 
 def _typed(array: Array, field_: "pa.Field[pa.DataType]") -> Array:
-    """Dates were integers on the way."""
+    """Cast to the result type; dates were integers so far."""
     if array.type == field_.type:
         return array
     if pa.types.is_date(field_.type) or pa.types.is_nested(field_.type):

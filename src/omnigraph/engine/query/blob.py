@@ -1,11 +1,10 @@
-"""One blob of one node or edge, as a snapshot shows it: what it is, and its bytes in chunks.
+"""One blob of one node or edge in a snapshot, read in chunks.
 
-Whoever reads never holds more than a chunk of it. The tag of a blob (its ETag on HTTP) promises:
-the same tag, the same bytes. Of a blob no larger than a chunk it is the digest of its bytes; such a
-blob is read when it is opened, and never again. Of a larger one it is where the bytes are: files
-of a table are written once and their names never come back. A large blob that was written again
-unchanged, such as by an update of another property or by a compaction, has another tag; whoever
-compares tags then reads it again, and is never wrong.
+A reader holds at most one chunk. Equal tags (ETags on HTTP) mean equal bytes. The tag of a blob of
+up to one chunk is the digest of its bytes; such a blob is read once, when it is opened. The tag of
+a larger blob is the digest of its place: files of a table are written once and their names are
+never reused. If an update or a compaction writes a large blob again unchanged, its tag changes, and
+a client that compares tags reads it once more.
 """
 
 import hashlib
@@ -25,17 +24,17 @@ from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.tables import ROW_ADDRESS, ScanRequest
 
 CHUNK_BYTES: Final = 4 * 2**20
-"""How much of a blob is held at once."""
+"""The most bytes of a blob that a reader holds."""
 
 ENTITIES: Final = ("node", "edge")
 
 Fetch = Callable[[int, int], Iterator[bytes]]
-"""Bytes of a blob from an offset on, so many, in chunks."""
+"""Reads a range of a blob in chunks: offset, length."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlobName:
-    """Which blob: whose, and of which property."""
+    """Identifies a blob: its entity and property."""
 
     entity: str
     type_name: str
@@ -59,26 +58,26 @@ class BlobName:
 
 @dataclass(frozen=True, slots=True)
 class OpenBlob:
-    """A blob that is there. Where its bytes are kept elsewhere, nothing is known but the `uri`."""
+    """An existing blob. Of an external blob only the `uri` is known."""
 
     name: BlobName
     commit_id: CommitId | None
     """The commit whose snapshot shows it."""
     length: int | None = None
     etag: str | None = None
-    """The same tag, the same bytes; without the quotes it has on HTTP."""
+    """Equal tags mean equal bytes; without the quotes of HTTP."""
     uri: str | None = None
     fetch: Fetch | None = field(default=None, repr=False, compare=False)
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
-        """So many bytes from an offset on, or all; fewer if it ends before.
+        """A range of the blob, or all of it; shorter if the blob ends before.
 
-        Raises BlobRangeInvalid beyond the end, ExternalBlob, and whatever the store raises.
+        Raises BlobRangeInvalid beyond the end, ExternalBlob, and what the store raises.
         """
         return b"".join(self.chunks(offset, length))
 
     def chunks(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """The same, at most `CHUNK_BYTES` at a time."""
+        """The same range in chunks of at most `CHUNK_BYTES`."""
         if self.fetch is None or self.length is None:
             raise ExternalBlob(str(self.uri), reason="fetch it yourself, if you trust that place")
         end = self.length if length is None else min(offset + length, self.length)
@@ -95,7 +94,7 @@ def split(offset: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def find_blob_owner(catalog: Catalog, name: BlobName) -> NodeType | EdgeType:
-    """The type of the entity that has the blob. Raises BlobNotFound, NotABlob."""
+    """The type that declares the blob. Raises BlobNotFound, NotABlob."""
     is_node = name.entity == "node"
     type_ = catalog.node(name.type_name) if is_node else catalog.edge(name.type_name)
     if type_ is None:
@@ -109,7 +108,7 @@ def find_blob_owner(catalog: Catalog, name: BlobName) -> NodeType | EdgeType:
 
 
 def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> OpenBlob:
-    """Raises BlobNotFound, and whatever the store raises."""
+    """Raises BlobNotFound, and what the store raises."""
     found, address = _describe(table, name)
     if found is None:
         raise name.missing("value")
@@ -126,7 +125,7 @@ def open_blob(table: TableView, name: BlobName, commit_id: CommitId | None) -> O
 
 
 def _describe(table: TableView, name: BlobName) -> tuple[Mapping[str, Any] | None, int]:
-    """What the table says of a blob, found through the index of ids; and where its row is."""
+    """The description of a blob, found by its id, and the address of its row."""
     column = name.property_name
     handle = table.handle
     is_held = column in handle.schema.names  # the property may be younger than the snapshot

@@ -1,12 +1,11 @@
 """Which rows satisfy a condition.
 
-A condition can be true, false or unknown, and nothing ever asks which of the last two it was: there
-is no negation of a condition, only of a whole block. So a mask of the rows where it is true will
-do, and nulls simply are not in it.
+A condition is true, false or unknown. The language negates whole blocks, never a condition, so
+false and unknown need not be distinguished: a mask of the true rows is enough.
 
 Numbers of different types are compared by value. Arrow would round an integer to compare it with a
-float; here a fixed number is turned into a bound of the column's own type first, and two columns
-that no type of Arrow can hold together are compared by Python, which is exact.
+float. So a fixed number is first turned into a bound of the column's own type. Two columns without
+a common Arrow type are compared in Python, which is exact.
 """
 
 import math
@@ -26,7 +25,7 @@ from omnigraph.engine.query.values import Columns, Fixed, value_of
 from omnigraph.engine.tables.arrays import Array, Mask, is_null, numbers_of, pick
 
 TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
-"""Full-text search is not decided row by row."""
+"""Evaluates a full-text clause; it is not decided row by row."""
 
 _ARROW: Final[Mapping[Comparator, Callable[[Any, Any], Any]]] = {
     Comparator.EQ: pc.equal,
@@ -56,7 +55,7 @@ _MIRRORED: Final[Mapping[Comparator, Comparator]] = {
 
 @dataclass(frozen=True, slots=True)
 class PredicateEvaluator:
-    """Decides conditions for one execution."""
+    """Evaluates conditions for one execution."""
 
     parameters: Mapping[str, Value]
     match_text: TextMatcher
@@ -70,7 +69,7 @@ class PredicateEvaluator:
         return mask
 
     def holds(self, condition: ir.Condition, columns: Columns) -> Mask:
-        check_cancelled()  # a query may have thousands of them
+        check_cancelled()  # a query may have thousands of conditions
         match condition:
             case ir.Compare(left, comparator, right):
                 return compare(
@@ -152,7 +151,7 @@ def _compare_fixed(column: Array, comparator: Comparator, value: Value) -> Mask:
 
 
 def _compare_integer(column: Array, comparator: Comparator, value: float) -> Mask:
-    """Between two integers there is nothing: a fraction becomes the integer beside it."""
+    """A fraction is replaced by the nearest integer on the right side."""
     if not math.isfinite(value):
         return _beyond(column, comparator, above=value > 0, is_nan=math.isnan(value))
     if value != math.floor(value):
@@ -173,7 +172,7 @@ def _compare_integer(column: Array, comparator: Comparator, value: float) -> Mas
 
 
 def _compare_float(column: Array, comparator: Comparator, value: float) -> Mask:
-    """An integer that no float equals is compared through the float beside it."""
+    """An integer that no float equals is compared through the nearest float."""
     near = float(value)
     if near != value:
         match comparator:
@@ -189,7 +188,7 @@ def _compare_float(column: Array, comparator: Comparator, value: float) -> Mask:
 
 
 def _compare_numbers(column: Array, comparator: Comparator, value: float) -> Mask:
-    """With a number of the column's own type. NumPy makes the mask itself; Arrow packs bits."""
+    """Compare with a value of the column's type. NumPy returns a mask; Arrow packs bits."""
     if column.null_count:
         return _mask(_ARROW[comparator](column, pa.scalar(value, column.type)))
     mask: Any = _PYTHON[comparator](numbers_of(column), value)
@@ -197,7 +196,7 @@ def _compare_numbers(column: Array, comparator: Comparator, value: float) -> Mas
 
 
 def _beyond(column: Array, comparator: Comparator, *, above: bool, is_nan: bool = False) -> Mask:
-    """The value lies on one side of everything that the column can hold."""
+    """The value is above or below every value of the column type."""
     if is_nan:
         is_everything = comparator is Comparator.NE
     else:
@@ -224,7 +223,7 @@ def _compare_columns(left: Array, comparator: Comparator, right: Array) -> Mask:
 
 
 def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """A type that holds every value of both; None if there is none."""
+    """A type that represents every value of both types; None if there is none."""
     if left == right:
         return left
     if pa.types.is_large_string(left) or pa.types.is_large_string(right):
@@ -255,7 +254,7 @@ def _is_among(wanted: "Fixed | Array", elements: Value, count: int) -> Mask:
 
 
 def _holds_element(lists: Array, wanted: "Fixed | Array", count: int) -> Mask:
-    """The rows whose list holds what is wanted there."""
+    """The rows whose list contains the wanted value."""
     mask = np.zeros(count, np.bool_)
     if is_null(lists):
         return mask

@@ -1,9 +1,9 @@
-"""Edges as integers, and who is next to whom.
+"""Edges as integers, in compressed sparse rows.
 
-The ends of the edges of a table are numbered once (`Codes`), and the numbers become ordinals of the
-nodes that two tables show (`Edges`). What a walk needs is derived from those when it is first
-walked: for every node where in a long list its neighbours begin (`Adjacency`), each of them once,
-or edge by edge. An edge that leads nowhere is as good as absent.
+The ends of the edges of a table are encoded once (`Codes`). The codes are mapped to ordinals of the
+nodes of two tables (`Edges`). The first walk in a direction builds an `Adjacency`: for every node,
+the range of its neighbours in one array, each neighbour once or edge by edge. An edge whose end is
+missing is ignored.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Adjacency:
     starts: Starts
     targets: Ordinals
     edges: Ordinals | None
-    """Which edge leads there; None where parallel edges count once."""
+    """The ordinal of the edge; None if parallel edges count once."""
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +62,7 @@ def build_edges(node_count: int, near: Ordinals, far: Ordinals, edges: Ordinals)
 
 
 def _keys(near: Ordinals, far: Ordinals) -> "npt.NDArray[np.int64]":
-    """In place, because there are many of them."""
+    """Built in place, because the arrays are large."""
     keys = near.astype(np.int64)
     keys <<= 32
     keys |= far
@@ -78,7 +78,7 @@ def _starts(node_count: int, near: "npt.NDArray[np.integer[Any]]") -> Starts:
 def orient(
     sources: Ordinals, targets: Ordinals, direction: Direction
 ) -> tuple[Ordinals, Ordinals, Ordinals]:
-    """Where a walk starts, where it ends, and along which edge; a loop is walked once."""
+    """The start, the end and the edge of every step; a loop is one step."""
     edges = np.arange(len(sources), dtype=np.int32)
     match direction:
         case Direction.OUT:
@@ -95,12 +95,12 @@ def orient(
 
 
 class Edges:
-    """The edges of one table between the nodes of two others. Safe to share."""
+    """The edges of one table between the nodes of two others. Safe to share among threads."""
 
     def __init__(
         self, sources: Ordinals, targets: Ordinals, source_count: int, target_count: int
     ) -> None:
-        """An end is -1 where there is no such node."""
+        """An end of -1 is a missing node."""
         there = (sources >= 0) & (targets >= 0)
         self._places: Ordinals | None = None
         if not there.all():
@@ -135,10 +135,10 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """The ends of every edge of a table, as numbers of the ids that occur.
+    """The ends of every edge of a table, as codes of their ids.
 
-    They depend on the table of edges alone: when nodes change, numbers become ordinals of the new
-    rows without a look at the edges.
+    Codes depend on the edge table alone. When a node table changes, the codes are mapped to new
+    ordinals without reading the edges again.
     """
 
     source_ids: Array
@@ -160,14 +160,14 @@ class Codes:
 
 
 def _ordinals(codes: Ordinals, ids: Array, nodes: ResidentRows) -> Ordinals:
-    """Numbers are ordinals already if they number the very ids of these nodes."""
+    """Codes over the id column of these nodes are already ordinals."""
     return codes if ids is nodes.column(ID) else nodes.find(ids)[codes]
 
 
 def read_codes(edges: TableView, sources: ResidentRows, targets: ResidentRows) -> Codes:
-    """Number the ends by the nodes as they are now; ids of no node are numbered after them.
+    """Encode the ends by the current nodes; ids without a node get codes after them.
 
-    Both ends are looked up at once, each in its own thread: neither holds up the other.
+    The two ends are resolved in parallel, each in its own thread.
     """
     ends = [_Ends(nodes, edges.row_count) for nodes in (sources, targets)]
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -178,7 +178,7 @@ def read_codes(edges: TableView, sources: ResidentRows, targets: ResidentRows) -
 
 
 class _Ends:
-    """One end of every edge, on its way to being numbers."""
+    """Encodes one end of every edge."""
 
     def __init__(self, nodes: ResidentRows, count: int) -> None:
         nodes.load((ID,))
@@ -200,7 +200,7 @@ class _Ends:
 
     @property
     def ids(self) -> Array:
-        assert self._done == len(self.codes), "a version has the rows it says it has"
+        assert self._done == len(self.codes), "a version has the row count of its manifest"
         known = self.nodes.column(ID)
         if not self._strangers:
             return known
@@ -211,9 +211,9 @@ Part = list[pa.Table]
 
 
 def _large_parts(edges: TableView) -> Iterator[Part]:
-    """Each part makes a hash table of all nodes anew, so there should be few of them.
+    """Each part builds a hash table of all nodes, so parts are large.
 
-    It comes in a list so that whoever is done with it can let go of it.
+    A part is a list, so that the consumer can clear it before the next one is read.
     """
     held: list[pa.Table] = []
     rows = 0

@@ -1,4 +1,4 @@
-"""What the operators of one execution share."""
+"""The state that the operators of one execution share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Execution:
         self.predicates = PredicateEvaluator(parameters, self._match_text)
         self.rankings: dict[str, Ranking] = {}
         self.best: dict[str, int] = {}
-        """Of a ranked variable, how many of the best can be seen in the end."""
+        """For a ranked variable, how many of the best rows the result can show."""
         self._tables: dict[str, TableView] = {}
         self._fetched_rows: dict[tuple[int, str], FetchedRows] = {}
         self._matched: dict[ir.TextMatch, Array] = {}
@@ -41,7 +41,7 @@ class Execution:
     # variables
 
     def bind(self, variable: str, table: TableView) -> TableView:
-        """Remember which table a variable stands for rows of."""
+        """Record the table whose rows a variable is bound to."""
         self._tables[variable] = table
         return table
 
@@ -51,7 +51,7 @@ class Execution:
     def fetched_rows(
         self, operator: plan.Operator, table: TableView, columns: Sequence[str]
     ) -> FetchedRows:
-        """The rows that an operator fetches; the same ones each time it is run."""
+        """The rows that an operator fetched; one object for all its runs."""
         key = (id(operator), table.pin.key)
         if key not in self._fetched_rows:
             self._fetched_rows[key] = FetchedRows(table.read_by_ids, columns)
@@ -89,7 +89,7 @@ class Execution:
         return found
 
     def rank(self, variable: str, by: ir.Rank, candidates: Candidates, keep: int | None) -> Ranking:
-        """The best candidates, which are remembered as those of the variable."""
+        """The best candidates, recorded as the ranking of the variable."""
         with self.memory.meanwhile():
             found = self.search.rank(self.searched(variable), by, self.value_of, candidates, keep)
         self.memory.hold(SEARCH, found.nbytes)
@@ -100,20 +100,20 @@ class Execution:
         variable = condition.target.variable
         assert isinstance(columns, Frame | RowRange)
         bound = columns.bound[variable]
-        if bound.rows is UNBOUND:  # a block that never came to bind it
+        if bound.rows is UNBOUND:  # no row of the block binds it
             return np.zeros(columns.count, np.bool_)
         if condition not in self._matched:
             self._matched[condition] = self.match(condition, EVERY_ROW)
         found = bound.rows.find(self._matched[condition])
         among = np.zeros(len(bound.rows) + 1, np.bool_)
         among[found] = True
-        among[-1] = False  # nobody
+        among[-1] = False  # unbound
         return among[bound.at]
 
 
 @dataclass(slots=True)
 class RowRange:
-    """Neighbouring rows of a whole table, whose columns need not be copied."""
+    """A range of rows of a whole table; its columns are slices, not copies."""
 
     variable: str
     table: TableView

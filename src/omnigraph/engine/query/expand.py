@@ -1,8 +1,7 @@
-"""Walking an edge from a bound variable.
+"""The operator that walks an edge from a bound variable.
 
-The walk itself is always the same (`walk`). What differs is where the adjacency comes from: all the
-edges of the table, encoded once and kept; or just the edges around the nodes at hand, looked up by
-the ends of the table and encoded for this morsel.
+The walk is always the same (`walk`). The adjacency has two sources: all edges of the table, encoded
+once and cached; or only the edges around the nodes of this morsel, read through an index.
 """
 
 from collections.abc import Iterator
@@ -34,16 +33,16 @@ from omnigraph.errors import QueryMemoryExceeded
 
 Places = npt.NDArray[np.int64]
 Counted = Iterator[tuple[Frame, Places | None]]
-"""Rows, and for each how many rows it stands for; None for one."""
+"""Rows with their weights: how many rows each stands for; None for one each."""
 
 
 SEARCHES_MAX: Final = 4096
-"""How many rows search at a time: each may come to see all nodes."""
+"""How many rows search at a time: each of them may visit all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Where walks arrived: from which row, at whom, along which edge."""
+    """The ends of walks: the input row, the node reached, and the edge."""
 
     rows: Places
     target: Bound
@@ -70,9 +69,9 @@ def expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Frame
 
 
 def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) -> Counted:
-    """The rows it starts from, with how many come of each; or rows that were walked.
+    """The input rows with the number of walks from each; or the walked rows.
 
-    For when nobody asks where these walks arrive, so that nobody needs to go there.
+    Used if no operator needs the nodes that the walks reach, so they need not be walked.
     """
     first = next(frames, None)
     if first is None:
@@ -88,7 +87,7 @@ def count_expand(operator: plan.Expand, frames: Frames, execution: Execution) ->
 
 
 class _Walker:
-    """One expand of one execution."""
+    """Runs one `Expand` of one execution."""
 
     def __init__(self, operator: plan.Expand, execution: Execution) -> None:
         self.operator = operator
@@ -114,10 +113,10 @@ class _Walker:
     def far(self) -> TableView:
         return self.source if self.operator.direction is Direction.IN else self.target
 
-    # how
+    # the adjacency
 
     def is_resident(self, asked: int) -> bool:
-        """Decided once, by the first morsel: a variable has one kind of rows."""
+        """Decided once, by the first morsel, because a variable has one kind of rows."""
         if self._is_resident is None:
             self._is_resident = self.execution.view.charge_walk(self.edges, self._key, asked=asked)
         return self._is_resident
@@ -127,7 +126,7 @@ class _Walker:
         return (self.edges.state, self.source.state, self.target.state)
 
     def _edges(self) -> Edges:
-        """Made of codes that outlive a change of nodes; the codes are made of the table."""
+        """The cached edges, built from cached codes; codes survive a change of the nodes."""
         if self._made is not None:
             return self._made
         cache, source, target = (
@@ -149,20 +148,20 @@ class _Walker:
         by_edge = self.operator.mode is WalkMode.EDGES
         return self._edges().adjacency(self.operator.direction, by_edge=by_edge)
 
-    # rows that need not be walked
+    # rows that are checked or counted instead of walked
 
     def startable(self, frame: Frame) -> Frame:
         at = frame.bound[self.operator.source].at
         return frame if not len(at) or at.min() >= 0 else frame.keep(at >= 0)
 
     def can_check(self, frame: Frame) -> bool:
-        """Are both ends known, and does it not matter along which edges they are joined?"""
+        """Are both ends bound, and is it irrelevant which edges join them?"""
         operator = self.operator
         is_plain = operator.closes and operator.mode is WalkMode.NEIGHBOURS
         return is_plain and self.is_resident(frame.count)
 
     def check(self, frame: Frame) -> Frame:
-        """The rows whose ends are next to each other, asked from the end that is there less."""
+        """The rows whose ends are neighbours, checked from the end with fewer distinct nodes."""
         target = frame.bound[self.operator.target]
         there = frame.keep(target.at >= 0)
         near = _ordinals_in(self.near.resident, there.bound[self.operator.source])
@@ -181,7 +180,7 @@ class _Walker:
     # parts
 
     def parts(self, frame: Frame) -> Iterator[Frame]:
-        """Pieces of a frame from which not too many rows come."""
+        """Pieces of a frame that yield about `ROWS_MAX` rows each."""
         if not frame.count:
             return
         if not self.is_resident(frame.count) or self.operator.mode is WalkMode.SEARCH:
@@ -200,7 +199,7 @@ class _Walker:
     # walking
 
     def step(self, frame: Frame) -> Iterator[Frame]:
-        """The rows that come of some; if they are too many at once, of half of them at a time."""
+        """The rows that a walk yields; if memory runs out, half of the input at a time."""
         check_cancelled()
         try:
             found = self.walk(frame)
@@ -243,12 +242,12 @@ class _Walker:
                 )
                 return (*found, None)
             case WalkMode.NOTHING:
-                raise AssertionError("nobody walks nowhere")
+                raise AssertionError("a walk of mode NOTHING is not run")
             case _:
                 assert_never(self.operator.mode)
 
     def _target_bound(self, at: Ordinals) -> Bound:
-        """Whoever needs few of many rows does not read all of a column."""
+        """The target rows: whole columns, or fetched by id if few of many rows are needed."""
         columns = self._target_columns
         if self._is_target_resident is None:
             prefers = self.execution.view.charge_lookup
@@ -306,7 +305,7 @@ class _Walker:
 
 
 def _ordinals_in(rows: Rows, bound: Bound) -> Ordinals:
-    """The same nodes, as other rows count them."""
+    """The same nodes, as ordinals of other rows."""
     if bound.rows is rows:
         return bound.at
     return rows.find(bound.rows.take(ID, bound.at))
@@ -325,10 +324,10 @@ def _are_same(left: Bound, right: Bound) -> "npt.NDArray[np.bool_]":
 
 
 def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:
-    """The walk below an aggregate, if all it does is multiply rows.
+    """The walk below an aggregate, if its only effect is to multiply rows.
 
-    Nothing may read where it arrives, except to count it: whoever arrives is somebody, so counting
-    them is counting rows.
+    No column may read the nodes that the walk reaches, except to count them. A reached node is
+    never null, so counting nodes is counting rows.
     """
     walk = operator.input
     if not isinstance(walk, plan.Expand) or walk.closes or walk.filters:

@@ -1,4 +1,4 @@
-"""A morsel of rows: variables, and what each of them is bound to in every row."""
+"""A morsel of rows: for each variable, the table rows that it is bound to."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from omnigraph.engine.query.rows import UNBOUND, Ordinals, Rows
 from omnigraph.engine.tables.arrays import Array, Mask
 
 ROWS_MAX: Final = 1 << 18
-"""As many rows as a morsel should have: enough to forget Python, few enough for a cache."""
+"""Rows of a morsel: enough to amortise Python, few enough for the CPU cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a variable stands for, row by row."""
+    """The ordinals that a variable is bound to, one per row."""
 
     rows: Rows
     at: Ordinals
@@ -25,7 +25,7 @@ class Bound:
         return Bound(self.rows, self.at[places])
 
     def pick_or_unbound(self, places: "npt.NDArray[np.integer[Any]]") -> "Bound":
-        """Nobody where the place is -1."""
+        """Unbound where the index is -1."""
         if not len(self.at):
             return Bound(self.rows, np.full(len(places), -1, np.int32))
         return Bound(self.rows, np.where(places < 0, np.int32(-1), self.at[places]))
@@ -42,7 +42,7 @@ class Frame:
         return bound.rows.take(name, bound.at)
 
     def pick(self, places: "npt.NDArray[np.integer[Any]] | Mask") -> "Frame":
-        """Some rows, by place or by mask."""
+        """Some rows, by index or by mask."""
         count = int(places.sum()) if places.dtype == np.bool_ else len(places)
         return Frame(count, {name: each.pick(places) for name, each in self.bound.items()})
 
@@ -75,7 +75,7 @@ def pieces_of(frame: Frame, rows_max: int) -> Iterator[Frame]:
 
 
 def concat(frames: Sequence[Frame]) -> Frame:
-    """Frames of the same variables, as one."""
+    """Concatenates frames of the same variables."""
     if len(frames) == 1:
         return frames[0]
     names = frames[0].bound
@@ -86,7 +86,7 @@ def concat(frames: Sequence[Frame]) -> Frame:
 
 
 def _concat_bound(parts: Sequence[Bound]) -> Bound:
-    """An optional block may never have bound a variable in one morsel, and have in another."""
+    """An optional block may bind a variable in one morsel and in no row of another."""
     rows = next((each.rows for each in parts if each.rows is not UNBOUND), UNBOUND)
     assert all(each.rows in (rows, UNBOUND) for each in parts), "a variable has one kind of rows"
     return Bound(rows, np.concatenate([each.at for each in parts]))

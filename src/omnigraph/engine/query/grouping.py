@@ -1,4 +1,4 @@
-"""Which rows have the same values: columns to numbers, numbers to groups."""
+"""Groups of rows with equal keys: columns are encoded as integers, integers as groups."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ Codes = npt.NDArray[np.int64]
 _CODES_MAX = 2**62
 
 _SIGHTINGS = 16
-"""Every number has likely occurred once so many times as many rows as numbers were seen."""
+"""After so many rows per code, every code has probably occurred."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Which group each row is in, and the first row of each group."""
+    """The group of each row, and the first row of each group."""
 
     of_row: Codes
     firsts: Codes
@@ -33,12 +33,12 @@ class Groups:
 
     @cached_property
     def sizes(self) -> Codes:
-        """How many rows each has; several aggregates want to know."""
+        """The number of rows of each group; several aggregates use it."""
         return np.bincount(self.of_row, minlength=self.count)
 
 
 def group(keys: Sequence[Array], row_count: int) -> Groups:
-    """Rows whose keys are equal, null with null. Without keys, all rows are one group."""
+    """Group rows by equal keys; null equals null. Without keys, all rows are one group."""
     if not keys:
         return Groups(np.zeros(row_count, np.int64), np.zeros(1, np.int64))
     codes, total = factorise(keys[0])
@@ -60,14 +60,14 @@ def _number(codes: Codes, total: int) -> Groups:
     there = np.flatnonzero(sizes)
     firsts = _find_firsts(codes, total, there)
     if len(there) and there[-1] == len(there) - 1:
-        return Groups(codes, firsts)  # nothing is missing in between: they are numbered already
+        return Groups(codes, firsts)  # the codes have no gaps, so they are group numbers
     number = np.empty(total, np.int64)
     number[there] = np.arange(len(there))
     return Groups(number[codes], firsts)
 
 
 def _find_firsts(codes: Codes, total: int, there: Codes) -> Codes:
-    """The first row of each number that occurs; of few numbers among many rows, found early."""
+    """The first row of each code that occurs; few codes are mostly found in the first rows."""
     for row_count in (_SIGHTINGS * total, len(codes)):
         part = codes[:row_count]
         first = np.full(total, -1, np.int64)
@@ -75,11 +75,11 @@ def _find_firsts(codes: Codes, total: int, there: Codes) -> Codes:
         found = first[there]
         if len(part) == len(codes) or found.min() >= 0:
             return found
-    raise AssertionError("all rows have been looked at")
+    raise AssertionError("the second round reads all rows")
 
 
 def factorise(column: Array) -> tuple[Codes, int]:
-    """A number for every value, equal for equal ones, and how many numbers there may be."""
+    """An integer code for every value, equal for equal values, and an upper bound of codes."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64), 1
@@ -98,7 +98,7 @@ def factorise(column: Array) -> tuple[Codes, int]:
 
 
 def _factorise_small(column: Array) -> tuple[Codes, int] | None:
-    """Integers that lie close together are their own numbers."""
+    """Integers of a small range are their own codes."""
     low, high = (int(each.as_py()) for each in (pc.min(column), pc.max(column)))
     if high - low > 2 * len(column) + 1024:
         return None
@@ -130,7 +130,7 @@ def counts(groups: Groups, mask: "Mask | None" = None) -> Codes:
 
 
 def extremes(column: Array, groups: Groups, *, largest: bool) -> Array:
-    """The smallest or largest value of each group; null where there is none."""
+    """The smallest or largest value of each group; null for a group without a value."""
     if pa.types.is_null(column.type):
         return nulls(groups.count)
     there = np.asarray(column.is_valid()) if column.null_count else None
@@ -146,7 +146,7 @@ def extremes(column: Array, groups: Groups, *, largest: bool) -> Array:
 
 
 def _comparable(column: Array) -> "tuple[npt.NDArray[Any], Callable[[Array], Array]]":
-    """Values as numbers of the same order, and the way back."""
+    """Values as numbers of the same order, and the inverse."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         encoded = column.dictionary_encode()
         order = np.asarray(pc.sort_indices(encoded.dictionary))

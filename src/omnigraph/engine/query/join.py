@@ -1,8 +1,7 @@
-"""Cross joins, and blocks that are joined to the rows around them.
+"""Cross joins, and joins of a block with the rows around it.
 
-A block is run once for a morsel, over the distinct bindings it depends on. Each of these carries a
-number under a name that no query can write, so that what the block yields finds its way back
-without comparing anything.
+A block runs once per morsel, over the distinct bindings that it depends on. Each binding carries a
+number under a variable name that no query can contain. The rows of the block are joined by number.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,12 +21,12 @@ Places = npt.NDArray[np.int64]
 RunInner = Callable[[Frame], Frames]
 
 NUMBER: Final = "#"
-"""The variable under which a given binding carries its number."""
+"""The variable that holds the number of a binding."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The distinct bindings of some variables, and which of them each row has."""
+    """The distinct bindings of some variables, and the number of the binding of each row."""
 
     frame: Frame
     of_row: Places
@@ -83,8 +82,8 @@ def _with_matches(
     operator: plan.LeftJoin, frame: Frame, given: _Given, inner: list[Frame]
 ) -> Iterator[Frame]:
     if not inner:
-        nobody = Bound(UNBOUND, np.full(frame.count, -1, np.int32))
-        yield frame.bind(dict.fromkeys(operator.binds, nobody))
+        unbound = Bound(UNBOUND, np.full(frame.count, -1, np.int32))
+        yield frame.bind(dict.fromkeys(operator.binds, unbound))
         return
     matches = concat(inner)
     numbers = matches.bound[NUMBER].at
@@ -102,7 +101,7 @@ def _with_matches(
 
 
 def _pair(of_row: Places, counts: Places, firsts: Places) -> tuple[Places, Places]:
-    """Each row with each of its matches, or once with none."""
+    """Each row with each of its matches; -1 for a row without a match."""
     found = counts[of_row]
     times = np.maximum(found, 1)
     rows = np.repeat(np.arange(len(of_row)), times)
@@ -124,10 +123,10 @@ def _numbered(frame: Frame) -> Frame:
 
 
 def distinct(columns: list[Ordinals]) -> tuple[Places, Places]:
-    """Where each distinct combination is first, and which one every row has."""
+    """The first row of each distinct combination, and the combination of every row."""
     codes = columns[0].astype(np.int64) + 1
     for column in columns[1:]:
-        # Numbered anew each time, so that the product stays below what 64 bits hold.
+        # Renumbered each time, so that the combined code fits into 64 bits.
         codes = np.unique(codes, return_inverse=True)[1]
         codes = (codes << 32) | (column.astype(np.int64) + 1)
     _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)

@@ -1,6 +1,6 @@
-"""The part of a graph around some nodes, looked up edge by edge.
+"""The subgraph around some nodes, read by index look-ups of edges.
 
-More may be looked up than is walked in the end; it is all there, so it does no harm.
+It may contain more edges than a walk uses. All of them exist, so the walk stays correct.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,11 @@ from omnigraph.engine.query.view import TableView
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
-    """Nodes are numbered as they were met, which their ordinals are found by."""
+    """An adjacency over local node numbers, and the ordinals of those nodes and edges."""
 
     adjacency: Adjacency
     starts: Ordinals
-    """For each row, where it starts."""
+    """For each row, the number of its start node."""
     target_places: Ordinals
     edge_places: Ordinals
 
@@ -32,7 +32,7 @@ class Neighbourhood:
 
 
 class _Numbers:
-    """Ids, numbered as they come."""
+    """Numbers ids in the order of their first occurrence."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -56,7 +56,7 @@ def explore(
     targets: FetchedRows,
     kept_edges: FetchedRows | None,
 ) -> Neighbourhood:
-    """Look up what a walk from these nodes can meet; nodes that exist end up in `targets`."""
+    """Read the edges a walk from these nodes can follow; existing nodes go to `targets`."""
     columns = (ID, "src", "dst") if kept_edges is None else kept_edges.columns
     known = set(ids)
     frontier: list[str] = list(dict.fromkeys(ids))
@@ -124,7 +124,7 @@ def _encode(
 
 
 def _distinct(edges: pa.Table) -> pa.Table:
-    """Each edge once, though it was found from both of its ends."""
+    """Each edge once, even if it was found from both ends."""
     ids = edges[ID].to_pylist()
     places = list({each: at for at, each in enumerate(ids)}.values())
     return edges if len(places) == len(ids) else edges.take(pa.array(places, pa.int64()))

@@ -1,8 +1,8 @@
-"""What each operator of a plan did: how many rows it yielded, and what that took.
+"""The profile of a plan: the rows, time and reads of each operator.
 
-Time and reads are an operator's own, without those of the operators it reads from. A read is one
-call to a table, and its bytes are the values that came of it; I/O is what the store was asked for
-meanwhile, through the same handle. What is on the shelf costs neither.
+Time and reads of an operator exclude those of its inputs. A read is one call to a table; its bytes
+are the values returned. I/O counts the store requests through the same handle. Cached columns cost
+neither.
 """
 
 import time
@@ -33,7 +33,7 @@ class OperatorProfile:
     nbytes: int = 0
     io: IoStats = NO_IO
     is_counted: bool = False
-    """Its rows were counted and never made."""
+    """Its rows were counted and never built."""
 
     def __str__(self) -> str:
         verb = "counted" if self.is_counted else "rows"
@@ -57,7 +57,7 @@ class OperatorProfile:
 
 @dataclass(slots=True)
 class Profile:
-    """Watches one execution."""
+    """Measures one execution."""
 
     clock: Callable[[], float] = time.perf_counter
     _steps: dict[int, OperatorProfile] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Profile:
     def step(self, operator: plan.Operator) -> OperatorProfile:
         return self._steps.setdefault(id(operator), OperatorProfile())
 
-    # what happens
+    # events
 
     def frames(self, operator: plan.Operator, frames: Frames) -> Frames:
         step = self.step(operator)
@@ -108,7 +108,7 @@ class Profile:
         return table
 
     def read(self, reading: TableRead) -> None:
-        """A table was read, by whoever is running."""
+        """Charge a table read to the running operator."""
         if self._running:
             step = self._running[-1]
             step.reads += 1
@@ -129,12 +129,12 @@ class Profile:
             self._running[-1].seconds += now - self._since
         self._since = now
 
-    # what is told
+    # output
 
     def text(self, read: plan.ReadPlan) -> str:
         return explain(read, lambda operator: str(self.step(operator)))
 
     def documents(self, read: plan.ReadPlan) -> Iterator[JsonObject]:
-        """One for each operator, the last one first."""
+        """One document per operator, the top operator first."""
         for operator in plan.operators_in(read.root):
             yield self.step(operator).document(operator)

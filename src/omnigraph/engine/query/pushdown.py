@@ -1,8 +1,7 @@
-"""Conditions in the SQL that tables understand.
+"""Conditions as SQL filters that a table scan applies.
 
-What is pushed down lets too much through at worst, so the rows that come back are tried again, with
-one exception: a ranking counts what a filter lets through, so it must know whether the filter is
-exact.
+A pushed filter may let too many rows through, so a scan evaluates the conditions again. A ranking
+counts the rows that pass its filter, so it must know whether the filter is exact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +17,14 @@ from omnigraph.engine.tables import filters
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A filter; None lets everything through."""
+    """A SQL filter, and whether it is exact; None is no filter."""
 
     where: str | None
     is_exact: bool
 
 
 def push(conditions: Sequence[ir.Condition], parameters: Mapping[str, Value]) -> Pushed:
-    """The conditions on one variable, as far as SQL can say them."""
+    """The conditions on one variable, as far as SQL can express them."""
     parts = [_sql(each, parameters) for each in conditions]
     known = [each.where for each in parts if each.where is not None]
     if filters.NOTHING in known:
@@ -75,7 +74,7 @@ def _compare(held: ir.PropertyOf | ir.IdOf, comparator: Comparator, value: Value
 
 
 def _is_exact(value_type: ValueType, comparator: Comparator) -> bool:
-    """See `filters.compare`: inequality is not spelled out there, and bounds of floats include."""
+    """`filters.compare` does not express inequality, and its float bounds are inclusive."""
     if value_type.base is Scalar.BOOL:
         return comparator is Comparator.EQ
     if not value_type.is_number:

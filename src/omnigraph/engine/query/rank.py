@@ -14,7 +14,7 @@ from omnigraph.engine.search.ranking import NOTHING, Candidates, Ranking
 def rank_scan(
     operator: plan.TopRanked, leaf: plan.NodeScan, execution: Execution, frames: Frames
 ) -> Frames:
-    """Rank a scan: its filters come first, and only the winners are read."""
+    """Rank a scan: its filters select the candidates, and only the winners are read."""
     table = execution.bind(leaf.variable, execution.view.node(leaf.type_name))
     pushed = push(leaf.filters, execution.parameters)
     if leaf.filters and not pushed.is_exact:
@@ -27,7 +27,7 @@ def rank_scan(
 def rank_rows(
     operator: plan.TopRanked, execution: Execution, frames: Frames, where: str | None = None
 ) -> Frames:
-    """Rank whoever is in the rows, all of whom a filter lets through; all rows of a winner stay."""
+    """Rank the nodes of the rows, all of which pass `where`; keep every row of a winner."""
     held = [execution.memory.hold_frame("rank", each) for each in frames]
     if not held:
         execution.rankings[operator.variable] = NOTHING
@@ -42,7 +42,7 @@ def rank_rows(
     ranked = _rank(operator, execution, Candidates(where, candidates))
     winners = np.zeros(len(bound.rows) + 1, np.bool_)
     winners[bound.rows.find(ranked.ids)] = True
-    winners[-1] = False  # nobody
+    winners[-1] = False  # unbound
     yield frame.keep(winners[bound.at])
 
 
@@ -52,7 +52,7 @@ def _rank(operator: plan.TopRanked, execution: Execution, candidates: Candidates
 
 
 def _kept(operator: plan.TopRanked, execution: Execution) -> int | None:
-    """A text ranking keeps every match, unless nothing can drop the rows of the best again."""
+    """A text ranking keeps every match, unless no later operator can drop a row."""
     if isinstance(operator.by, ir.Bm25):
         return execution.best.get(operator.variable)
     limit = execution.count_of(operator.limit)

@@ -1,10 +1,10 @@
 """The rows of one table, by ordinal.
 
-`ResidentRows` rows are columns of the whole table: ordinals are places in the order of a scan. They
-never change, and all reads of one version of the table share them. `FetchedRows` are those that
-one execution fetched, numbered as they came. Either way an ordinal stands for one id, so that
-two ordinals of the same rows are compared instead of the ids. An ordinal of -1 is nobody: a
-variable left unbound, all of whose values are null.
+`ResidentRows` are columns of the whole table; an ordinal is a position in scan order. They never
+change, and all reads of one table version share them. `FetchedRows` are the rows that one
+execution fetched, numbered in the order they arrived. In both, an ordinal stands for one id, so
+ordinals of the same rows are compared instead of ids. An ordinal of -1 is an unbound variable: all
+its values are null.
 """
 
 from bisect import bisect_left
@@ -35,25 +35,25 @@ ID: Final = "id"
 
 _FEW: Final = 64
 _FEWER: Final = 1024
-"""So many ids, or one in so many, are found faster one by one than by a look at all there are."""
+"""Up to so many ids, or one per so many rows, are found faster by binary search each."""
 
 _SOME: Final = 4
-"""Up to one in so many is hashed itself, and all there are is held against it."""
+"""Up to one id per so many rows, the ids are hashed and all rows are probed against them."""
 
 
 class Rows(Protocol):
     def __len__(self) -> int: ...
     def take(self, name: str, at: Ordinals) -> Array:
-        """The values of a column; null for nobody."""
+        """The values of a column; null for the ordinal -1."""
         ...
 
     def find(self, ids: Array) -> Ordinals:
-        """Who has these ids; -1 where nobody has."""
+        """The ordinals of these ids; -1 for a missing id."""
         ...
 
 
 class UnboundRows:
-    """The rows of a variable that was never bound."""
+    """The rows of a variable that no row binds."""
 
     def __len__(self) -> int:
         return 0
@@ -71,11 +71,11 @@ ReadColumns = Callable[[Sequence[str]], pa.Table]
 """Whole columns of a table, in the order of a scan."""
 
 ReadByIds = Callable[[Collection[str], Sequence[str]], pa.Table]
-"""The ids, with these columns, of the rows that have one of the ids."""
+"""These columns of the rows that have one of the ids."""
 
 
 class ResidentRows:
-    """Columns of a whole table, read when they are first asked for. Safe to share."""
+    """Columns of a whole table, each read on first use. Safe to share among threads."""
 
     def __init__(self, row_count: int, read: ReadColumns) -> None:
         self._row_count = row_count
@@ -100,14 +100,16 @@ class ResidentRows:
         return all(name in self._columns for name in names)
 
     def load(self, names: Collection[str]) -> None:
-        """Read what is missing of these columns, in one scan."""
+        """Read those of the columns that are missing, in one scan."""
         if self.has(names):
             return
         with waiting_for(self._lock):
             missing = [name for name in dict.fromkeys(names) if name not in self._columns]
             if missing:
                 table = self._read(missing)
-                assert table.num_rows == self._row_count, "a version has the rows it says it has"
+                assert table.num_rows == self._row_count, (
+                    "a version has the row count of its manifest"
+                )
                 for name in missing:
                     self._columns[name] = one_chunk(table[name])
 
@@ -123,7 +125,7 @@ class ResidentRows:
         return name in self._coded
 
     def coded(self, name: str) -> "pa.DictionaryArray[Any, Any]":
-        """A column as numbers of its distinct values."""
+        """A column, dictionary-encoded."""
         if name not in self._coded:
             column = self.column(name)
             with waiting_for(self._lock):
@@ -140,7 +142,7 @@ class ResidentRows:
         return numbers_of(found.fill_null(-1)).astype(np.int32)
 
     def _find_some(self, ids: "pa.DictionaryArray[Any, Any]") -> Ordinals:
-        """A hash table of a few is made and searched in a tenth of the time one of all takes."""
+        """Hashing the few wanted ids takes a tenth of the time of hashing all ids."""
         met = pc.index_in(self.column(ID), value_set=ids.dictionary)
         at = np.flatnonzero(numbers_of(met.is_valid()))
         places = np.full(len(ids.dictionary) + 1, -1, np.int32)
@@ -148,7 +150,7 @@ class ResidentRows:
         return places[numbers_of(ids.indices.fill_null(-1))]
 
     def find_one(self, wanted: str | None) -> int:
-        """By halving, since the order of the ids is kept."""
+        """Binary search over the sorted ids."""
         if wanted is None or not self._row_count:
             return -1
         order, ids = self._ordered()
@@ -167,7 +169,7 @@ class ResidentRows:
 
 
 class _Texts(Sequence[bytes]):
-    """Strings as the bytes they are ordered by."""
+    """Strings as bytes, the order of Arrow."""
 
     def __init__(self, texts: Array) -> None:
         self._texts = texts
@@ -180,7 +182,7 @@ class _Texts(Sequence[bytes]):
 
 
 class FetchedRows:
-    """Rows fetched one after another, each id once."""
+    """Rows fetched by one execution, each id once."""
 
     def __init__(self, read_by_ids: ReadByIds, columns: Sequence[str]) -> None:
         self._read_by_ids = read_by_ids
@@ -202,7 +204,7 @@ class FetchedRows:
         return sum(each.nbytes for each in self._parts)
 
     def append(self, part: pa.Table) -> Ordinals:
-        """Rows none of which is here yet."""
+        """Add rows whose ids are all new; return their ordinals."""
         start = self._count
         self._parts.append(part.select(self._columns))
         self._count += part.num_rows
@@ -211,7 +213,7 @@ class FetchedRows:
         return np.arange(start, self._count, dtype=np.int32)
 
     def add(self, part: pa.Table) -> Ordinals:
-        """Rows some of which may be here; where each of them is."""
+        """Add rows, of which some ids may be known; return their ordinals."""
         places = self._known()
         fresh: list[int] = []
         at = np.empty(part.num_rows, np.int32)
@@ -228,7 +230,7 @@ class FetchedRows:
         return at
 
     def fetch(self, ids: Collection[str]) -> None:
-        """Make sure that those of the ids that exist are here."""
+        """Fetch the rows of those ids that are missing here and exist."""
         known = self._known()
         missing = [each for each in dict.fromkeys(ids) if each not in known]
         if missing:
@@ -258,7 +260,7 @@ class FetchedRows:
         return self._whole
 
     def _widen(self, name: str) -> None:
-        """Fetch a column that nobody announced."""
+        """Fetch a column that was not requested at the start."""
         columns = (*self._columns, name)
         if self._count:
             held = self._table()

@@ -1,4 +1,4 @@
-"""A plan, run: rows flow from the leaves through generators, columns come out at the top."""
+"""Runs a plan: frames flow from the leaves through generators, and the top yields columns."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol, assert_never
@@ -22,7 +22,7 @@ from omnigraph.engine.tables.arrays import Array, gather
 
 
 class OperatorWatch(Protocol):
-    """Told of what every operator yields; hands it on."""
+    """Observes what each operator yields, and passes it on."""
 
     def frames(self, operator: plan.Operator, frames: Frames) -> Frames: ...
     def counted(self, operator: plan.Operator, rows: Counted) -> Counted: ...
@@ -64,7 +64,7 @@ class Runner:
         return counted if self._watch is None else self._watch.counted(walk, counted)
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
-        """The rows of an operator; `outside` is what `Given` stands for."""
+        """The rows of an operator; `outside` is the frame of the operator `Given`."""
         frames = _checked(self._rows(operator, outside))
         return frames if self._watch is None else self._watch.frames(operator, frames)
 
@@ -107,12 +107,12 @@ class Runner:
                 assert_never(operator)
 
     def _limited(self, given: plan.Operator, outside: Frame, limit: plan.Limit) -> Frames:
-        """A sort that knows how many rows are wanted need not sort the rest."""
+        """A sort below a limit sorts only as many rows as the limit shows."""
         start, count = self._window(limit)
         if not isinstance(given, plan.Sort) or count is None:
             return self.rows(given, outside)
         if isinstance(given.input, plan.TopRanked):
-            # Each of them has a row, and they come first: more of them are not seen.
+            # Ranked nodes come first, each with at least one row, so no more can be shown.
             self._execution.best[given.input.variable] = start + count
         frames = sort(given, self.rows(given.input, outside), self._execution, start + count)
         return frames if self._watch is None else self._watch.frames(given, frames)
@@ -121,7 +121,7 @@ class Runner:
         return lambda frame: self.rows(inner, frame)
 
     def _leaf(self, frames: Frames, outside: Frame) -> Frames:
-        """A block that depends on nothing outside is joined with its one row, and its number."""
+        """Join a leaf of an independent block with the one outside row and its number."""
         if NUMBER not in outside.bound:
             return frames
         return cross_join(iter((outside,)), frames, self._execution)

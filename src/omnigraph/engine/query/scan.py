@@ -1,4 +1,4 @@
-"""Where rows begin: a scan of a table, and the look-up of one node."""
+"""Leaf operators: the scan of a table, and the look-up of one node by key."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.errors import KeyInvalid
 
 ROWS_EXPECTED: int = 1000
-"""A guess at what a filter with an index lets through."""
+"""The estimated number of rows that pass a filter with an index."""
 
 
 def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
@@ -95,7 +95,7 @@ def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableVi
 def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
     rows = execution.fetched_rows(operator, table, _columns(operator))
     pushed = push(operator.filters, execution.parameters)
-    # A block may be run again, and then meets rows that it has.
+    # A block may run again, and then reads rows that it already fetched.
     keep = rows.add if len(rows) else rows.append
     for part in table.scan(rows.columns, pushed.where):
         before = rows.nbytes
@@ -108,7 +108,7 @@ def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView)
 
 
 def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
-    """What a text search finds, narrowed down by the rest."""
+    """The rows that a text search finds, filtered by the other conditions."""
     rest = tuple(each for each in operator.filters if not isinstance(each, ir.TextMatch))
     clauses: Sequence[ir.TextMatch] = [
         each for each in operator.filters if isinstance(each, ir.TextMatch)
@@ -124,7 +124,7 @@ def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableVie
 
 
 def _key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> str | None:
-    """The id that the key spells; None if nothing can have it."""
+    """The id that the key values derive; None if no row can have it."""
     values: dict[str, KeyValue] = {}
     for part in operator.key:
         value = execution.value_of(part.value)

@@ -1,4 +1,4 @@
-"""Orders: of rows, and of groups. Nulls are smallest, and no two rows are left in a tie."""
+"""Sorting rows and groups. Nulls are smallest, and ids break every tie."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, assert_never
@@ -26,17 +26,17 @@ from omnigraph.engine.tables.arrays import (
 )
 
 Key = tuple[Array, bool]
-"""A column, and whether it descends."""
+"""A column, and whether its order is descending."""
 
 Way = Literal["ascending", "descending"]
 
 SORTED_TOGETHER: Final = 1 << 20
-"""More rows are divided before they are sorted."""
+"""More rows are partitioned before they are sorted."""
 
 SAMPLED: Final = 1024
 
 FEW: Final = 1024
-"""So few rows are sorted whole."""
+"""Fewer rows are sorted without preselection."""
 
 
 def sort(
@@ -61,7 +61,7 @@ def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | 
     keys = [_key(each, frame, execution) for each in operator.keys]
     known = [each for each in keys if each is not None]
     if keep is not None and known and frame.count > FEW + 4 * keep:
-        # Most rows are out by their first key alone, and need no second one.
+        # The first key alone excludes most rows.
         frame = frame.keep(_may_be_among(known[0], keep))
         return _first(operator, frame, execution, None).slice(0, keep)
     ties = [(_ids(frame, name), False) for name in operator.ties]
@@ -71,7 +71,7 @@ def _first(operator: plan.Sort, frame: Frame, execution: Execution, keep: int | 
 
 
 def _may_be_among(key: Key, keep: int) -> Mask:
-    """The rows that can be among the first so many, judged by one key: all that tie, too."""
+    """The rows that can be among the first `keep` by one key, including all ties."""
     column, descending = _sortable(key[0]), key[1]
     if not keep:
         return np.zeros(len(column), np.bool_)
@@ -111,14 +111,14 @@ def _key(key: plan.ByValue | plan.ByRank, frame: Frame, execution: Execution) ->
 def places_of(
     variable: str, frame: Frame, execution: Execution
 ) -> "npt.NDArray[np.signedinteger[Any]]":
-    """For each row, the place of its node in the ranking; -1 if it has none."""
+    """For each row, the position of its node in the ranking; -1 if it is not ranked."""
     bound = frame.bound[variable]
     ranked = execution.rankings[variable].ids
     places = np.full(len(bound.rows) + 1, -1, np.int64)
     at = bound.rows.find(ranked)
     there = at >= 0
     places[at[there]] = np.flatnonzero(there)
-    places[-1] = -1  # nobody
+    places[-1] = -1  # unbound
     return places[bound.at]
 
 
@@ -140,12 +140,12 @@ def _plain(table: pa.Table, place: int, value_type: ValueType) -> Array:
 
 
 def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
-    """The places of rows in the order of these keys, the first one deciding first."""
+    """The indices of rows in the order of these keys, most significant first."""
     columns: list[Array] = []
     orders: list[tuple[str, Way]] = []
     for column, descending in keys:
         way: Way = "descending" if descending else "ascending"
-        # Which side nulls go to cannot be told for each key, so they are a key of their own.
+        # Arrow has one null placement for all keys, so nulls are a key of their own.
         if column.null_count:
             columns.append(column.is_valid().cast(pa.int8()))
             orders.append((str(len(orders)), way))
@@ -158,10 +158,10 @@ def order_of(keys: Sequence[Key]) -> "npt.NDArray[np.int64]":
 def _sorted_parts(
     table: pa.Table, orders: Sequence[tuple[str, Way]], at: "npt.NDArray[np.int64] | None" = None
 ) -> "Iterator[npt.NDArray[np.int64]]":
-    """The places of some rows in order, a part at a time: a sort cannot be interrupted.
+    """The indices of some rows in order, in parts, because one sort cannot be interrupted.
 
-    Parts are divided by values of the first key, which a sample suggests; rows that share one value
-    are divided by the keys that are left.
+    A sample of the first key gives the pivots of the parts. Rows with equal first key are
+    partitioned by the remaining keys.
     """
     check_cancelled()
     count = len(table) if at is None else len(at)
@@ -183,9 +183,9 @@ def _sorted_parts(
 def _divide(
     rows: pa.Table, orders: Sequence[tuple[str, Way]]
 ) -> "list[tuple[npt.NDArray[np.int64], bool]] | None":
-    """Places of rows by their first key, in its order; and whether all of a part have one value.
+    """The indices of rows partitioned by their first key, and whether a part has one value.
 
-    None if no value divides them.
+    None if no pivot divides the rows.
     """
     name, way = orders[0]
     column: Any = rows[name]
@@ -226,7 +226,7 @@ def _sortable(column: Array) -> Array:
 
 
 def _ranks(values: Sequence[object]) -> Array:
-    """Lists and vectors are compared element by element; what ends first is smaller."""
+    """Lists and vectors compare element by element; a prefix is smaller."""
     keys = [None if each is None else _element_key(each) for each in values]
     ordered = sorted({each for each in keys if each is not None})
     places = {each: at for at, each in enumerate(ordered)}

@@ -1,12 +1,12 @@
-"""What is dear to make and never changes: columns and adjacencies, kept by physical table state.
+"""A cache of columns and adjacencies, which are expensive to build and never change.
 
-A state is a version of a table on one branch of it; branches of the graph that show the same state
-share what was made of it. The least recently used leaves first when the shelf is full, and whoever
-is using it keeps it until done.
+A key is a table state: one version on one branch of a table. Branches of the graph that show the
+same state share its entries. The least recently used entry is evicted first; an execution that uses
+an entry keeps it until it ends.
 
-An account is kept of tables that are not on the shelf: every look-up through an index costs a
-little, and when all of them together have cost what reading the table would have, it is read. So
-nobody pays more than twice what a clairvoyant would have, and one look-up never reads a table.
+For a table that is not cached, the cache sums the costs of index look-ups (`charge`). Once they
+reach the cost of reading the table, the table is read. So look-ups and the read together cost at
+most twice the best choice, and a single look-up never reads a whole table.
 """
 
 from collections import OrderedDict
@@ -25,9 +25,9 @@ ACCOUNTS_MAX: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What names the very same rows for good.
+    """Identifies immutable rows: a version of a table on one of its branches.
 
-    The incarnation tells apart branches that had the same name, one after the other.
+    The incarnation distinguishes branches that had the same name at different times.
     """
 
     path: str
@@ -45,7 +45,7 @@ class TableCache:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.grown = False
-        """Was anything made or read since it was last trimmed?"""
+        """Was anything built or read since the last `trim`?"""
         self._items: OrderedDict[Hashable, Sized] = OrderedDict()
         self._handles: OrderedDict[TableState, Handle] = OrderedDict()
         self._accounts: OrderedDict[Hashable, int] = OrderedDict()
@@ -60,7 +60,7 @@ class TableCache:
             return found
 
     def get_or_build(self, key: Hashable, make: Callable[[], Item]) -> Item:
-        """What is kept under a key; made now if nothing is. Who else wants it waits."""
+        """The entry of a key, built if it is missing. Concurrent callers wait for one build."""
         found = self.find(key)
         if found is not None:
             return cast("Item", found)
@@ -84,7 +84,7 @@ class TableCache:
                 self._making.pop(key, None)
 
     def trim(self) -> None:
-        """Let go of the least recently used until the rest fits, if anything was added."""
+        """Evict the least recently used entries until the rest fits, if anything was added."""
         if not self.grown:
             return
         self.grown = False
@@ -116,7 +116,7 @@ class TableCache:
         return opened
 
     def charge(self, key: Hashable, cost: int) -> int:
-        """Put a cost on the account of something; what it has cost in all."""
+        """Add a cost to the account of a key; return the total."""
         with self._lock:
             total = self._accounts.pop(key, 0) + cost
             self._accounts[key] = total

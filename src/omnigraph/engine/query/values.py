@@ -1,7 +1,7 @@
-"""Operands as values: one for the whole execution, or a column with one for every row.
+"""Operands as values: one value for the whole execution, or a column with one value per row.
 
-Columns come as they are stored, except that dates and instants are the integers they are stored as;
-so whatever is compared is text, a boolean or a number.
+For comparison, dates and instants are the integers that the table stores. So every compared value
+is text, a boolean or a number.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,13 +23,13 @@ ValueOf = Callable[[Operand], object]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The same in every row, in canonical form."""
+    """One value for every row, in canonical form."""
 
     value: Value
 
 
 class Columns(Protocol):
-    """Whatever has a value of every variable's properties for each of its rows."""
+    """Rows that can produce a column of each variable."""
 
     @property
     def count(self) -> int: ...
@@ -55,7 +55,7 @@ def fixed_value(operand: Operand, parameters: Mapping[str, Value]) -> Value:
 
 
 def stored_column(operand: ir.PropertyOf | ir.IdOf, columns: Columns) -> Array:
-    """The column of an operand, as its table holds it."""
+    """The column of an operand, as its table stores it."""
     name = ID if isinstance(operand, ir.IdOf) else operand.name
     column = columns.column(operand.variable, name)
     return nulls(len(column), arrow_type(operand.type)) if is_null(column) else column
@@ -64,20 +64,20 @@ def stored_column(operand: ir.PropertyOf | ir.IdOf, columns: Columns) -> Array:
 def value_of(
     operand: Operand, columns: Columns, parameters: Mapping[str, Value]
 ) -> "Fixed | Array":
-    """What an operand is, ready to be compared."""
+    """The value or column of an operand, ready for comparison."""
     if isinstance(operand, ir.PropertyOf | ir.IdOf):
         return as_plain(stored_column(operand, columns), operand.type)
     return Fixed(fixed_value(operand, parameters))
 
 
 def as_plain(column: Array, value_type: ValueType) -> Array:
-    """Dates and instants as integers."""
+    """The column with dates and instants as integers."""
     carrier = carrier_of(value_type)
     return column if carrier is None else column.view(carrier)
 
 
 def build_column(value: Value, count: int, value_type: ValueType) -> Array:
-    """A column that holds one value throughout."""
+    """A column that repeats one value."""
     wanted = arrow_type(value_type)
     if value is None:
         return nulls(count, wanted)

@@ -1,6 +1,6 @@
-"""One snapshot, as tables to read.
+"""One snapshot as tables to read.
 
-Nothing here looks at what writers do meanwhile: a snapshot names versions, and versions stay.
+A snapshot names table versions, and a version never changes, so concurrent writers have no effect.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,18 +26,18 @@ from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, ScanRequest, Tables
 
 SMALL_ROWS: Final = 20_000
-"""A table so small is read whole in about the time of a look-up or two."""
+"""Reading a table of so many rows takes about as long as one or two look-ups."""
 
 LOOK_UP_COST: Final = 20_000
-"""What a look-up through an index costs, in values that a scan would read in that time."""
+"""The cost of an index look-up, in values that a scan reads in the same time."""
 
 LOOK_UP_COST_PER_ID: Final = 130
 
 ENCODING_COST: Final = 8
-"""What finding both ends of an edge among the nodes costs, in values that a scan would read."""
+"""The cost of resolving both ends of an edge, in values that a scan reads."""
 
 VALUE_BYTES: Final = 16
-"""A guess at what a value takes up in memory, before it is read."""
+"""The estimated bytes of a value that was not read yet."""
 
 BATCH_ROWS: Final = 1 << 16
 
@@ -70,14 +70,14 @@ class TableView:
 
     @property
     def handle(self) -> Handle:
-        self._cache.grown = True  # whoever needs a handle reads, and what is read may be kept
+        self._cache.grown = True  # a caller with a handle reads, and may add to the cache
         return self._cache.handle(self.state, lambda: open_pin(self._stores, self.pin))
 
-    # the whole of it
+    # the whole table
 
     @property
     def resident(self) -> ResidentRows:
-        """The same ones for as long as this view is used, whatever leaves the shelf meanwhile."""
+        """The rows of the whole table; the same object while this view lives, even if evicted."""
         if self._resident is None:
             self._resident = self._cache.get_or_build(
                 self.state, lambda: ResidentRows(self.row_count, self.read)
@@ -89,7 +89,7 @@ class TableView:
         return isinstance(found, ResidentRows) and found.has(columns)
 
     def read(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
-        """Columns of all rows, or of those that a filter lets through."""
+        """Columns of all rows, or of the rows that pass a filter."""
         handle = self.handle
         held = self._held(handle, columns)
         if where == filters.NOTHING or not self.row_count:
@@ -97,10 +97,10 @@ class TableView:
         table = metered.read(self.tables, handle, ScanRequest(columns=held, where=where))
         return self._complete(table, columns)
 
-    # parts of it
+    # parts of the table
 
     def scan(self, columns: Sequence[str], where: str | None) -> Iterator[pa.Table]:
-        """The rows that a filter lets through, as they are read."""
+        """The rows that pass a filter, batch by batch."""
         if where == filters.NOTHING or not self.row_count:
             return
         handle = self.handle
@@ -121,7 +121,7 @@ class TableView:
             parts.append(self.read(columns, filters.one_of(column, STRING, some)))
         return pa.concat_tables(parts) if parts else self.read(columns, filters.NOTHING)
 
-    # columns that a table of the past had not yet
+    # columns that a past version of the table lacks
 
     def _held(self, handle: Handle, columns: Sequence[str]) -> tuple[str, ...]:
         known = set(handle.schema.names)
@@ -142,7 +142,7 @@ class TableView:
 
 @dataclass(slots=True)
 class View:
-    """A snapshot. Tables are opened when they are asked something."""
+    """A snapshot. A table is opened when it is first read."""
 
     snapshot: ManifestSnapshot
     catalog: Catalog
@@ -175,10 +175,10 @@ class View:
             self._tables[key] = TableView(type_, pin, state, self.stores, self.cache)
         return self._tables[key]
 
-    # which way
+    # choosing between an index and whole columns
 
     def charge_lookup(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
-        """Read whole columns, to find so many rows by id?"""
+        """Charge a look-up of `asked` ids to the table; is reading whole columns cheaper now?"""
         match self.access:
             case AccessMode.RESIDENT:
                 return True
@@ -195,7 +195,7 @@ class View:
         return self.cache.charge(table.state, renting) >= cost
 
     def prefers_resident_scan(self, table: TableView, columns: Collection[str]) -> bool:
-        """Read whole columns, where a scan would have to look at every row anyway?"""
+        """Should a scan of every row read and cache whole columns?"""
         match self.access:
             case AccessMode.RESIDENT:
                 return True
@@ -205,7 +205,7 @@ class View:
                 return self._fits(table.row_count * (1 + len(columns)))
 
     def charge_walk(self, edges: TableView, key: object, *, asked: int) -> bool:
-        """Read all edges, to walk from so many nodes?"""
+        """Charge a walk from `asked` nodes to the edges; is reading all edges cheaper now?"""
         match self.access:
             case AccessMode.RESIDENT:
                 return True
@@ -235,7 +235,7 @@ _ENDS = {"src": "from", "dst": "to"}
 
 
 def read_entity(table: TableView, identity: str) -> tuple[pa.Table, list[ValueType]]:
-    """Its row, with every property that can be read as a value; no row if there is none."""
+    """The row of an id with every property but blobs; no row if the id is missing."""
     type_ = table.type
     columns = _columns(type_)
     found = table.read_by_ids([identity], columns)

@@ -1,7 +1,6 @@
 """Walking an adjacency from many rows at once.
 
-Every function answers with two arrays of one length: from which row of the input a walk came, and
-where it arrived.
+A step returns two arrays of equal length: the input row of each walk, and the node it reached.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +20,10 @@ Keys = npt.NDArray[np.int64]
 """A row in the upper bits, a node in the lower."""
 
 STEPS_MAX: Final = 1 << 21
-"""How many edges are followed before a read is asked whether it was cancelled."""
+"""How many edges are followed between two checks for cancellation."""
 
 BYTES_PER_STEP: Final = 64
-"""What following one edge takes while a hop is under way: a handful of numbers."""
+"""The bytes per followed edge during a hop."""
 
 
 def degrees(adjacency: Adjacency, at: Ordinals) -> Places:
@@ -32,7 +31,7 @@ def degrees(adjacency: Adjacency, at: Ordinals) -> Places:
 
 
 def spread(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Places]:
-    """Which row, and which place in the list of targets."""
+    """For every step, the input row and the index into `targets`."""
     if len(at) == 1:
         start, stop = adjacency.starts[at[0]], adjacency.starts[at[0] + 1]
         return np.zeros(stop - start, np.int64), np.arange(start, stop)
@@ -45,13 +44,13 @@ def spread(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Places]:
 
 
 def step(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals]:
-    """To each neighbour."""
+    """Walk to each neighbour."""
     rows, places = spread(adjacency, at)
     return rows, adjacency.targets[places]
 
 
 def step_along(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals, Ordinals]:
-    """To each neighbour, edge by edge."""
+    """Walk along each edge."""
     assert adjacency.edges is not None
     rows, places = spread(adjacency, at)
     return rows, adjacency.targets[places], adjacency.edges[places]
@@ -60,8 +59,8 @@ def step_along(adjacency: Adjacency, at: Ordinals) -> tuple[Places, Ordinals, Or
 def meets(adjacency: Adjacency, near: Ordinals, far: Ordinals) -> Mask:
     """Row by row: is `far` next to `near`?
 
-    The neighbours of the distinct near nodes are few beside the rows that ask, as a rule. They are
-    marked in a small table by a hash; only rows that hit a mark are looked up.
+    The distinct near nodes usually have few neighbours compared with the rows. Their hashes mark a
+    small table; only rows that hit a mark are looked up.
     """
     asked = np.zeros(len(adjacency.starts) - 1, np.bool_)
     asked[near] = True
@@ -90,10 +89,10 @@ def _hash(keys: Keys, bits: int) -> "npt.NDArray[np.uint64]":
 def search(
     adjacency: Adjacency, at: Ordinals, *, hops_low: int, hops_high: int, check: Check
 ) -> tuple[Places, Ordinals]:
-    """To each node whose distance lies between the bounds, breadth-first, row by row.
+    """Walk to each node whose distance is within the bounds, breadth-first, for each row.
 
-    Where a walk began it never comes back to. A loop leads to its own node, at the hop at which it
-    is walked, and no further. `check` is told how many bytes a hop needs, before it takes them.
+    A walk never returns to its start. A loop reaches its own node at the hop that walks it, and
+    ends there. `check` is called with the bytes of a hop before they are allocated.
     """
     rows, nodes = np.arange(len(at)), at
     visited: Keys = _keys(rows, nodes)
@@ -118,7 +117,7 @@ def search(
 
 
 def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
-    """Parts of the nodes that have not too many neighbours together."""
+    """Ranges of nodes with at most `STEPS_MAX` neighbours together, or of one node."""
     ends = np.cumsum(degrees(adjacency, nodes))
     start = 0
     while start < len(nodes):
@@ -129,7 +128,7 @@ def _cut(adjacency: Adjacency, nodes: Ordinals) -> Iterator[slice]:
 
 
 def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> tuple[Keys, Keys]:
-    """Who is met, each once for a row, in order; and the loops among the edges that lead there."""
+    """The nodes reached, each once per row and sorted; and the loops among the edges."""
     check_cancelled()
     within, reached = step(adjacency, nodes)
     keys = _keys(rows[within], reached)
@@ -137,7 +136,7 @@ def _hop(adjacency: Adjacency, rows: Places, nodes: Ordinals) -> tuple[Keys, Key
 
 
 def _union(parts: Sequence[Keys]) -> Keys:
-    """Of sorted keys: the sort finds what is sorted already, so this is a merge."""
+    """The union of sorted keys; the stable sort merges sorted runs."""
     if len(parts) == 1:
         return parts[0]
     keys = np.sort(np.concatenate([*parts, np.empty(0, np.int64)]), kind="stable")
@@ -151,7 +150,7 @@ def _keys(rows: "npt.NDArray[np.int64]", nodes: Ordinals) -> Keys:
 
 
 def _minus(keys: Keys, visited: Keys) -> Keys:
-    """Both are sorted."""
+    """The difference of two sorted arrays."""
     places = np.searchsorted(visited, keys)
     places[places == len(visited)] = 0
     fresh: Keys = keys[visited[places] != keys]

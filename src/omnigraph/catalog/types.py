@@ -64,10 +64,6 @@ class ValueType:
         return not self.is_list and self.base in INTEGERS
 
     @property
-    def is_float(self) -> bool:
-        return not self.is_list and self.base in FLOATS
-
-    @property
     def is_string(self) -> bool:
         """A scalar String, enums included."""
         return not self.is_list and self.base is Scalar.STRING

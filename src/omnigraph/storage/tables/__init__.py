@@ -1,28 +1,27 @@
-"""`Tables`: versioned tables of rows, changed in two steps.
+"""Versioned tables of rows, changed in two steps.
 
-A change is *staged* first: its files are written, nothing can see them, HEAD has not moved. Then
-`commit_exact` makes one new version of it, or does not. No method here moves HEAD as a side
-effect of writing. The few things Lance cannot do in two steps are methods of `SingleStepOps`,
-reached by a name of its own (`tables.single_step`); docs/dev/storage.md gives the reason for each.
+A caller *stages* a change first: its files are written, no version refers to them, HEAD has not
+moved. Then `commit_exact` publishes the staged change as one new version, or refuses it. No staging
+method moves HEAD. The few operations that Lance offers only in one step are methods of
+`SingleStepOps`, reached as `tables.single_step`; docs/dev/storage.md gives the reason for each.
 
-What an implementation promises:
+Every implementation of `Tables` guarantees:
 
-1. A `Handle` is one version of one table on one branch, for good. Reading it shows nothing else.
-2. A staged change lands as `read_version + 1` or is refused, as long as every writer of the table
-   goes through here: data changes are guarded, so that any two of them conflict. Index, setting
-   and compaction commits do not conflict with data; one that slips in between makes the outcome
-   `LandedLater`. Leases exist to prevent that; this layer only tells (D1).
-3. The caller names the transaction (`Mark`); after a commit the name is read back and compared.
-   When a commit fails in a way that is not a refusal, the name is looked for before anything is
-   reported. `ReplyLost` is raised only if it cannot be found.
-4. On a local disk opened as durable, every file a landed transaction created has been flushed,
-   with its folder, when the call returns (D11).
-5. Branches are opened by their own folder, and their recorded base is compared with where they
-   are found: a copied graph answers `GraphRelocated` and never reads from the old place (D16).
+1. A `Handle` stands for one version of one table on one branch, and never for another one.
+2. A staged change of rows lands as `read_version + 1` or is refused, if all writers of the table
+   use this protocol: any two changes of rows conflict. Commits of indices, settings and
+   compactions do not conflict with changes of rows; if one lands in between, the outcome is
+   `LandedLater`. Leases prevent that; this layer only reports it (D1).
+3. The caller names the transaction (`Mark`). After a commit the name is read back and compared.
+   After a failure that is not a refusal, the versions since are searched for the name. `ReplyLost`
+   is raised only if the name is not found.
+4. On a local disk opened as durable, every file that a landed transaction created, and its folder,
+   is flushed before the call returns (D11).
+5. A branch is opened by its own folder, and its recorded base is compared with the place of that
+   folder: a copied graph raises `GraphRelocated` and never reads from the old place (D16).
 
-Values in reading order: what is addressed (`TableRef`, `Handle`), what is read (`ScanRequest`),
-what is staged (`Mark`, `RowChanges`, `IndexSpec`, `Staged`), what came of it (`Landed`, `Refused`,
-`LandedLater`), what happened before (`TransactionRecord`, `Branch`).
+Reading order: `versions` (what a version consists of, and how rows are read), `changes` (what is
+staged, and the outcome of a commit), `protocol` (`Tables` and `SingleStepOps`).
 """
 
 from omnigraph.storage.tables.changes import (

@@ -1,4 +1,4 @@
-"""What a transaction does to a table, from staging to its outcome."""
+"""What one transaction does to a table: the request, the staged files, the outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Rows = pa.Table | pa.RecordBatchReader
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a transaction is recognised afterwards, by its writer and by strangers."""
+    """The name of a transaction, by which its writer and recovery recognise it afterwards."""
 
     uuid: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -22,9 +22,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """New content for rows that exist: row i of `rows` replaces the row at place i.
+    """New content for committed rows: row i of `rows` replaces row `row_ids[i]`.
 
-    The addresses are left out where other pieces of the same change drop the old rows.
+    `row_addresses` is empty if other pieces of the same change delete the old rows.
     """
 
     rows: pa.Table
@@ -34,7 +34,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What one transaction does to the rows of a table. Addresses are of its handle's version."""
+    """Inserts, updates and deletions of one transaction. Addresses are of the handle's version."""
 
     inserts: pa.Table | None = None
     updates: Replacement | None = None
@@ -43,7 +43,7 @@ class RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What is left to say once a fragment is written: its description, and how many rows it has."""
+    """A fragment that was written: its description in Lance's JSON, and its row count."""
 
     fragment: str
     row_count: int
@@ -51,7 +51,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class FragmentDeletions:
-    """A fragment that lost rows: its number, and the description of what it lost."""
+    """The deletion file of one fragment, in Lance's JSON."""
 
     fragment_id: int
     deletions: str
@@ -59,15 +59,15 @@ class FragmentDeletions:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Files that make up a change of rows, or a part of one, once somebody else commits them."""
+    """Files of a change of rows, or of a part of it, that another process commits."""
 
     fresh: tuple[Receipt, ...] = ()
     shrunk: tuple[FragmentDeletions, ...] = ()
     removed: tuple[int, ...] = ()
-    """Fragments that lost all their rows."""
+    """Fragments whose rows are all deleted."""
     updated: int = 0
     dropped: int = 0
-    """Rows that are no longer where they were: deleted, or updated and in a new place."""
+    """Rows that left their old place: deleted rows, and updated rows, which have a new place."""
 
 
 class IndexKind(Enum):
@@ -84,7 +84,7 @@ class IndexSpec:
     kind: IndexKind
     parameters: Mapping[str, int | str | bool] = field(default_factory=dict)
     is_second: bool = False
-    """Stands beside another index of the column, under a name of its own."""
+    """The column has another index; this one has the kind in its name."""
 
     @property
     def name(self) -> str:
@@ -97,16 +97,16 @@ class IndexSpec:
 
 class IndexScope(Enum):
     UNCOVERED = "uncovered"
-    """Index only the fragments no segment covers. A full-text index whose rows were updated is
-    rebuilt all the same, because a second segment would bring their former text back."""
+    """Index only the fragments that no segment covers. A full-text index is rebuilt if indexed rows
+    were updated, because with a second segment a search would still find their former text."""
 
     REBUILD = "rebuild"
-    """Index everything anew, in one segment, and drop what existed."""
+    """Index all fragments in one new segment, and drop the old segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """Changes to what a table says about itself. A value of None removes the key."""
+    """Changes to the settings and metadata of a table. None removes a key."""
 
     config: Mapping[str, str | None] = field(default_factory=dict)
     schema_metadata: Mapping[str, str | None] = field(default_factory=dict)
@@ -115,23 +115,23 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFill:
-    """A new column that is not null everywhere: what every row that exists gets in it.
+    """The values of a new column for the committed rows.
 
-    The expression is SQL over the columns of the row, as they are called before the change.
+    The expression is SQL over the columns of the row, by their names before the change.
     """
 
     entity: str
-    """What the column is called in messages."""
+    """The name of the column in messages."""
     column: "pa.Field[pa.DataType]"
     expression: str | None
-    """None: nothing of the row is needed, only how many rows there are."""
+    """None if the values depend on the row count only."""
     convert: Callable[["pa.Array[Any]", int], "pa.Array[Any]"]
-    """Makes cells of the column out of what the expression gave for so many rows."""
+    """Converts the result of the expression, and the row count, to cells of the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """Other columns for the same rows. What is not filled is null, and no row is rewritten."""
+    """Other columns for the same rows. New columns without a fill are null; no row is rewritten."""
 
     drops: tuple[str, ...] = ()
     renames: Mapping[str, str] = field(default_factory=dict)
@@ -142,11 +142,11 @@ class Reshape:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A change whose files are written and which nobody can see yet."""
+    """A change whose files are written, and which no version shows yet."""
 
     ref: TableRef
     read_version: int
-    """The version it was staged on; 0 for a table that does not exist yet."""
+    """The version that it was staged on; 0 for a table that does not exist yet."""
 
     mark: Mark
     inserted: int = 0
@@ -156,22 +156,22 @@ class Staged:
     """The new fragments of an append or an overwrite, which may be staged again later (D5)."""
 
     payload: object = field(default=None, repr=False, compare=False)
-    """The implementation's own record."""
+    """For the implementation only."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedFragments:
-    """Fragments whose rows were put together, and those that hold all these rows now."""
+    """Fragments that were compacted together, and the new fragments that hold their rows."""
 
     before: tuple[int, ...]
-    """By number."""
+    """Fragment numbers."""
     after: tuple[str, ...]
-    """By identity, for they have no numbers yet. The one with the most rows comes last."""
+    """By identity, because they have no numbers yet. The one with the most rows is last."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedCompaction:
-    """Fragments rewritten together, not yet put in the place of the old ones."""
+    """Compacted fragments that do not replace the old ones yet."""
 
     ref: TableRef
     read_version: int
@@ -182,21 +182,21 @@ class StagedCompaction:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """It is the version right after the one it was made for."""
+    """Published as the version right after the one it was staged on."""
 
     handle: Handle
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was published; somebody else was first."""
+    """Not published: another commit conflicts with it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LandedLater:
-    """It landed, and something that does not conflict with it landed in between."""
+    """Published, but after another commit that does not conflict with it."""
 
     handle: Handle
 

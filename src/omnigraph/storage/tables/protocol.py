@@ -1,4 +1,4 @@
-"""The two protocols: `Tables`, and `SingleStepOps` for what Lance cannot do in two steps."""
+"""The two protocols: `Tables`, and `SingleStepOps` for what Lance does only in one step."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -41,24 +41,24 @@ from omnigraph.storage.tables.versions import (
 )
 
 CACHE_BYTES_MAX: Final = 2 << 30
-"""What a store keeps of manifests, footers and index pages, if nobody says otherwise."""
+"""The default size of the cache for manifests, footers and index pages."""
 
 
 class ManifestSwap(Enum):
-    """How the manifest is swapped. To readers there is no difference, nor to a rival."""
+    """How `swap_rows` writes. Readers and other writers see no difference."""
 
     REWRITE_TAIL = "rewrite_tail"
-    """Files are listed again, but for the last one, which is written again (ADR 19)."""
+    """Rewrite the last fragment and list the others unchanged (ADR 19)."""
 
     MERGE = "merge"
-    """A merge-insert, which compares keys by itself; slower."""
+    """A merge-insert, which compares keys itself; slower."""
 
 
 class SingleStepOps(Protocol):
-    """What Lance does only in one step: these calls write and move HEAD together."""
+    """Operations that Lance offers only in one step: they write files and move HEAD together."""
 
     def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
-        """Insert or replace rows by key, if nobody touched those keys since `handle`.
+        """Insert or replace rows by key, if no commit since `handle` touched those keys.
 
         This is the compare-and-swap of `__manifest`, and every publish goes through it (D9).
         `Refused` means contention. A merge-insert (see `ManifestSwap`) chooses its own transaction
@@ -70,22 +70,22 @@ class SingleStepOps(Protocol):
         ...
 
     def commit_compaction(self, staged: StagedCompaction) -> Outcome:
-        """Put compacted fragments in place: two versions, so never `Landed` at + 1.
+        """Replace fragments by their compacted form. This makes two versions.
 
-        The handle of `Landed` is the version that must be confirmed before it is published.
+        The handle of `Landed` is the second one; the caller confirms it before it publishes it.
         """
         ...
 
     def delete_versions(self, handle: Handle, versions: Sequence[int]) -> int:
-        """Forget exactly these versions and the files only they use. Never HEAD.
+        """Delete exactly these versions, never HEAD, and the files that only they use.
 
-        How many bytes that freed.
+        Returns the number of bytes freed.
         """
         ...
 
 
 class Tables(Protocol):
-    """Tables below one root. Every method may raise `StorageFailure`."""
+    """The tables below one root. Every method may raise `StorageFailure`."""
 
     @property
     def single_step(self) -> SingleStepOps: ...
@@ -93,7 +93,7 @@ class Tables(Protocol):
     # reading
 
     def open_at(self, ref: TableRef, version: int | None = None) -> Handle:
-        """A version of a table; the newest if none is named.
+        """Open a version of a table; the newest if `version` is None.
 
         Raises `TableNotFound`, `VersionNotFound`, `GraphRelocated`, `TableCorrupt`.
         """
@@ -102,21 +102,21 @@ class Tables(Protocol):
     def probe(self, handle: Handle) -> int:
         """The newest version, found as cheaply as the store allows.
 
-        Never ahead of the truth. It may lag behind it when versions in between were deleted, so
-        whoever lost a race opens the table afresh instead of probing again.
+        The answer is never too high. It is too low if versions in between were deleted, so a writer
+        that was refused opens the table again instead of probing again.
         """
         ...
 
     def scan(
         self, handle: Handle, request: ScanRequest = EVERYTHING
     ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
-        """Batches as they are read. The context translates errors that occur while reading."""
+        """Batches in the order they are read. The context translates errors that reading raises."""
         ...
 
     def read(
         self, handle: Handle, request: ScanRequest = EVERYTHING, pause: Pause | None = None
     ) -> pa.Table:
-        """All of it; `pause` is called between two batches, and may raise to read no more."""
+        """All rows of the request. `pause` is called between batches; it may raise to stop."""
         ...
 
     def count(self, handle: Handle, where: str) -> int: ...
@@ -124,41 +124,41 @@ class Tables(Protocol):
     def read_blobs(
         self, handle: Handle, column: str, addresses: Sequence[int]
     ) -> list[bytes | None]:
-        """The bytes of a blob column at these row addresses, in their order; None for a null."""
+        """The blobs at these row addresses, in the order of the addresses; None for a null."""
         ...
 
     def open_blob(self, handle: Handle, column: str, address: int) -> BlobFile:
-        """One blob, to read parts of. It is not null, and not kept elsewhere."""
+        """Open one blob to read ranges. It is not null, and its bytes are in the table."""
         ...
 
     def locate(self, handle: Handle, column: str, values: Sequence[str]) -> pa.Table:
-        """Where rows are: the column, `_rowid` and `_rowaddr` of rows whose value is listed.
+        """The column, `_rowid` and `_rowaddr` of all rows that hold one of these values.
 
-        Up to `LOOKED_UP_MAX` values are looked up in an index, if there is one; for more of them
-        the whole column is read.
+        Up to `LOOKED_UP_MAX` values are looked up in the index of the column, if there is one. For
+        more values the whole column is read.
         """
         ...
 
     def scan_at(
         self, handle: Handle, row_addresses: Addresses, request: ScanRequest
     ) -> AbstractContextManager[Iterator[pa.RecordBatch]]:
-        """Batches of exactly the rows at these addresses, which ascend; with their addresses."""
+        """Batches of exactly the rows at these ascending addresses, with their addresses."""
         ...
 
     def inspect(self, handle: Handle) -> TableStats: ...
 
     def find_fragments(self, handle: Handle) -> tuple[FragmentContent, ...]:
-        """What the version is made of. Known without a read."""
+        """The fragments of the version. Known without a read."""
         ...
 
     def find_transactions(self, handle: Handle, *, after: int) -> tuple[TransactionRecord, ...]:
-        """What made each version from `after + 1` to the handle's, oldest first."""
+        """The transactions of the versions from `after + 1` to the handle's, oldest first."""
         ...
 
     def find_versions(self, handle: Handle) -> tuple[VersionInfo, ...]: ...
 
     def find_debris(self, path: str) -> tuple[Listed, ...]:
-        """Files of a table that no version names, on any branch. Some may have just been staged."""
+        """Files that no version on any branch refers to. Some may be staged by a running writer."""
         ...
 
     def locate_version(self, handle: Handle) -> VersionLocation:
@@ -178,26 +178,26 @@ class Tables(Protocol):
     def stage_append(self, handle: Handle, rows: Rows, mark: Mark) -> Staged: ...
 
     def stage_receipts(self, handle: Handle, receipts: Sequence[Receipt], mark: Mark) -> Staged:
-        """Append fragments that were written elsewhere, or staged before on an older version."""
+        """Append fragments that another process wrote, or that were staged on an older version."""
         ...
 
     def to_pieces(self, staged: Staged) -> Pieces:
-        """What somebody else needs to commit this. Its files are flushed first (D11)."""
+        """What another process needs to commit this change. The files are flushed first (D11)."""
         ...
 
     def stage_pieces(self, handle: Handle, pieces: Sequence[Pieces], mark: Mark) -> Staged:
-        """One transaction of all pieces, which were written on the handle's version.
+        """One transaction of all pieces, which were all written on the handle's version.
 
-        No two of them may have dropped rows of one fragment.
+        At most one of the pieces may delete rows of any one fragment.
         """
         ...
 
     def discard(self, ref: TableRef, pieces: Pieces) -> None:
-        """Delete files that nothing will ever name. Those that are gone already do not matter."""
+        """Delete the files of pieces that will never be committed. Missing files are ignored."""
         ...
 
     def stage_upsert(self, handle: Handle, rows: pa.Table, mark: Mark, *, key: str) -> Staged:
-        """Replace rows whose key exists, insert the others. Keys in `rows` must differ."""
+        """Replace rows whose key is committed, insert the others. Keys in `rows` must differ."""
         ...
 
     def stage_delete(self, handle: Handle, where: str, mark: Mark) -> Staged: ...
@@ -210,49 +210,48 @@ class Tables(Protocol):
         rows: Rows | None = None,
         receipts: Sequence[Receipt] = (),
     ) -> Staged:
-        """Replace all rows, perhaps by none, and the schema. Indices are lost.
+        """Replace all rows and the schema. The table loses its indices.
 
-        The new rows are given, or were staged for an overwrite before and are named by their
-        receipts; or both.
+        The new rows are `rows`, those of `receipts` that an earlier overwrite staged, or both.
         """
         ...
 
     def stage_reshape(
         self, handle: Handle, reshape: Reshape, mark: Mark, filled: Sequence[str] | None = None
     ) -> Staged:
-        """Drop, rename and add columns, all in one transaction.
+        """Drop, rename and add columns in one transaction.
 
-        Rows keep their ids, and indices of columns that stay are kept. The table has rows: an
-        empty one is overwritten. Only filled columns cost what the table weighs; they may have been
-        filled before, by `fill`, in every fragment. Raises BackfillInvalid.
+        Rows keep their ids, and the remaining columns keep their indices. The table must have rows;
+        the caller overwrites an empty table instead. Only filled columns are written. `filled` is
+        what `fill` returned for every fragment, if the caller filled them. Raises BackfillInvalid.
         """
         ...
 
     def fill(self, handle: Handle, fills: tuple[ColumnFill, ...], fragment_id: int) -> str:
-        """Fill the new columns of one fragment; its file is flushed (D11). Raises BackfillInvalid.
+        """Write the new columns of one fragment and flush the file (D11). Raises BackfillInvalid.
 
-        The answer is for `stage_reshape`, on the same version.
+        The caller passes the result to `stage_reshape` on the same version.
         """
         ...
 
     def stage_unindex(self, handle: Handle, columns: Collection[str], mark: Mark) -> Staged:
-        """Drop every index of these columns; there is one at least."""
+        """Drop every index of these columns. They have at least one."""
         ...
 
     def stage_indices(
         self, handle: Handle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
     ) -> Staged | None:
-        """Build what is missing; None if nothing is."""
+        """Build the indices that are missing or incomplete; None if there are none."""
         ...
 
     def restage_indices(
         self, built: Staged, handle: Handle, names: Collection[str], mark: Mark
     ) -> Staged | None:
-        """Attach indices that were staged on an earlier version to a later one.
+        """Stage indices with these names again, which were staged on an earlier version.
 
-        Only those of these names. They know the rows that were there then; what came since they do
-        not cover. None if they no longer fit: a fragment they cover is gone or its columns were
-        rewritten, the schema is another, or somebody else has built one of them.
+        They cover the fragments of that version and none that was added since. None if they no
+        longer fit: a covered fragment was removed or its columns rewritten, the schema changed, or
+        another writer has built one of the indices.
         """
         ...
 
@@ -261,53 +260,55 @@ class Tables(Protocol):
     def stage_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> StagedCompaction | None:
-        """Rewrite small fragments together; None if there is nothing to gain."""
+        """Rewrite small fragments into larger ones; None if there is nothing to compact."""
         ...
 
     def plan_compaction(
         self, handle: Handle, *, rows_per_file: int = ROWS_PER_FILE
     ) -> tuple[str, ...]:
-        """The same in steps that others may take: which fragments to put together, one text for
-        each task.
-        """
+        """Plan the tasks of a compaction that other processes carry out, one text per task."""
         ...
 
     def run_compaction_task(self, handle: Handle, task: str) -> str:
-        """Do one task of a plan, on the version it was made for. Its files are flushed (D11)."""
+        """Carry out one task, on the version of its plan. Its files are flushed (D11)."""
         ...
 
     def stage_compaction_results(self, handle: Handle, outcomes: Sequence[str]) -> StagedCompaction:
-        """What all tasks of a plan came to."""
+        """Combine the results of all tasks of a plan."""
         ...
 
     # moving HEAD, deliberately
 
     def commit_exact(self, staged: Staged) -> Outcome:
-        """Raises `ReplyLost` when the commit failed oddly and cannot be found."""
+        """Publish a staged change.
+
+        Raises `ReplyLost` if the commit failed without a refusal and cannot be found.
+        """
         ...
 
     def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
-        """Make the content of version `to` the newest again, on top of exactly `head`.
+        """Publish the content of version `to` again, on top of exactly `head`.
 
-        Only under the lease (D1): Lance lets a restore bury whatever landed meanwhile. Refused
-        if HEAD is not `head`. LandedLater if a commit slipped in all the same; it has then been
-        put back on top, and the caller must look again.
+        Only under the lease (D1): Lance never refuses a restore, even if a commit landed after
+        `head`. `Refused` if HEAD is not `head` before. `LandedLater` if a commit landed in between;
+        its content has then been restored on top, and the caller must read the table again.
         """
         ...
 
     def fsync_version(self, handle: Handle, *, beyond: Handle | None = None) -> None:
-        """Flush every file of this version, except those of a version known to be flushed."""
+        """Flush every file of this version except those of `beyond`, which is flushed already."""
         ...
 
     def find_torn(self, shown: Handle) -> int | None:
-        """The newest version, if it is later than the one shown and a power cut left it, or a file
-        that came with it, so that it cannot be read (D31).
+        """The newest version, if it is later than `shown` and a power cut tore it (D31).
+
+        A torn version cannot be read: its own file, or a file that it added, is incomplete.
         """
         ...
 
     def remove_torn(self, shown: Handle, version: int) -> None:
-        """Take the newest version away by its file. Only under the lease, and only if it is torn:
-        nobody was ever told of it.
+        """Delete the file of the newest version. Only under the lease, and only if it is torn: no
+        writer ever reported a torn version as landed.
         """
         ...
 
@@ -316,11 +317,11 @@ class Tables(Protocol):
     def find_branches(self, path: str) -> tuple[Branch, ...]: ...
 
     def find_branch(self, path: str, branch: str) -> Branch | None:
-        """One branch by its ref, without listing the others."""
+        """One branch by its ref, without listing the others; None if there is no such branch."""
         ...
 
     def fork(self, source: Handle, branch: str) -> Handle:
-        """A new branch of the table that starts as `source`. Raises `ForkExists`."""
+        """Create a branch of the table that starts at `source`. Raises `ForkExists`."""
         ...
 
     def delete_branch(self, path: str, branch: str) -> None:
@@ -328,7 +329,8 @@ class Tables(Protocol):
         ...
 
     def clear_branch(self, path: str, branch: str, *, only: str | None = None) -> None:
-        """Remove a branch or whatever is left of one; `only` if it is still the one that was looked
-        at, by its identifier. Raises `ForkInUse`.
+        """Delete a branch, or the files that a deleted branch left. Raises `ForkInUse`.
+
+        With `only`, delete it only if its identifier is still this one.
         """
         ...

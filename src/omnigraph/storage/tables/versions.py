@@ -1,4 +1,4 @@
-"""What a table is at one version, and how rows are read from it."""
+"""A table at one version: its fragments, indices and history, and how rows are read from it."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 ROW_ID: Final = "_rowid"
-"""A row's identity: survives updates and compaction."""
+"""The identity of a row. Updates and compactions keep it."""
 
 ROW_ADDRESS: Final = "_rowaddr"
-"""A row's place: fragment in the upper 32 bits, offset in the lower. Valid for one version."""
+"""The place of a row: fragment in the upper 32 bits, offset in the lower. Valid for one version."""
 
 ROW_UPDATED: Final = "_row_last_updated_at_version"
-"""The version that gave a row its content. Together with the row's identity it names that content,
-among all versions that grew out of that one."""
+"""The version that wrote the content of a row. Among that version and all versions built on it, row
+id and this version together identify the content."""
 
 ROWS_PER_FILE: Final = 100_000
-"""An update costs what the fragment it touches weighs, so fragments are kept small."""
+"""An update rewrites the fragment it touches, so fragments are kept small."""
 
 Addresses = np.ndarray[Any, np.dtype[np.uint64]]
-"""Row addresses or row ids, many of them."""
+"""An array of row addresses or of row ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class IoStats:
-    """Requests to where a table is stored, and the bytes that they brought."""
+    """How many read requests a table has sent to its store, and how many bytes they returned."""
 
     count: int = 0
     nbytes: int = 0
@@ -60,37 +60,37 @@ class Handle(Protocol):
     def row_count(self) -> int: ...
     @property
     def config(self) -> Mapping[str, str]:
-        """What the table was told about itself. Known without a read."""
+        """The settings of the table. Known without a read."""
         ...
 
     @property
     def io(self) -> IoStats:
-        """What has been read through it so far, by everybody who shares it."""
+        """The reads through this handle so far, by all threads that share it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One run of rows that were written together."""
+    """Rows that were written together."""
 
     fragment_id: int
     row_count: int
     deleted_count: int
     identity: str = ""
-    """The same for fragments that show the same rows with the same columns, and for no others."""
+    """Equal for two fragments exactly if they show the same rows with the same columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentContent:
-    """A fragment, and what tells its content apart from that of any other."""
+    """A fragment by its files. Equal files and equal deletions mean equal content."""
 
     fragment_id: int
     row_count: int
-    """Rows that are there, without the deleted."""
+    """Rows that are not deleted."""
     files: tuple[str, ...]
     """The names of its data files. A name is never used twice, by any branch of the table."""
     deletions: str
-    """The name of the list of its deleted rows; empty if there is none."""
+    """The name of the file that lists its deleted rows; empty if no row is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """What maintenance looks at."""
+    """What maintenance decides by."""
 
     fragments: tuple[Fragment, ...]
     indices: tuple[Index, ...]
@@ -125,14 +125,14 @@ class TransactionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRecord:
-    """The transaction that made one version. One that cannot be read back has no uuid."""
+    """The transaction that made one version. `uuid` is None if the transaction cannot be read."""
 
     version: int
     kind: TransactionKind
     uuid: str | None
     properties: Mapping[str, str]
     restores: int | None = None
-    """The version whose content a restore brought back."""
+    """The version whose content a restore published again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +143,10 @@ class VersionInfo:
 
 @dataclass(frozen=True, slots=True)
 class VersionLocation:
-    """The file that describes a version. Size and tag are known where asking is free."""
+    """The file that describes a version. Size and tag are None where they would cost a request."""
 
     path: str
-    """The key of the object store: for a local file its absolute path without the first slash."""
+    """The key in the object store; for a local file, its absolute path without the first slash."""
     size_bytes: int | None
     tag: str | None
 
@@ -177,9 +177,9 @@ class VectorQuery:
     metric: Metric = Metric.L2
     refine_factor: int | None = None
     probes: int | None = None
-    """How many partitions of an index are looked into, at least."""
+    """The minimum number of index partitions that the search reads."""
     is_exact: bool = False
-    """Look at every vector the filter lets through, index or not."""
+    """Compare every vector that passes the filter, even if there is an index."""
 
 
 class TextQueryMode(Enum):
@@ -197,7 +197,7 @@ class TextQuery:
     match: TextQueryMode = TextQueryMode.ANY
     fuzziness: int = 0
     expansions_max: int = 50
-    """How many words a fuzzy one may stand for."""
+    """The maximum number of indexed words that a fuzzy word may match."""
 
 
 class BlobMode(Enum):
@@ -212,25 +212,25 @@ class BlobMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What to read of a version."""
+    """Which rows and columns of a version to read."""
 
     columns: tuple[str, ...] | None = None
     where: str | None = None
     among: Mapping[str, Collection[str]] | None = None
-    """A hint: whatever matches `where` has one of these texts in one of these columns."""
+    """A hint: every row that matches `where` has one of these texts in one of these columns."""
     limit: int | None = None
     offset: int | None = None
     fragment_ids: tuple[int, ...] | None = None
     nearest: VectorQuery | None = None
     text: TextQuery | None = None
     indexed_only: bool = False
-    """Leave out rows that the index of a search does not cover."""
+    """Leave out rows that the index of the search does not cover."""
     blobs: BlobMode = BlobMode.DESCRIPTIONS
     with_row_id: bool = False
     with_row_address: bool = False
     batch_rows_max: int | None = None
     ahead_bytes_max: int | None = None
-    """How much may be read before it is asked for; as much as the store likes if not said."""
+    """How many bytes may be read ahead of the consumer; None leaves it to the store."""
 
 
 EVERYTHING: Final = ScanRequest()
@@ -238,4 +238,4 @@ EVERYTHING: Final = ScanRequest()
 Pause = Callable[[], None]
 
 LOOKED_UP_MAX: Final = 1_000
-"""Above this many values one pass over a column beats a filter that spells them all out."""
+"""Above this many values, one pass over the column is faster than a filter that lists them."""

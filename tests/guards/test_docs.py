@@ -80,6 +80,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "adr").glob("*.md")), ids=lambda p: p.stem)
+def test_every_decision_has_a_problem_a_design_refusals_and_tests(page: Path) -> None:
+    sections = re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)
+    wanted = ["Problem", "Design", "Alternatives refused", "How it is tested"]
+    assert [each for each in sections if each in wanted] == wanted
+
+
 def every_error() -> set[type[OmnigraphError]]:
     def below(parent: type[OmnigraphError]) -> set[type[OmnigraphError]]:
         children = set(parent.__subclasses__())

@@ -17,10 +17,12 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(autouse=True)
-def _on_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _on_spark() -> Iterator[None]:
     """Tests of the pipeline load little, and load it on Spark unless they name an engine."""
-    monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMNIGRAPH_LOAD_ENGINE", "spark")
+        yield
 
 
 @pytest.fixture

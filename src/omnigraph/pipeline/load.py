@@ -13,21 +13,25 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from omnigraph.engine.load.bulk import Ingested, LoadEngine, LoadJob
 from omnigraph.errors import SparkUnusable, UsageError
 from omnigraph.pipeline.local_load import MEMORY_BYTES, LocalLoader, survey
 from omnigraph.pipeline.settings import SparkSettings, read_settings
+from omnigraph.pipeline.sources.splits import CODECS, INFLATION
 from omnigraph.pipeline.stage.input_plan import Item, measure
 from omnigraph.pipeline.stage.scratch import check_scratch, open_local_scratch
 
 ENGINE: Final = "OMNIGRAPH_LOAD_ENGINE"
 MEMORY: Final = "OMNIGRAPH_LOAD_MEMORY_MB"
 LOCAL: Final = "OMNIGRAPH_LOAD_LOCAL_BYTES"
+
+_COMPRESSED: Final = frozenset({*CODECS, ".parquet"})
 
 LOCAL_BYTES: Final = 16 * 2**20
 """(2) Up to this size, reading takes less time than starting Spark."""
@@ -48,6 +52,17 @@ def open_bulk(
         parse_engine(environment.get(ENGINE) or LoadEngine.AUTO),
         local_bytes=int(local_bytes),
         memory_bytes=int(memory_mb) * 2**20,
+    )
+
+
+def fits_here(files: Iterable[Path], environment: Mapping[str, str] = os.environ) -> bool:
+    """Is the local engine sure to take these files, going by their names and sizes alone?"""
+    loader = open_bulk(None, environment)
+    sizes = (
+        each.stat().st_size * (INFLATION if each.suffix in _COMPRESSED else 1) for each in files
+    )
+    return loader.engine is LoadEngine.LOCAL or (
+        loader.engine is LoadEngine.AUTO and sum(sizes) <= loader.local_bytes
     )
 
 

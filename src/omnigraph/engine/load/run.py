@@ -1,14 +1,14 @@
-"""A load, from the question to the commit.
+"""A load, from the request to the commit.
 
-    ask the gate → heal → note the staging → ingest → evaluate → hold the tables → Change
+    heal → record the staging → ingest → check the rules → lock the tables → Change
 
-1. Everything is read and staged without holding anything. Nobody waits for a load until it commits.
-2. What spans rows is judged against the tables as they are. If one of those moved by the time the
-   tables are held, an append or a merge is judged again, as far as that table has a part in it, and
-   commits the very same files, unless rows were to replace others of it; an overwrite is refused,
-   because whoever wrote meanwhile would lose it (D5).
-3. Tables that were only looked at can still move; then the attempt has the load judged once more.
-4. Nothing is loaded unless all of it is valid.
+1. Input is read and staged without a lock. Other writers wait for a load only while it commits.
+2. Rules across rows are checked against the tables at the start of the load. If a table that they
+   read moved before the locks are held, an append or a merge checks the rules of that table again
+   and commits the same files; files that replace rows of a moved table are written again. An
+   overwrite is refused, because it would undo the other write (D5).
+3. Tables that were only read can still move; then the attempt checks the rules once more.
+4. A load commits all of its input or nothing.
 """
 
 import logging
@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, how, and where to."""
+    """What to load, how, and onto which branch."""
 
     sources: Sequence[Input | str]
     mode: LoadMode
@@ -64,11 +64,11 @@ class LoadRequest:
     actor: str | None = None
     errors_max: int = ERRORS_MAX
     idempotency: IdempotencyKey | None = None
-    """The key that makes asking again harmless."""
+    """A second request with the same key returns the result of the first."""
     branch_created: bool = False
-    """Was the branch made for this load?"""
+    """Was the branch created for this load?"""
     rejects: Rejects | None = None
-    """Is told of every fault of a load that is refused."""
+    """Receives every fault of a load that is refused."""
     message: str | None = None
     """Why the load is made; kept in the commit."""
     engine: LoadEngine | None = None
@@ -83,12 +83,12 @@ class Loaded:
     """None when the input was empty."""
     branch_created: bool = False
     engine: LoadEngine | None = None
-    """The engine that read the input; None if an earlier load with the same key did."""
+    """The engine that read the input; None if an older version loaded it under the same key."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load did."""
+    """The result of a load, as the SDK returns it."""
 
     uri: str
     branch: BranchName
@@ -103,14 +103,14 @@ class LoadResult:
     timings_ms: Mapping[str, int] = field(default_factory=dict)
     """How long each stage took."""
     engine: LoadEngine | None = None
-    """The engine that read the input; None if an earlier load with the same key did."""
+    """The engine that read the input; None if an older version loaded it under the same key."""
 
 
 def load(
     context: WriteContext,
-    contract: ActiveSchema,
+    schema: ActiveSchema,
     bulk: BulkLoader,
-    order: LoadRequest,
+    request: LoadRequest,
     settings: Settings,
 ) -> Loaded:
     """Load all input as one commit, or nothing.
@@ -119,58 +119,64 @@ def load(
     errors of the pipeline, and whatever `commit.attempt.phases` raises.
     """
     heal(context)
-    base = context.bases.current(order.branch).manifest
-    done = _loaded_before(base, order)
+    base = context.bases.current(request.branch).manifest
+    done = _loaded_before(base, request)
     if done is not None:
         return done
-    base.check_schema(contract.schema_hash)
+    base.check_schema(schema.schema_hash)
     operation_id = OperationId(context.stores.effects.new_id())
     versions = {key: pin.version for key, pin in base.pins.items()}
     job = LoadJob(
-        sources=order.sources,
-        mode=order.mode,
-        branch=order.branch,
+        sources=request.sources,
+        mode=request.mode,
+        branch=request.branch,
         operation_id=operation_id,
-        catalog=contract.catalog,
-        targets={key: _target(pin, order) for key, pin in base.pins.items()},
+        catalog=schema.catalog,
+        targets={key: _target(pin, request) for key, pin in base.pins.items()},
         root=context.stores.root,
         storage_options=settings.storage_options,
         durability=settings.durability,
-        errors_max=order.errors_max,
-        rejects=order.rejects,
-        engine=order.engine,
+        errors_max=request.errors_max,
+        rejects=request.rejects,
+        engine=request.engine,
     )
     with (
-        staging(context.stores.objects, operation_id, order.branch, versions, settings.timing),
+        staging(context.stores.objects, operation_id, request.branch, versions, settings.timing),
         bulk.ingest(job) as ingested,
     ):
-        if not ingested.counts and not ingested.faults.count and order.idempotency is None:
-            return Loaded(branch_created=order.branch_created, engine=ingested.engine)
-        return _Load(context, contract, order, ingested, base).commit()
+        if not ingested.counts and not ingested.faults.count and request.idempotency is None:
+            return Loaded(branch_created=request.branch_created, engine=ingested.engine)
+        return _Load(context, schema, request, ingested, base).commit()
 
 
-def _loaded_before(manifest: Manifest, order: LoadRequest) -> Loaded | None:
-    """What was loaded when this was asked for before. Raises KeyReused."""
-    done = find_done(manifest, order.idempotency, order.actor)
+def _loaded_before(manifest: Manifest, request: LoadRequest) -> Loaded | None:
+    """The result of an earlier load with the same idempotency key. Raises KeyReused."""
+    done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
     counts = done.result.get("counts")
     found = counts if isinstance(counts, dict) else {}
     created = done.result.get("branch_created") is True
-    return Loaded({TableKey(key): int(found[key]) for key in found}, done.commit, created)
+    engine = done.result.get("engine")
+    return Loaded(
+        {TableKey(key): int(found[key]) for key in found},
+        done.commit,
+        created,
+        LoadEngine(engine) if isinstance(engine, str) else None,
+    )
 
 
-def _target(pin: Pin, order: LoadRequest) -> LoadTarget:
-    """Rows are in place where the branch has a place for them, and nothing to compare them with."""
+def _target(pin: Pin, request: LoadRequest) -> LoadTarget:
+    """Rows become fragments at once if the branch owns the table and no row can be replaced."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
-    is_decided = pin.owner == order.branch and order.mode is not LoadMode.MERGE
+    is_decided = pin.owner == request.branch and request.mode is not LoadMode.MERGE
     placement = Placement.IN_PLACE if is_decided else Placement.PENDING
     return LoadTarget(ref, pin.version, placement, pin.row_count)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """Files of one table, on the version of it that they are of use on."""
+    """Files of one table, staged on the version that the pin names."""
 
     pin: Pin
     pieces: tuple[Pieces, ...]
@@ -178,20 +184,20 @@ class WrittenFiles:
 
 @dataclass
 class _Load:
-    """Input that was read."""
+    """A load whose input was read."""
 
     context: WriteContext
-    contract: ActiveSchema
-    order: LoadRequest
+    schema: ActiveSchema
+    request: LoadRequest
     ingested: Ingested
     base: Manifest
     """The branch when the load began."""
     written: dict[TableKey, WrittenFiles] = field(default_factory=dict)
     has_begun: bool = False
-    """Did the attempt begin? From then on its note speaks for the files."""
+    """Did the attempt begin? From then on its sidecar names the files."""
 
     def commit(self) -> Loaded:
-        """All of it, or nothing and as little left on disk as possible."""
+        """Commit all of it, or delete the staged files that are known here."""
         try:
             self._check_records()
             return self._commit()
@@ -203,33 +209,33 @@ class _Load:
     def _check_records(self) -> None:
         faults = self.ingested.faults
         if faults.count:
-            if self.order.rejects is not None:
+            if self.request.rejects is not None:
                 for each in self.ingested.read_faults():
-                    self.order.rejects(each)
+                    self.request.rejects(each)
             raise LoadRejected(faults.listed, count=faults.count)
 
     def _commit(self) -> Loaded:
         keys = tuple(self.ingested.counts)
-        asked = None if self.ingested.is_small else self._check(self.base)
+        tables_read = None if self.ingested.is_small else self._check(self.base)
         self._write_early()
-        with acquire_write_locks(self.context, self.order.branch, keys) as lock:
-            done = _loaded_before(lock.base.manifest, self.order)
+        with acquire_write_locks(self.context, self.request.branch, keys) as lock:
+            done = _loaded_before(lock.base.manifest, self.request)
             if done is not None:
                 self.discard()
                 return done
-            lock.base.manifest.check_schema(self.contract.schema_hash)
-            if self.order.mode is LoadMode.OVERWRITE:
+            lock.base.manifest.check_schema(self.schema.schema_hash)
+            if self.request.mode is LoadMode.OVERWRITE:
                 check_unmoved(lock, {key: self.base.pins.get(key) for key in keys})
-            if asked is None or self._has_moved(lock, asked | set(keys)):
-                asked = self._check(lock.base.manifest)
+            if tables_read is None or self._has_moved(lock, tables_read | set(keys)):
+                tables_read = self._check(lock.base.manifest)
             self.has_begun = True
             with stage("committing"):
-                published = run(lock, self._change(lock.base.manifest, asked))
-        created = self.order.branch_created
+                published = run(lock, self._change(lock.base.manifest, tables_read))
+        created = self.request.branch_created
         return Loaded(self.ingested.counts, published.commits[-1], created, self.ingested.engine)
 
     def _check(self, manifest: Manifest) -> frozenset[TableKey]:
-        """(4) The tables that were looked at. Raises LoadRejected, KeyConflict."""
+        """(4) The tables that the rules read. Raises LoadRejected, KeyConflict."""
         with stage("checking"):
             found = self._evaluate(manifest)
         if found.faults.count:
@@ -243,30 +249,31 @@ class _Load:
         checked = self.ingested.check(manifest.pins)
         if checked is not None:
             return checked
-        incoming = Incoming(self.contract.catalog, self.order.mode, self.ingested)
-        order = self.order
+        incoming = Incoming(self.schema.catalog, self.request.mode, self.ingested)
+        request = self.request
         return evaluate(
             self.context.stores,
             manifest,
             incoming,
-            errors_max=order.errors_max,
-            rejects=order.rejects,
+            errors_max=request.errors_max,
+            rejects=request.rejects,
         )
 
     def _has_moved(self, lock: WriteLock, keys: Collection[TableKey]) -> bool:
-        """(2) Did any of these get other rows since the load began?"""
+        """(2) Did rows of one of these tables change since the load began?"""
         now = lock.base.manifest.pins
         moved = [key for key in keys if self.base.pins.get(key) != now.get(key)]
         return not all(
             only_maintenance_since(lock, self.base.pins.get(key), now.get(key)) for key in moved
         )
 
-    def _change(self, manifest: Manifest, asked: frozenset[TableKey]) -> Change:
+    def _change(self, manifest: Manifest, tables_read: frozenset[TableKey]) -> Change:
         keys = sorted(self.ingested.counts)
 
         result: JsonObject = {
             "counts": {str(key): count for key, count in self.ingested.counts.items()},
-            "branch_created": self.order.branch_created,
+            "branch_created": self.request.branch_created,
+            "engine": self.ingested.engine.value,
         }
 
         def recheck(moved: Manifest) -> None:
@@ -274,19 +281,19 @@ class _Load:
 
         return Change(
             kind=WriterKind.LOAD,
-            branch=self.order.branch,
+            branch=self.request.branch,
             writes=tuple(
                 TableWrite(key, manifest.pins[key].version, (self._stage(key, manifest.pins[key]),))
                 for key in keys
             ),
-            actor=self.order.actor,
-            message=self.order.message,
-            reads={key: manifest.pins[key].version for key in asked if key not in keys},
+            actor=self.request.actor,
+            message=self.request.message,
+            reads={key: manifest.pins[key].version for key in tables_read if key not in keys},
             recheck=recheck,
             idempotency=None
-            if self.order.idempotency is None
-            else self.order.idempotency.record(result),
-            schema_hash=self.contract.schema_hash,
+            if self.request.idempotency is None
+            else self.request.idempotency.record(result),
+            schema_hash=self.schema.schema_hash,
         )
 
     def _stage(self, key: TableKey, pin: Pin) -> Stage:
@@ -317,7 +324,7 @@ class _Load:
                 written = tuple(each for part in pieces for each in part.fresh)
             return tables.stage_overwrite(handle, schema, mark, receipts=written)
 
-        match self.order.mode:
+        match self.request.mode:
             case LoadMode.APPEND:
                 return append
             case LoadMode.MERGE:
@@ -325,22 +332,23 @@ class _Load:
             case LoadMode.OVERWRITE:
                 return overwrite
             case _:
-                assert_never(self.order.mode)
+                assert_never(self.request.mode)
 
-    # (1) files that are written before anything is held
+    # (1) files that are written before the locks are held
 
     def _write_early(self) -> None:
-        """Write what will be too much for this process, where the branch has a place for it."""
+        """Write pending rows that do not fit in memory, if the branch owns their table."""
         for key in self.ingested.counts:
             pin = self.base.pins[key]
-            is_aside = not self.ingested.receipts.get(key)
-            if is_aside and pin.owner == self.order.branch and not self.ingested.fits(key):
+            is_pending = not self.ingested.receipts.get(key)
+            if is_pending and pin.owner == self.request.branch and not self.ingested.fits(key):
                 ref = TableRef(pin.path, lance_branch(pin.owner))
                 self.written[key] = WrittenFiles(pin, self.ingested.write_pending(key, pin, ref))
 
     def _write(self, pin: Pin, handle: Handle) -> tuple[Pieces, ...]:
-        """The rows put aside, on the version that is held: as they were written early, unless the
-        table moved since, or had no place yet.
+        """The pending rows as files on the locked version.
+
+        Files that were written early serve, unless the table moved since.
         """
         early = self.written.get(pin.key)
         if early is not None and early.pin == pin:
@@ -350,7 +358,7 @@ class _Load:
         return self.ingested.write_pending(pin.key, pin, handle.ref)
 
     def discard(self) -> None:
-        """Delete the files that nothing will ever refer to, as far as they are known here."""
+        """Delete the staged files that no commit will name, as far as they are known here."""
         for key, receipts in self.ingested.receipts.items():
             self._discard(WrittenFiles(self.base.pins[key], (Pieces(fresh=receipts),)))
         for written in self.written.values():
@@ -366,7 +374,7 @@ class _Load:
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:
-    """One row for each id, the last one in the order of the input; without the ordinals."""
+    """One row for each id, the last in the order of the input, without the ordinals."""
     plain = rows.select([name for name in rows.column_names if name != ORDINAL])
     if len(pc.unique(rows["id"])) == rows.num_rows:
         return plain

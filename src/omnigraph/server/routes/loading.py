@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from omnigraph.commit.manifest.records import JsonObject
-from omnigraph.engine.load.bulk import ERRORS_MAX
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.idempotency import hash_files, hash_of
@@ -202,6 +202,10 @@ def _load(context: RequestContext, spool: Spool, options: LoadOptions) -> Respon
 def _carry_out(
     context: RequestContext, spool: Spool, options: LoadOptions, key: str | None
 ) -> JsonObject:
+    from omnigraph.pipeline.load import fits_here  # noqa: PLC0415 - for loads only
+
+    is_local = fits_here(spool.files)
+
     def load(spark: SparkSettings | None) -> LoadResult:
         return context.graph.load(
             spool.files,
@@ -215,10 +219,12 @@ def _carry_out(
             actor=context.actor,
             idempotency_key=key,
             message=context.message,
+            engine=LoadEngine.LOCAL if is_local else None,
             spark=spark,
         )
 
     with metrics.LOADS.time(), spool.named():
-        result = run_on_spark(load)
+        # A load of the local engine must not wait for the shared Spark to start.
+        result = load(None) if is_local else run_on_spark(load)
     context.count(result.commit)
     return {**load_document(result), "base_branch": result.base_branch}

@@ -1,7 +1,13 @@
-"""Renewing leases in the background."""
+"""How leases stay alive: a thread renews them, and the clock of the store measures their age."""
 
 from threading import Condition, Event, Thread
-from typing import Protocol
+from typing import Final, Protocol
+
+from omnigraph.effects import Effects
+from omnigraph.storage.objects import Objects
+
+CLOCK_TRUSTED_MS: Final = 1_000
+"""How long one reading of the store's clock is extrapolated with our own."""
 
 
 class Renewable(Protocol):
@@ -43,3 +49,27 @@ class Heartbeat:
                 due = list(self._leases)
             for each in due:
                 each.renew()
+
+
+class StoreClock:
+    """The clock of the store, read once a second and extrapolated with our own in between.
+
+    Reading the clock of a local store creates a file, and a waiting writer polls every few
+    milliseconds.
+    """
+
+    def __init__(self, objects: Objects, effects: Effects) -> None:
+        self._objects = objects
+        self._effects = effects
+        self._asked_ms: int | None = None
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        own_ms = self._effects.monotonic_ms()
+        if self._asked_ms is None or own_ms - self._asked_ms >= CLOCK_TRUSTED_MS:
+            shown_ms = self._objects.clock_ms()
+            # Read our own clock last: the latency of the store must not make leases look older.
+            own_ms = self._effects.monotonic_ms()
+            self._ahead_ms = shown_ms - own_ms
+            self._asked_ms = own_ms
+        return own_ms + self._ahead_ms

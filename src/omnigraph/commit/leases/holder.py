@@ -24,10 +24,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import Enum
 from threading import Lock
-from typing import Final
 
 from omnigraph.commit.leases.fair_queue import FairBackoff, FairQueue
-from omnigraph.commit.leases.heartbeat import Heartbeat
+from omnigraph.commit.leases.heartbeat import Heartbeat, StoreClock
 from omnigraph.commit.leases.lease import (
     DEFAULT_TIMING,
     Lease,
@@ -52,9 +51,6 @@ from omnigraph.errors import (
 from omnigraph.ids import OperationId
 from omnigraph.storage.layout import lease_line_prefix
 from omnigraph.storage.objects import Objects, StoredObject
-
-CLOCK_TRUSTED_MS: Final = 1_000
-"""How long one reading of the store's clock is extrapolated with our own."""
 
 
 class AcquireMode(Enum):
@@ -162,30 +158,6 @@ class HeldLeases:
 
     def _ttl_ms(self) -> int:
         return min((owned.lease.ttl_ms for owned in self._owned.values()), default=0)
-
-
-class StoreClock:
-    """The clock of the store, read once a second and extrapolated with our own in between.
-
-    Reading the clock of a local store creates a file, and a waiting writer polls every few
-    milliseconds.
-    """
-
-    def __init__(self, objects: Objects, effects: Effects) -> None:
-        self._objects = objects
-        self._effects = effects
-        self._asked_ms: int | None = None
-        self._ahead_ms = 0
-
-    def now_ms(self) -> int:
-        own_ms = self._effects.monotonic_ms()
-        if self._asked_ms is None or own_ms - self._asked_ms >= CLOCK_TRUSTED_MS:
-            shown_ms = self._objects.clock_ms()
-            # Read our own clock last: the latency of the store must not make leases look older.
-            own_ms = self._effects.monotonic_ms()
-            self._ahead_ms = shown_ms - own_ms
-            self._asked_ms = own_ms
-        return own_ms + self._ahead_ms
 
 
 class Leases:

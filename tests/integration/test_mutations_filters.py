@@ -14,7 +14,7 @@ from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.compiler.ir import Comparator, Constant, Predicate, Scalarish
 from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.tables.filters import one_of
-from omnigraph.engine.write.base_rows import Committed
+from omnigraph.engine.write.base_rows import BaseRows
 from omnigraph.ids import MAIN
 from omnigraph.sdk.local import LocalGraph
 from omnigraph.storage.durability import Durability
@@ -100,7 +100,7 @@ def test_a_predicate_finds_what_compares_true_by_value(graph: LocalGraph, column
     node = thing(graph)
     stores = graph._graph._stores
     manifest = graph._graph._bases.current(MAIN).manifest
-    committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
+    committed = BaseRows(stores.tables, manifest, lambda pin: open_pin(stores, pin))
     stored = VALUES[column]
     for comparator, value in product(Comparator, (*stored, *ASKED.get(column, ()), None)):
         where = Predicate(column, column_type(node, column), comparator, Constant(None, None))

@@ -30,7 +30,7 @@ from omnigraph.engine.load.bulk import (
 )
 from omnigraph.engine.tables.cells import Blob, Cell, Row
 from omnigraph.engine.tables.columns import column_type, read_cells, schema_of
-from omnigraph.engine.write.base_rows import Committed, Type, text_of, uniques_of
+from omnigraph.engine.write.base_rows import BaseRows, Type, text_of, uniques_of
 from omnigraph.engine.write.pending import Pending
 from omnigraph.engine.write.row_rules import (
     EdgeCount,
@@ -129,7 +129,7 @@ def evaluate(
     repeated = [fault for rule in rules for fault in find_repeated(rule, incoming)]
     if repeated:
         return CheckResult(gather_faults(repeated, errors_max, rejects))
-    committed = Committed(stores.tables, manifest, lambda pin: open_pin(stores, pin))
+    committed = BaseRows(stores.tables, manifest, lambda pin: open_pin(stores, pin))
     pending = _pending(incoming, committed)
     if incoming.mode is not LoadMode.OVERWRITE:
         pending.find_existing()
@@ -197,7 +197,7 @@ class _LoadEvaluation:
                         yield missing_end(rule.edge, str(identity), rule.column, end)
 
 
-def _pending(incoming: Incoming, committed: Committed) -> Pending:
+def _pending(incoming: Incoming, committed: BaseRows) -> Pending:
     pending = Pending(incoming.catalog, committed, _no_new_id)
     for key, rows in incoming.rows.items():
         table = pending.table(type_of(incoming.catalog, key))

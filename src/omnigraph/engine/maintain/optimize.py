@@ -233,7 +233,7 @@ class _Run:
             try:
                 with (
                     acquire_write_locks(self.context, branch, keys) as lock,
-                    self.rewriting.noted(lock),
+                    self.rewriting.protected(lock),
                 ):
                     writes = self._plan(lock, keys)
                     if not writes:

@@ -25,7 +25,7 @@ from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.tables.cells import Cell
 from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.engine.tables.row_refs import Type, fetch, find_row_refs
-from omnigraph.engine.write.base_rows import Committed, uniques_of
+from omnigraph.engine.write.base_rows import BaseRows, uniques_of
 from omnigraph.engine.write.validate import (
     check_count,
     find_value_violations,
@@ -130,7 +130,7 @@ class MergedGraph:
         if handle is None:
             return
         if written.num_rows <= RIVALS_SPELLED_MAX:
-            committed = Committed(self.tables, self.manifest, self.open_pin)
+            committed = BaseRows(self.tables, self.manifest, self.open_pin)
             for found in committed.find_rivals(type_, read_rows(type_, written), ()):
                 yield tuple(found.row[name] for name in group), found.id
             return

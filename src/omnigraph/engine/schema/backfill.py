@@ -1,8 +1,8 @@
-"""What rows that exist get in a property that is new.
+"""The values that existing rows get in a new property.
 
-A schema says it with `@default(literal)`; whoever applies it may say it with an expression over the
-other columns of the row. The literal is read as the type of the property reads it, the outcome of
-the expression is converted to that type, and what does not fit is refused before anything moves.
+A schema gives them with `@default(literal)`. The request that applies the schema may give them with
+an expression over the other columns of a row. A literal is coerced like any value of the property,
+the result of an expression is cast. A value that does not fit is refused before anything moves.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,9 @@ def find_fill(type_name: str, added: Property, backfill: Mapping[str, str]) -> C
 
 
 def _read_default(text: str | None, added: Property) -> Cell:
-    """Annotations keep literals as text; the type of the property says which kind it was.
+    """Annotations store a literal as text; the type of the property decides how to read it.
 
-    That the literal fits was checked with the schema.
+    The schema compiler has checked that the literal fits.
     """
     assert text is not None, "@default takes a literal"
     is_text = added.type.base in (Scalar.STRING, Scalar.DATE, Scalar.DATETIME)

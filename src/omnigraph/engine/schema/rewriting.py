@@ -1,11 +1,11 @@
-"""Tables that are written anew: by this process if they are small, by others if they are large.
+"""Rewriting tables: small ones in this process, large ones by workers.
 
-A compaction, the filling of a new column and the copying of all rows differ in what is written. In
-each the work falls into parts that do not know each other, and a part comes to the description of
-its files. Whoever does the parts commits nothing; the engine knows no Spark.
+A compaction, the fill of a new column and a copy of all rows differ in what they write. Each splits
+into independent parts, and each part returns the description of its files. Workers commit nothing.
+The engine imports no Spark.
 
-As long as others write, a staging note speaks for their files (D8): on a branch the lease of the
-table does not keep its files from being cleaned up.
+While workers write, a staging marker protects their files from cleanup (D8): on a branch, the lease
+of the table does not.
 """
 
 import logging
@@ -36,44 +36,46 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TableAt:
-    """The version of a table that is written anew, as others find it."""
+    """The table version that workers open and rewrite."""
 
     ref: TableRef
     version: int
 
 
 class Rewriter(Protocol):
-    """Writes parts of a table elsewhere. Every method may raise JobFailed, and before it has begun
-    SparkUnusable and JavaMissing; then nothing refers to what was written.
+    """Writes parts of a table in workers.
+
+    Every method may raise JobFailed, and before it starts SparkUnusable and JavaMissing. No version
+    refers to the files it wrote.
     """
 
     def run_compaction_task(self, at: TableAt, tasks: Sequence[str]) -> tuple[str, ...]:
-        """Do the tasks of `Tables.plan_compaction`."""
+        """Run the tasks of `Tables.plan_compaction`."""
         ...
 
     def fill(
         self, at: TableAt, fills: tuple[ColumnFill, ...], fragment_ids: Sequence[int]
     ) -> tuple[str, ...]:
-        """What `Tables.fill` says of each of these fragments. Raises BackfillInvalid."""
+        """The result of `Tables.fill` for each of these fragments. Raises BackfillInvalid."""
         ...
 
     def copy(self, at: TableAt, fragment_ids: Sequence[int]) -> tuple[Receipt, ...]:
-        """The rows of these fragments in new ones, in the same order."""
+        """Copy the rows of these fragments to new ones, in the same order."""
         ...
 
 
 RewriterFactory = Callable[[int], Rewriter | None]
-"""Who writes a table of so many rows anew; None: this process."""
+"""The rewriter for a table of so many rows; None means this process."""
 
 
 def in_process(row_count: int) -> None:
-    """Everything is written by this process."""
+    """A `RewriterFactory` without workers."""
     del row_count
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """Stages what is written anew, each table by whom it is for."""
+    """Stages rewritten tables, by workers or in this process."""
 
     tables: Tables
     rewriter_for: RewriterFactory = in_process
@@ -92,8 +94,7 @@ class Rewriting:
         """Raises BackfillInvalid."""
         rewriter = self.rewriter_for(handle.row_count) if reshape.fills else None
         if rewriter is not None:
-            # The first is filled here: what does not fit is mostly found before anybody is
-            # bothered.
+            # The first fragment is filled here, to find most misfits before workers start.
             first, *others = _fragments_of(self.tables, handle)
             described = self.tables.fill(handle, reshape.fills, first)
             with _absence_excused():
@@ -102,7 +103,7 @@ class Rewriting:
         return self.tables.stage_reshape(handle, reshape, mark)
 
     def copy(self, handle: Handle, mark: Mark) -> Staged:
-        """The same rows in new files, which hold nothing else."""
+        """Copy all rows into new files that contain no deleted data."""
         rewriter = self.rewriter_for(handle.row_count)
         if rewriter is not None:
             with _absence_excused():
@@ -113,8 +114,8 @@ class Rewriting:
             return self.tables.stage_overwrite(handle, handle.schema, mark, rows)
 
     @contextmanager
-    def noted(self, lock: WriteLock) -> Iterator[None]:
-        """While this lasts, nobody takes what others write for leftovers."""
+    def protected(self, lock: WriteLock) -> Iterator[None]:
+        """While this lasts, cleanup does not delete the files of workers."""
         context, manifest = lock.context, lock.base.manifest
         large = {
             key: pin.version
@@ -131,7 +132,7 @@ class Rewriting:
 
 @contextmanager
 def _absence_excused() -> Iterator[None]:
-    """Without Java, or without a Spark that works, this process does it: slower, and the same."""
+    """If Java or Spark does not work, fall through: this process does the work, slower."""
     try:
         yield
     except (JavaMissing, SparkUnusable) as absence:

@@ -1,13 +1,13 @@
-"""A change of the schema that another program left half done.
+"""A schema change that the reference implementation left unfinished.
 
-The reference puts the three files of a new schema beside the old ones, publishes, and renames them
-one after the other. We keep them in the note of the change, so whatever waits there is not ours.
-If its program died, what the manifest shows tells how far it got: tables as the new schema has them
-were published, tables as the old one has them were not.
+The reference implementation writes the three files of a new schema beside the old ones, publishes,
+and renames them one by one. Our writers keep the files in the sidecar, so staged files are never
+ours. If the other program died, the manifest shows how far it got: tables with the columns of the
+new schema were published, tables with the columns of the old schema were not.
 
-1. While the schema is locked, by whomever, its files are left alone.
-2. Where the tables fit both schemas, or neither, nobody can tell. The old one stays in force, and
-   the files that wait stay too, until they are cleaned up or somebody looks.
+1. While the schema is locked, by any program, its files are left alone.
+2. If the tables fit both schemas, or neither, the case is unclear. The old schema stays in force,
+   and the staged files stay until cleanup deletes them or a person decides.
 """
 
 from collections.abc import Mapping
@@ -39,29 +39,29 @@ from omnigraph.storage.stores import Stores
 STAGED: Final = tuple(map(staged_schema_key, (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)))
 
 Columns = Mapping[TableKey, frozenset[str]]
-"""What every table consists of."""
+"""The column names of every table."""
 
 
 class LeftoverVerdict(Enum):
     PUBLISHED = "published"
-    """The change was visible; its files have to follow."""
+    """The change was published; its files must be promoted."""
     ABANDONED = "abandoned"
-    """It never became visible."""
+    """The change was never published."""
     UNCLEAR = "unclear"
     """(2)"""
 
 
 def has_staged(objects: Objects) -> bool:
-    """Costs a look for each file."""
+    """Does a staged schema file exist? One request per file."""
     return any(objects.exists(each) for each in STAGED)
 
 
 def classify_leftovers(
     *, live: ActiveSchema | None, staged: ActiveSchema | None, shown: Columns
 ) -> LeftoverVerdict:
-    """What became of a change, from both texts and from what the manifest shows.
+    """Classify the change from both texts and from the tables that the manifest shows.
 
-    Without a text of its own, the one in force is the new one already: it was renamed first.
+    Without a staged text, the live text is already the new one: it is renamed first.
     """
     if staged is None:
         fits = live is not None and columns_of(live.catalog) == shown
@@ -81,7 +81,7 @@ def columns_of(catalog: Catalog) -> Columns:
 
 
 def resolve_staged_schema(stores: Stores) -> LeftoverVerdict | None:
-    """Finish or forget what waits; None if nothing does, or if it is not ours to say (1)."""
+    """Promote or delete the staged files; None if there are none, or the schema is locked (1)."""
     if not has_staged(stores.objects):
         return None
     context = WriteContext(stores, Bases(stores))
@@ -113,7 +113,7 @@ def _resolve(stores: Stores, manifest: Manifest) -> LeftoverVerdict:
 
 
 def _compile(objects: Objects, key: str) -> ActiveSchema | None:
-    """None for a text that is not there, or says nothing."""
+    """None for a text that is missing or invalid."""
     try:
         return compile_active_schema(objects.read(key).data.decode(), name=key, in_force=True)
     except (ObjectNotFound, ProgramInvalid, UnicodeDecodeError):

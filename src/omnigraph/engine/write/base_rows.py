@@ -1,11 +1,10 @@
-"""What a branch shows, asked as writers ask: by predicate, by id, by unique value, by source.
+"""The committed rows of a branch, as writers look them up: by predicate, id, unique value, source.
 
-Every table is opened once and only when it is asked something; one that has no rows is not opened
-at all. Filters follow the delta: they name the ids and values of the rows being written, so that an
-index serves them and the size of the table does not matter.
+Each table is opened once, on its first look-up; an empty table is never opened. Filters name the
+ids and values of the rows being written, so an index serves them whatever the size of the table.
 
-1. A filter may return too much (`filters`), so each answer here is narrowed down exactly.
-2. Every table that was asked is remembered: what was read to decide is part of what was decided.
+1. A filter may return too many rows (`filters`), so each answer is filtered again exactly.
+2. Every table that was read is recorded with its version, because the write depends on it.
 """
 
 import operator
@@ -47,15 +46,15 @@ _COMPARE: Final[Mapping[Comparator, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowRef:
-    """Where a committed row is, in the version that is being changed."""
+    """The place of a committed row, in the table version that is being changed."""
 
     row_id: int
     row_address: int
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
-    """A committed row: its place, and the columns that were asked for."""
+class FoundRow:
+    """A committed row: its place, and the requested columns."""
 
     ref: RowRef
     row: Row
@@ -73,19 +72,19 @@ def text_of(row: Row, column: str) -> str:
 
 
 def satisfies(cell: Cell, comparator: Comparator, value: Scalarish) -> bool:
-    """By value, exactly, across number types; null on either side is not a match."""
+    """Compare exactly by value, across number types; null never matches."""
     return cell is not None and value is not None and _COMPARE[comparator](cell, value)
 
 
 def uniques_of(type_: Type) -> tuple[tuple[str, ...], ...]:
-    """The column sets whose values no two rows may share, in the order of the schema.
+    """The column sets whose values no two rows may share, in schema order.
 
-    The key is not among them: rows with one key have one id, and are one row.
+    The key is not among them: rows with equal keys have the same id, and are one row.
     """
     return tuple(each.columns for each in type_.constraints if isinstance(each, Unique))
 
 
-class Committed:
+class BaseRows:
     """The tables of one branch at one version of its manifest."""
 
     def __init__(
@@ -99,17 +98,17 @@ class Committed:
 
     @property
     def asked(self) -> Mapping[TableKey, Version]:
-        """(2) The tables that were looked at, and the versions they were at."""
+        """(2) The tables that were read, and their versions."""
         return self._asked
 
     def version_of(self, type_: Type) -> Version:
         return self._pin(type_).version
 
-    # questions
+    # look-ups
 
     def find_matches(
         self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
-    ) -> list[FoundRows]:
+    ) -> list[FoundRow]:
         """The rows for which a predicate is true."""
         wanted = (*columns, where.column)
         if (identity := _identity_for(type_, where, value)) is not None:
@@ -123,21 +122,21 @@ class Committed:
 
     def find_by_id(
         self, type_: Type, ids: Collection[str], columns: Collection[str]
-    ) -> list[FoundRows]:
+    ) -> list[FoundRow]:
         parts = _split(ids, lambda some: _among("id", some))
         return self._find(type_, parts, columns, {"id": ids})
 
     def find_ids(self, node: NodeType, ids: Collection[str]) -> set[str]:
-        """Those of the ids that exist."""
+        """The ids that exist."""
         return {each.id for each in self.find_by_id(node, ids, ())}
 
     def find_rivals(
         self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
-    ) -> list[FoundRows]:
-        """Rows that have one of these ids, or share a unique column's value with one of the rows.
+    ) -> list[FoundRow]:
+        """Rows that have one of these ids, or share a unique value with one of the rows.
 
-        One pass answers both, because either alone would read the same pages. The rows that come
-        back hold the unique columns; of an edge, its source too.
+        One scan answers both, because each alone would read the same pages. The result has the
+        unique columns; for an edge also its source.
         """
         uniques = uniques_of(type_)
         columns = dict.fromkeys(name for group in uniques for name in group)
@@ -158,13 +157,13 @@ class Committed:
 
     def find_at(
         self, edge: EdgeType, *, sources: Collection[str], targets: Collection[str]
-    ) -> list[FoundRows]:
+    ) -> list[FoundRow]:
         """The edges that leave one of the sources or arrive at one of the targets."""
         parts = [
             *_split(sources, lambda some: _among("src", some)),
             *_split(targets, lambda some: _among("dst", some)),
         ]
-        # Short lists share a pass; an edge that both find is still one edge.
+        # Short lists share a scan; an edge that both filters find is one edge.
         if len(sources) + len(targets) <= filters.VALUES_MAX and len(parts) > 1:
             parts = [" OR ".join(parts)]
         found = self._find(edge, parts, ("src",), {"src": sources, "dst": targets})
@@ -179,7 +178,7 @@ class Committed:
         return pin
 
     def _open(self, type_: Type) -> Handle | None:
-        """The table, unless it has nothing to show."""
+        """The table; None if it has no rows."""
         pin = self._pin(type_)
         self._asked[pin.key] = pin.version
         if not pin.row_count:
@@ -194,12 +193,12 @@ class Committed:
         parts: Sequence[str],
         columns: Collection[str],
         among: Mapping[str, Collection[str]] | None = None,
-    ) -> list[FoundRows]:
-        """Rows that some part finds; `among` holds a text of each of them (`ScanRequest`)."""
+    ) -> list[FoundRow]:
+        """Rows that some filter finds; `among` is passed to the scan (`ScanRequest`)."""
         handle = self._open(type_) if parts else None
         if handle is None:
             return []
-        found: list[FoundRows] = []
+        found: list[FoundRow] = []
         names = tuple(dict.fromkeys(("id", *columns)))
         blobs = {each for each in names if column_type(type_, each).is_blob}
         for part in parts:
@@ -212,9 +211,9 @@ class Committed:
         return found
 
     def _with_bytes(
-        self, handle: Handle, found: Sequence[FoundRows], names: Collection[str]
-    ) -> list[FoundRows]:
-        """Fetch what the blobs hold, except of those that are kept elsewhere."""
+        self, handle: Handle, found: Sequence[FoundRow], names: Collection[str]
+    ) -> list[FoundRow]:
+        """Read the bytes of blobs, except of external blobs."""
         rows: dict[str, dict[str, Cell]] = {each.id: dict(each.row) for each in found}
         for name in sorted(names):
             ids = [key for key, row in rows.items() if row[name] == _UNREAD]
@@ -223,7 +222,7 @@ class Committed:
                 held = self._tables.read(handle, request)
                 for key, data in zip(held["id"].to_pylist(), held[name].to_pylist(), strict=True):
                     rows[str(key)][name] = Blob(data=data)
-        return [FoundRows(each.ref, rows[each.id]) for each in found]
+        return [FoundRow(each.ref, rows[each.id]) for each in found]
 
 
 def all_columns(type_: Type) -> tuple[str, ...]:
@@ -233,12 +232,12 @@ def all_columns(type_: Type) -> tuple[str, ...]:
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────────
 
 _UNREAD: Final = Blob()
-"""Stands for bytes that are there and have not been fetched."""
+"""Stands for the bytes of a blob that were not read yet."""
 
 
 def _read_rows(
     type_: Type, held: pa.Table, names: Sequence[str], blobs: Collection[str]
-) -> Iterator[FoundRows]:
+) -> Iterator[FoundRow]:
     cells = [
         [_blob_of(each) for each in held[name].to_pylist()]
         if name in blobs
@@ -247,7 +246,7 @@ def _read_rows(
     ]
     refs = zip(held[ROW_ID].to_pylist(), held[ROW_ADDRESS].to_pylist(), strict=True)
     for (row_id, row_address), *row in zip(refs, *cells, strict=True):
-        yield FoundRows(RowRef(row_id, row_address), dict(zip(names, row, strict=True)))
+        yield FoundRow(RowRef(row_id, row_address), dict(zip(names, row, strict=True)))
 
 
 def _blob_of(description: Mapping[str, Any] | None) -> Cell:
@@ -261,7 +260,7 @@ def _blob_of(description: Mapping[str, Any] | None) -> Cell:
 def _texts_of(
     uniques: Sequence[tuple[str, ...]], rows: Collection[Row], ids: Collection[str]
 ) -> Mapping[str, Collection[str]] | None:
-    """A text of every row that could be a rival; None if some could be one without."""
+    """For each unique group, texts that every rival holds; None if a group has no text."""
     texts: dict[str, Collection[str]] = {"id": ids}
     for group in uniques:
         whole = [row for row in rows if all(row[name] is not None for name in group)]
@@ -276,14 +275,14 @@ def _texts_of(
 
 
 def _identity_for(type_: Type, where: Predicate, value: Scalarish) -> str | None:
-    """The one id that can match, when a key is compared; the id is indexed, and the key is not."""
+    """The only id that can match a comparison of a key; the id is indexed, the key is not."""
     is_key = isinstance(type_, NodeType) and type_.key == (where.column,)
     if not is_key or where.comparator is not Comparator.EQ or value is None:
         return None
     try:
         return key_text(value, where.type)
     except KeyInvalid:
-        return None  # such as 2.0 for an integer key: equal to one, but spelled otherwise
+        return None  # such as 2.0 for an integer key: equal to 2, but with another id
 
 
 def _among(column: str, values: Collection[str]) -> str:
@@ -291,7 +290,7 @@ def _among(column: str, values: Collection[str]) -> str:
 
 
 def _agreeing(type_: Type, group: tuple[str, ...], rows: Sequence[Row]) -> str:
-    """Rows that agree with some of these in every column of the group, each taken by itself."""
+    """A filter for rows that hold, in each column of the group, a value of one of the rows."""
     whole = [row for row in rows if all(row[name] is not None for name in group)]
     if not whole:
         return filters.NOTHING
@@ -304,7 +303,7 @@ def _agreeing(type_: Type, group: tuple[str, ...], rows: Sequence[Row]) -> str:
 
 
 def _split(items: Collection[Any], filter_for: Callable[[Sequence[Any]], str]) -> list[str]:
-    """Filters for the items, so many at a time; none for none."""
+    """Filters for the items, `filters.VALUES_MAX` items each; no filter for no items."""
     listed = list(items)
     starts = range(0, len(listed), filters.VALUES_MAX)
     made = (filter_for(listed[at : at + filters.VALUES_MAX]) for at in starts)

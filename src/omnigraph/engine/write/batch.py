@@ -17,7 +17,7 @@ from omnigraph.ids import TableKey
 
 
 class Existing(Enum):
-    """What happens to rows that exist already."""
+    """What happens to a row that exists already."""
 
     REFUSE = "refuse"
     REPLACE = "replace"
@@ -34,7 +34,7 @@ def find_type(catalog: Catalog, name: str) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class WriteRows:
-    """Rows of one type, read and found to fit it."""
+    """Rows of one type, coerced and valid by themselves."""
 
     type: Type
     rows: Sequence[Coerced]
@@ -62,7 +62,7 @@ def read_rows(
     existing: Existing,
     new_id: Callable[[], str],
 ) -> WriteRows:
-    """Raises ConstraintViolation with everything wrong with the rows, before anything is read."""
+    """Coerce rows. Raises ConstraintViolation with every fault, before any table is read."""
     rows: list[Coerced] = []
     for number, each in enumerate(given, start=1):
         if not isinstance(each, Mapping):
@@ -76,7 +76,7 @@ def read_rows(
 
 
 def _faults(type_: Type, coerced: Coerced, number: int) -> list[Violation]:
-    """What is wrong with one row, with its number in front."""
+    """The faults of one row, prefixed with its number."""
     return [
         replace(each, message=f"row {number}: {each.message}")
         for each in find_faults(type_, coerced)
@@ -84,12 +84,12 @@ def _faults(type_: Type, coerced: Coerced, number: int) -> list[Violation]:
 
 
 def find_faults(type_: Type, coerced: Coerced) -> tuple[Violation, ...]:
-    """What is wrong with one row by itself: values that do not fit, and rules they break."""
+    """The faults of one row by itself: values that do not fit, and broken rules."""
     faulty = {each.property_name for each in coerced.violations}
     others = (
         each
         for each in find_value_violations(type_, coerced.row)
-        # A value that did not fit is not missing as well.
+        # A value that does not fit is not reported as missing too.
         if each.property_name not in faulty
     )
     return (*coerced.violations, *others)
@@ -124,7 +124,7 @@ def _identity_name(type_: Type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeleteIds:
-    """Rows of one type that are to be gone; those that are not there are not missed."""
+    """Delete rows of one type by id; missing ids are ignored."""
 
     type: Type
     ids: Collection[str]
@@ -154,6 +154,6 @@ def delete_ids(catalog: Catalog, type_: Type, ids: Collection[str]) -> DeleteIds
 
 
 def check_ids(ids: Collection[str]) -> None:
-    """A text is a collection of texts too, and never meant as one. Raises UsageError."""
+    """Refuse a single string, which is also a collection of strings. Raises UsageError."""
     if isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
         raise UsageError("ids are a list of strings")

@@ -1,11 +1,11 @@
-"""Rows on their way into the graph: what callers hand in, as the values tables hold.
+"""Values that callers give, coerced to cells of a row.
 
-A row is a mapping of columns to cells in canonical form (`compiler.ir`): a Date is days, a DateTime
+A row maps columns to cells in canonical form (`compiler.ir`): a Date is days, a DateTime is
 milliseconds, lists and vectors are tuples, an F32 is rounded as it will be stored. A Blob is bytes,
-or the address of bytes that are kept elsewhere.
+or the address of external bytes.
 
-Nothing is guessed: `3.0` is not an integer, `"3"` is not a number, and what does not fit is a
-`Violation`, never a null.
+Coercion does not guess: `3.0` is not an integer, `"3"` is not a number. A value that does not fit
+is a `Violation`, never a null.
 """
 
 import base64
@@ -42,12 +42,12 @@ _STORED = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
 
 @dataclass(frozen=True, slots=True)
 class Coerced:
-    """A row as far as it could be read, and what is wrong with it."""
+    """A row with the values that fit, and the violations of the others."""
 
     id: str | None
-    """None when it depends on a value that is missing or wrong."""
+    """None if the id depends on a value that is missing or does not fit."""
     is_new: bool
-    """The id was made up here, so no row has it yet."""
+    """The id was generated, so no committed row has it."""
     row: Row
     violations: tuple[Violation, ...]
 
@@ -55,7 +55,7 @@ class Coerced:
 def coerce_row(
     type_: NodeType | EdgeType, given: Mapping[str, object], new_id: Callable[[], str]
 ) -> Coerced:
-    """One row from names and values: `from` and `to` for an edge, `id` where one may be given."""
+    """Coerce one row. An edge has `from` and `to`; `id` is optional where allowed."""
     reading = _Reading(type_, given)
     row = reading.cells()
     identity = reading.find_id(row)
@@ -68,7 +68,7 @@ def coerce_row(
 
 
 class _Reading:
-    """One row while it is read."""
+    """Coerces one row."""
 
     def __init__(self, type_: NodeType | EdgeType, given: Mapping[str, object]) -> None:
         self.type = type_
@@ -77,7 +77,7 @@ class _Reading:
 
     @property
     def has_identity(self) -> bool:
-        """Does the row say who it is, by its key or outright?"""
+        """Does the row have a key or an explicit id?"""
         key = self.type.key if isinstance(self.type, NodeType) else ()
         return bool(key) or self.given.get("id") is not None
 
@@ -92,7 +92,7 @@ class _Reading:
         return row
 
     def find_id(self, row: Mapping[str, Cell]) -> str | None:
-        """The id that the key spells or the caller gave, unless something about it is wrong."""
+        """The id from the key or from the caller; None if it is missing or wrong."""
         given = self.given.get("id")
         if given is not None and not isinstance(given, str):
             self._report(ViolationKind.VALUE, "id", given, "an id is a string")
@@ -150,7 +150,7 @@ class _Reading:
 
 
 def spell_key(type_: NodeType | EdgeType, row: Row) -> str | None:
-    """The id of a row of a keyed node; None when a member of the key is missing."""
+    """The id of a row of a keyed node; None if a key property is missing."""
     assert isinstance(type_, NodeType), "edges have no keys"
     members: dict[str, KeyValue] = {}
     for name in type_.key:
@@ -166,7 +166,7 @@ def spell_key(type_: NodeType | EdgeType, row: Row) -> str | None:
 
 
 def coerce(value: object, of: Property) -> Cell:
-    """A value that is not null as its property holds it. Raises Misfit."""
+    """A non-null value as a cell of its property. Raises Misfit."""
     wanted = of.type
     if isinstance(wanted.base, Vector):
         return _coerce_vector(value, wanted.base.dimension, of.name)
@@ -211,7 +211,7 @@ def _coerce_scalar(value: object, wanted: Scalar) -> Scalarish:
         case Scalar.F32 | Scalar.F64:
             return fit_float(value, wanted)
         case Scalar.DATE | Scalar.DATETIME:
-            # The number a table holds will do as well.
+            # The stored number is accepted too.
             if isinstance(value, str | date):
                 return fit_moment(value, wanted)
             return _coerce_integer(value, wanted)
@@ -231,7 +231,7 @@ def _coerce_integer(value: object, wanted: Scalar) -> int:
 
 
 def coerce_blob(value: object) -> Blob:
-    """Bytes, text that spells them, or the address of some. Raises Misfit."""
+    """A Blob from bytes, base64 text or an address. Raises Misfit."""
     if isinstance(value, bytes | bytearray | memoryview):
         return Blob(data=bytes(value))
     text = fit_text(value)
@@ -248,10 +248,10 @@ def coerce_blob(value: object) -> Blob:
 
 
 def fit_bound(value: Value, of: Property | None, wanted: ValueType) -> Cell:
-    """A parameter or constant as the assigned column holds it. Raises Misfit.
+    """A parameter or constant as a cell of the assigned column. Raises Misfit.
 
-    It has been checked against its own declared type; the column may be narrower. Without a
-    property it is an end of an edge.
+    The value was checked against its declared type; the column may be narrower. Without a property
+    the column is an end of an edge.
     """
     if value is None:
         return None

@@ -1,16 +1,16 @@
-"""One write of rows, from the question to the commit.
+"""One write of rows, from the request to the commit.
 
-    ask the gate → read the request → heal what others left → hold the tables
-      → run the statements into what is pending → find out what exists → validate → Change
+    gate → compile the request → heal → lock the tables → run the statements into `Pending`
+      → find existing rows → validate → Change
 
-1. Everything that can be refused without looking at the graph is refused before anything is read.
-2. Tables that are updated or deleted from must be as they were when the call came in, or the caller
-   is told (D5). Tables that are only inserted into are taken as they are once we hold them. Tidying
-   up (`upkeep`) changes no row, and so nobody's mind: neither here nor where a head is compared.
-3. Nothing is written before everything is valid: a failed write leaves every table where it was,
-   and a write without effect makes no commit, unless it has a key (`once`).
-4. The ends of edges are looked up in tables we do not hold. If one of those moves before the commit
-   is visible, the ends are looked up again.
+1. A request that is invalid by itself is refused before any table is read.
+2. A table that the write updates or deletes from must not have changed since the call began, or the
+   write fails (D5). A table that the write only inserts into is used as it is once locked. Upkeep
+   changes no row, so it never makes a write fail, nor a comparison of heads.
+3. Nothing is staged before everything is valid: a failed write leaves every table unchanged. A
+   write without effect makes no commit, unless it has an idempotency key.
+4. The ends of edges are looked up in tables that are not locked. If such a table moves before the
+   commit is published, the ends are looked up again.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -31,7 +31,7 @@ from omnigraph.compiler.ir import NOW_PARAMETER
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.engine.active_schema import ActiveSchema
-from omnigraph.engine.write.base_rows import Committed
+from omnigraph.engine.write.base_rows import BaseRows
 from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.engine.write.pending import Affected, Pending
 from omnigraph.engine.write.row_rules import Endpoint, rules_of_write
@@ -46,14 +46,14 @@ from omnigraph.storage.tables import TransactionKind
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Where a write goes, whose it is, and what it builds on."""
+    """The branch and actor of a write, and the commit it builds on."""
 
     branch: BranchName = MAIN
     actor: str | None = None
     if_commit: CommitId | None = None
-    """The commit that must be the head of the branch, if the caller cares."""
+    """The commit that must be the head of the branch; None accepts any head."""
     idempotency: IdempotencyKey | None = None
-    """The key that makes asking again harmless."""
+    """A repeated request with this key returns the first result and writes nothing."""
     message: str | None = None
     """Why the write is made; kept in the commit."""
 
@@ -63,25 +63,25 @@ ON_MAIN: Final = WriteRequest()
 _HARMLESS: Final = frozenset(
     {TransactionKind.INDEX, TransactionKind.CONFIG, TransactionKind.COMPACTION}
 )
-"""What changes how rows are kept, and no row."""
+"""Transactions that change how rows are stored, and no row."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What a write did."""
+    """The result of a write."""
 
     branch: BranchName
     query_name: str | None
-    """None for a write that was not a query."""
+    """None for a write without a query."""
     affected_nodes: int
     affected_edges: int
     actor: str | None
     commit: Commit | None
-    """None when there was nothing to do."""
+    """None if the write had no effect."""
 
 
 class WriteTask(Protocol):
-    """Something that decides about rows."""
+    """A write before it runs: a mutation, or a batch."""
 
     @property
     def tables(self) -> Collection[TableKey]:
@@ -90,18 +90,18 @@ class WriteTask(Protocol):
 
     @property
     def strict(self) -> Collection[TableKey]:
-        """(2) Those whose rows it looks at to decide."""
+        """(2) The tables that it updates or deletes from."""
         ...
 
     def run(self, pending: Pending) -> Affected: ...
 
 
-# ── programs ─────────────────────────────────────────────────────────────────────────────────────
+# ── mutations ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A mutation with the values of one call."""
+    """A compiled mutation with the values of one call."""
 
     bound: BoundValues
 
@@ -149,7 +149,7 @@ def tables_of(plan: MutationPlan) -> frozenset[TableKey]:
 
 
 def strict_tables_of(plan: MutationPlan) -> frozenset[TableKey]:
-    """The tables a mutation updates or deletes from, cascades included."""
+    """The tables that a mutation updates or deletes from, including cascades."""
     keys: set[TableKey] = set()
     for statement in plan.statements:
         match statement:
@@ -171,16 +171,16 @@ class WriteOutcome:
     affected: Affected
     commit: Commit | None = None
     tables: tuple[TableKey, ...] = ()
-    """The tables that moved."""
+    """The tables that the write changed."""
 
 
 def carry_out(
     context: WriteContext, schema: ActiveSchema, task: WriteTask, request: WriteRequest
 ) -> WriteOutcome:
-    """Run a task on a branch, and commit what it decides.
+    """Run a task on a branch, and commit its decisions.
 
     Raises ConstraintViolation, KeyConflict, HeadMoved, ExpectedVersionMismatch, BranchNotFound and
-    whatever `commit.attempt.phases` raises.
+    what `commit.attempt.phases` raises.
     """
     heal(context)
     return run_idempotent(
@@ -189,7 +189,7 @@ def carry_out(
 
 
 def _find_written(context: WriteContext, request: WriteRequest) -> WriteOutcome | None:
-    """What was written when this was asked for before. Raises KeyReused."""
+    """The result of an earlier request with the same key. Raises KeyReused."""
     if request.idempotency is None:
         return None
     return _written_before(context.bases.current(request.branch).manifest, request)
@@ -214,7 +214,7 @@ def _write(
         lock.base.manifest.check_schema(schema.schema_hash)
         lock.base.manifest.check_head(request.if_commit)
         check_unmoved(lock, seen)
-        committed = Committed(
+        committed = BaseRows(
             context.stores.tables,
             lock.base.manifest,
             lambda pin: context.open_pin(pin, lock.base),
@@ -233,7 +233,7 @@ def _write(
 def _pins(
     context: WriteContext, branch: BranchName, keys: Collection[TableKey]
 ) -> dict[TableKey, Pin | None]:
-    """(2) What the branch shows as the call comes in. Nothing is read if nobody will ask."""
+    """(2) The pins of these tables as the call begins; reads nothing without tables."""
     if not keys:
         return {}
     pins = context.bases.current(branch).manifest.pins
@@ -252,7 +252,7 @@ def check_unmoved(lock: WriteLock, seen: Mapping[TableKey, Pin | None]) -> None:
 
 
 def only_maintenance_since(lock: WriteLock, before: Pin | None, now: Pin | None) -> bool:
-    """Did the table move, and none of its rows?"""
+    """Did the table move without a change of its rows?"""
     if before is None or now is None or before.owner != now.owner:
         return False
     handle = lock.context.open_pin(now, lock.base)
@@ -297,13 +297,13 @@ def _change(
 def _recheck(
     context: WriteContext, catalog: Catalog, deltas: Collection[Delta]
 ) -> Callable[[Manifest], None]:
-    """(4) Whether the ends of written edges are still there."""
+    """(4) Checks that the ends of written edges still exist."""
     ends = [
         rule for rule in rules_of_write(each.type for each in deltas) if isinstance(rule, Endpoint)
     ]
 
     def recheck(manifest: Manifest) -> None:
-        committed = Committed(
+        committed = BaseRows(
             context.stores.tables, manifest, lambda pin: open_pin(context.stores, pin)
         )
         before = Pending(catalog, committed, context.stores.effects.new_id)

@@ -1,10 +1,10 @@
-"""What one write has decided so far: for each table, rows to be there and rows to be gone.
+"""What one write has decided so far: for each table, the rows to write and the rows to delete.
 
-1. A row is pending at most once. Whoever writes it again replaces it, so no later statement can
-   match, or bring back, a version that was superseded.
-2. A row that exists is replaced where it is, in its ref. Seats are found as late as possible, by
-   one pass over each table together with the search for unique values (`settle`); rows that a
-   statement had to read anyway bring their ref along.
+1. A row is pending at most once. Writing it again replaces it, so no later statement can match or
+   restore a superseded version.
+2. An existing row is replaced in place, by its row ref. Refs are found as late as possible, in one
+   scan per table together with the search for unique values (`find_existing`). A row that a
+   statement had to read already has its ref.
 3. An id is pending or gone, never both. A step of a transaction may write a row that an earlier
    step deleted: the row then replaces the committed one. A step may delete a row that an earlier
    step wrote: a new row is forgotten, a committed one is gone.
@@ -18,7 +18,7 @@ from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.change import Stage, TableWrite
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.columns import build_table
-from omnigraph.engine.write.base_rows import Committed, FoundRows, RowRef, Type, text_of
+from omnigraph.engine.write.base_rows import BaseRows, FoundRow, RowRef, Type, text_of
 from omnigraph.engine.write.validate import Delta
 from omnigraph.engine.write.violations import Violation
 from omnigraph.errors import KeyConflict
@@ -28,7 +28,7 @@ from omnigraph.storage.tables import Handle, Mark, Replacement, RowChanges, Stag
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """How many rows statements touched, as the caller is told."""
+    """How many nodes and edges a write affected, as reported to the caller."""
 
     nodes: int = 0
     edges: int = 0
@@ -47,19 +47,19 @@ _UNKNOWN: Final = RowRef(-1, -1)
 
 @dataclass(slots=True)
 class PendingTable:
-    """What is decided about one table."""
+    """The decisions about one table."""
 
     type: Type
     rows: dict[str, Row] = field(default_factory=dict)
-    """(1) By id, whole, as they will be."""
+    """(1) The rows to write, whole, by id."""
     refs: dict[str, RowRef | None] = field(default_factory=dict)
-    """(2) Where a pending row is now; None if it is new. Absent if nobody looked."""
+    """(2) The ref of the committed row; None for a new row; absent if not looked up yet."""
     fresh: set[str] = field(default_factory=set)
-    """Pending rows that must not exist already."""
+    """Ids of pending rows that must not exist yet."""
     gone: dict[str, RowRef] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
-    """The sources of edges that are gone, or that now start elsewhere."""
-    rivals: list[FoundRows] = field(default_factory=list)
+    """The sources of edges that are deleted or get another source."""
+    rivals: list[FoundRow] = field(default_factory=list)
     """Committed rows that share an id or a unique value with a pending one."""
 
     def write(self, row: Row, *, is_new: bool = False) -> None:
@@ -70,7 +70,7 @@ class PendingTable:
         if is_new:
             self.refs[identity] = None
 
-    def rewrite(self, found: FoundRows, row: Row) -> None:
+    def rewrite(self, found: FoundRow, row: Row) -> None:
         self.write(row)
         self.refs[found.id] = found.ref
 
@@ -83,15 +83,15 @@ class PendingTable:
             self.fresh.add(identity)
         self.write(row, is_new=is_new)
 
-    def delete(self, found: Iterable[FoundRows]) -> list[str]:
-        """Delete committed rows; the ids of those that were neither replaced nor gone."""
+    def delete(self, found: Iterable[FoundRow]) -> list[str]:
+        """Delete committed rows; return the ids of those that were neither replaced nor gone."""
         doomed = [each for each in found if each.id not in self.gone and each.id not in self.rows]
         for each in doomed:
             self._remove(each)
         return [each.id for each in doomed]
 
-    def delete_pending(self, ids: Collection[str], committed: Committed) -> list[str]:
-        """(3) Delete pending rows, and the committed rows they replace; the ids of those.
+    def delete_pending(self, ids: Collection[str], committed: BaseRows) -> list[str]:
+        """(3) Delete pending rows and the committed rows they replace; return the deleted ids.
 
         Raises KeyConflict for a committed row that an earlier step inserted as new.
         """
@@ -111,7 +111,7 @@ class PendingTable:
             self._remove(found)
         return doomed
 
-    def _remove(self, found: FoundRows) -> None:
+    def _remove(self, found: FoundRow) -> None:
         self.gone[found.id] = found.ref
         if isinstance(self.type, EdgeType):
             self.left.add(text_of(found.row, "src"))
@@ -133,8 +133,8 @@ class PendingTable:
     def delta(self) -> Delta:
         return Delta(self.type, self.rows, self.gone.keys(), self.left)
 
-    def find_existing(self, committed: Committed) -> None:
-        """(2) Find out which pending rows exist."""
+    def find_existing(self, committed: BaseRows) -> None:
+        """(2) Find the committed rows that pending rows replace or share a unique value with."""
         unlocated = self.rows.keys() - self.refs.keys()
         self.rivals = committed.find_rivals(self.type, self.rows.values(), unlocated)
         found = {each.id: each for each in self.rivals}
@@ -142,9 +142,9 @@ class PendingTable:
             there = found.get(identity)
             self.refs[identity] = None if there is None else there.ref
             if there is not None and isinstance(self.type, EdgeType):
-                self._note_move(there)
+                self._record_move(there)
 
-    def _note_move(self, before: FoundRows) -> None:
+    def _record_move(self, before: FoundRow) -> None:
         source = text_of(before.row, "src")
         if self.rows[before.id]["src"] != source:
             self.left.add(source)
@@ -167,32 +167,32 @@ class PendingTable:
 
 
 class Pending:
-    """What is decided about a branch. It answers `validate.Before` about the rest."""
+    """The decisions about a branch. Implements `validate.Before` for the committed rows."""
 
-    def __init__(self, catalog: Catalog, committed: Committed, new_id: Callable[[], str]) -> None:
+    def __init__(self, catalog: Catalog, committed: BaseRows, new_id: Callable[[], str]) -> None:
         self.catalog = catalog
         self.committed = committed
         self.new_id = new_id
         self.violations: list[Violation] = []
-        """Values that could not become cells of a row."""
+        """Values that do not fit their column."""
         self._tables: dict[TableKey, PendingTable] = {}
 
     def table(self, type_: Type) -> PendingTable:
         return self._tables.setdefault(type_.table_key, PendingTable(type_))
 
     def find_existing(self) -> None:
-        """(2) Find out which pending rows exist."""
+        """(2) Find the committed rows that pending rows replace or share a unique value with."""
         for table in self.tables():
             if table.rows:
                 table.find_existing(self.committed)
 
     def check_fresh(self) -> None:
-        """Raises KeyConflict if rows that must be new are there."""
+        """Raises KeyConflict if a row that must be new exists."""
         for table in self.tables():
             table.check_fresh()
 
     def tables(self) -> Iterator[PendingTable]:
-        """The tables that change, in the order of their keys."""
+        """The tables that change, in key order."""
         for _, table in sorted(self._tables.items()):
             if not table.is_empty:
                 yield table

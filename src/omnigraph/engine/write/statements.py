@@ -1,8 +1,7 @@
-"""The statements of a mutation, run one after the other into what is pending.
+"""The statements of a mutation, run in order into `Pending`.
 
-Each sees what the ones before it left: pending rows in the place of the committed rows they
-replace. Whether the outcome is valid is asked once, at the end, so the order of statements does not
-matter for that.
+A statement sees the result of those before it: pending rows instead of the committed rows that they
+replace. The final state is validated once, so the order of statements does not matter for that.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +24,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
 from omnigraph.engine.tables.cells import Cell
-from omnigraph.engine.write.base_rows import FoundRows, Type, all_columns, satisfies
+from omnigraph.engine.write.base_rows import FoundRow, Type, all_columns, satisfies
 from omnigraph.engine.write.coercion import fit_bound, spell_key
 from omnigraph.engine.write.pending import Affected, Pending, affected
 from omnigraph.engine.write.validate import find_value_violations
@@ -56,7 +55,7 @@ class BoundValues:
 
 
 def run_statements(bound: BoundValues, pending: Pending) -> Affected:
-    """Values that do not fit are reported to `pending`, and their statement does nothing."""
+    """A value that does not fit becomes a violation, and its statement has no effect."""
     total = Affected()
     for statement in bound.plan.statements:
         total += _run(statement, bound, pending)
@@ -108,7 +107,7 @@ def _insert(statement: InsertRow, bound: BoundValues, pending: Pending) -> Affec
 def _assigned(
     type_: Type, assignments: Iterable[Assignment], bound: BoundValues, pending: Pending
 ) -> dict[str, Cell] | None:
-    """The values as their columns hold them; None when one of them does not fit."""
+    """The values as cells of their columns; None if one of them does not fit."""
     cells: dict[str, Cell] = {}
     misfits: list[Violation] = []
     for each in assignments:
@@ -133,7 +132,7 @@ def _update(statement: UpdateRows, bound: BoundValues, pending: Pending) -> Affe
     if assigned is None:
         return Affected()
     table = pending.table(node)
-    # What is assigned need not be read; of a Blob that saves fetching its bytes.
+    # An assigned column is not read; for a Blob this saves reading its bytes.
     kept = [name for name in all_columns(node) if name not in assigned]
     committed = [
         each
@@ -173,7 +172,7 @@ def _delete(statement: DeleteRows, bound: BoundValues, pending: Pending) -> Affe
 
 
 def delete_found(
-    type_: Type, found: Iterable[FoundRows], matched: Collection[str], pending: Pending
+    type_: Type, found: Iterable[FoundRow], matched: Collection[str], pending: Pending
 ) -> Affected:
     """Delete committed rows and pending ones, and with nodes every edge at one of them."""
     ids = _delete_rows(type_, found, matched, pending)
@@ -183,7 +182,7 @@ def delete_found(
     for edge in pending.catalog.edges_at(type_.name):
         incident = pending.committed.find_at(
             edge,
-            # Ids are unique within a type only: an end of another type may have the same.
+            # Ids are unique within a type only: a node of another type may have the same id.
             sources=ids if edge.source == type_.name else (),
             targets=ids if edge.target == type_.name else (),
         )
@@ -199,7 +198,7 @@ def delete_found(
 
 
 def _delete_rows(
-    type_: Type, found: Iterable[FoundRows], matched: Collection[str], pending: Pending
+    type_: Type, found: Iterable[FoundRow], matched: Collection[str], pending: Pending
 ) -> list[str]:
     table = pending.table(type_)
     committed = table.delete(found)

@@ -1,10 +1,10 @@
-"""Keeping writes cheap: small fragments are put together and the indexes writes need are extended.
+"""Upkeep: keeps writes cheap by compacting small fragments and extending the indexes of writes.
 
-Every write adds a fragment to its table, and a fragment no index covers has to be scanned by the
-checks of the next write. So the writer that finds too many of them tidies up: after its own commit,
-as an operation of its own, with its own note and its own commit. It waits for nobody: a table
-somebody else writes at that moment is left for another time (D10). Where somebody always does,
-another time never comes; so with far too many fragments it stands in line like every writer.
+Every write adds a fragment to its table, and the checks of the next write must scan fragments that
+no index covers. So a writer that finds too many of them runs upkeep after its own commit, as an
+operation with its own sidecar and its own commit. Upkeep does not wait: a table that another writer
+locks is left for later (D10). With `OVERDUE` times too many fragments, upkeep waits in the queue
+like every writer, because a busy table would never be free.
 """
 
 import logging
@@ -36,28 +36,28 @@ from omnigraph.storage.tables import (
 )
 
 FRAGMENTS_MAX: Final = 32
-"""How many small or uncovered fragments a table may have before it is tidied up."""
+"""How many small or uncovered fragments a table may have before upkeep."""
 
 OVERDUE: Final = 4
-"""With so many times more, tidying up is worth waiting for."""
+"""With so many times `FRAGMENTS_MAX`, upkeep waits for the lock."""
 
 WAIT_MS_MAX: Final = 2_000
-"""How long other processes may then keep us from it."""
+"""How long upkeep then waits for other processes."""
 
 SMALL_ROWS: Final = 10_000
-"""A fragment of fewer rows is worth putting together with others."""
+"""A fragment of fewer rows is compacted."""
 
 SEGMENTS_MAX: Final = 16
-"""How many pieces an index may consist of before it is built anew in one."""
+"""How many segments an index may have before it is rebuilt as one."""
 
 PLACES_KEPT_MAX: Final = 4_096
-"""Of how many tables it is known when to look next; to forget one costs a look."""
+"""For how many tables the next inspection is remembered; a forgotten one costs a read."""
 
 logger = logging.getLogger(__name__)
 
 
 def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
-    """The indexes that writes themselves look things up in."""
+    """The indexes that writes use for their look-ups."""
     kind, name = split_table_key(key)
     declared: NodeType | EdgeType | None = (
         catalog.node(name) if kind == "node" else catalog.edge(name)
@@ -68,31 +68,32 @@ def write_indexes(catalog: Catalog, key: TableKey) -> tuple[IndexSpec, ...]:
 
 @dataclass
 class Upkeep:
-    """Knows when each table is worth a look, and tidies up those that need it."""
+    """Decides when a table needs upkeep, and runs it."""
 
     context: WriteContext
     catalog: Catalog
     _due: LRUCache[tuple[BranchName, str, TableKey], int] = field(
         default_factory=lambda: LRUCache(PLACES_KEPT_MAX)
     )
-    """The version at which there may be enough to do, whoever makes it."""
+    """The table version at which the table is inspected next."""
     _lock: Lock = field(default_factory=Lock)
 
     def after(self, branch: BranchName, keys: Collection[TableKey]) -> None:
-        """Told of every commit, once it is visible. Never raises for trouble of its own."""
+        """Called after every published commit. A failure of upkeep is logged, never raised."""
         for key in sorted(keys):
             try:
                 untidy = self._look(branch, key)
                 if untidy >= FRAGMENTS_MAX:
                     self.tidy(branch, key, is_overdue=untidy >= OVERDUE * FRAGMENTS_MAX)
             except OmnigraphError as trouble:
-                # The write is acknowledged; tidying up is made up for by a later one.
+                # The write is acknowledged; a later write repeats the upkeep.
                 logger.info("left %s on %s untidied: %s", key, branch, trouble)
 
     def _look(self, branch: BranchName, key: TableKey) -> int:
-        """How many fragments are untidy; 0 if it is not time to look.
+        """How many fragments need upkeep; 0 if the table is not inspected now.
 
-        Looking costs a little. A version adds a fragment, so it is known when to look next.
+        An inspection costs a read. A version adds at most one small fragment, so the version of
+        the next inspection is known.
         """
         base = self.context.bases.known(branch)
         pin = None if base is None else base.manifest.pins.get(key)
@@ -110,7 +111,7 @@ class Upkeep:
         return untidy
 
     def tidy(self, branch: BranchName, key: TableKey, *, is_overdue: bool = False) -> bool:
-        """Put fragments together and extend the indexes, if there is enough to do."""
+        """Compact and extend the indexes, if enough fragments need it."""
         if not is_overdue and not self.context.queues.is_free(LockKey(key, branch)):
             return False
         wait_ms_max = WAIT_MS_MAX if is_overdue else 0
@@ -118,7 +119,7 @@ class Upkeep:
             return self.tidy_held(lock, key)
 
     def tidy_held(self, lock: WriteLock, key: TableKey) -> bool:
-        """The same, for whoever holds the table already."""
+        """The same, for a caller that holds the lock of the table."""
         base = lock.base
         pin, branch = base.manifest.pins[key], base.manifest.branch
         if pin.owner != branch:
@@ -134,12 +135,12 @@ class Upkeep:
 
 
 def needs_upkeep(stats: TableStats, specs: tuple[IndexSpec, ...]) -> bool:
-    """Too many small fragments, or too many that an index does not know."""
+    """Are too many fragments small, or uncovered by an index?"""
     return count_untidy(stats, specs) >= FRAGMENTS_MAX
 
 
 def count_untidy(stats: TableStats, specs: tuple[IndexSpec, ...]) -> int:
-    """How many fragments are small, or how many some index does not know, if that is more."""
+    """The number of small fragments, or of fragments that some index lacks, if greater."""
     small = sum(each.row_count < SMALL_ROWS for each in stats.fragments)
     everything = {each.fragment_id for each in stats.fragments}
     known = {each.column: each.covered for each in stats.indices}

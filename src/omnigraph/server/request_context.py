@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
@@ -28,6 +28,7 @@ from omnigraph.sdk.local import LocalGraph
 from omnigraph.server.runtime.settings import Limits
 from omnigraph.server.runtime.state import ServedGraph, ServerRuntime, ServerState
 from omnigraph.server.telemetry import metrics
+from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.media import MESSAGE
 
 IF_COMMIT: Final = "Omnigraph-If-Graph-Commit"
@@ -167,6 +168,11 @@ def _declare_preference(
 
 PREFERRED: Final = Depends(_declare_preference)
 """For the routes whose work can be a job."""
+
+BranchQuery = Annotated[
+    str | None, Query(description="The branch; main by default.", json_schema_extra=MAYBE_BRANCH)
+]
+"""For the routes that take the branch from the query string."""
 
 CurrentRuntime = Annotated[ServerRuntime, Depends(find_runtime)]
 

@@ -1,8 +1,8 @@
-"""One connection: what a caller may take before any route is asked.
+"""One connection: limits that apply before a route is found.
 
-uvicorn reads HTTP with httptools, which waits for ever and keeps whatever comes. Here a head has a
-length and a time, and so has what is left of a body once its request is answered. What httptools
-takes for another protocol is read as the request it is: nothing else is spoken here.
+uvicorn parses HTTP with httptools, which has no limit of time or size. Here the head of a request
+has a maximum size and a time limit, and so has the rest of a body whose request is answered. A
+request to upgrade to another protocol is read as a plain request: this server speaks only HTTP/1.
 """
 
 import asyncio
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     )
 
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""How much an address, the headers and what follows a body in chunks may have together."""
+"""The most bytes of the address, the headers and the trailers together."""
 
 
 class HttpConnection(HttpToolsProtocol):
     _patience_s: Callable[[], float]
-    """How long a caller may take for its headers, or for the body of a request that is answered."""
+    """The time limit for the headers, and for the rest of a body that is answered already."""
 
     _in_head = True
     _unread_bytes = 0
-    """What came since the parser last told of a head or a body: it keeps all of that."""
+    """Bytes since the parser last reported a head or a body: the parser buffers all of them."""
     _fault = "the request is not HTTP"
-    """What to say of a request that cannot be read."""
+    """The text of the answer to a request that cannot be parsed."""
     _waiting: TimerHandle | None = None
     _begun: RequestResponseCycle | None = None
-    """The request that is answered now; others may have come since."""
+    """The request that is being answered; later ones may be pipelined behind it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -53,7 +53,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         if self._begun is not None and not self._begun.response_complete:
-            # uvicorn tells only the request that came last.
+            # uvicorn notifies only the request that arrived last.
             self._begun.disconnected = True
             self._begun.message_event.set()
         super().connection_lost(exc)
@@ -78,14 +78,14 @@ class HttpConnection(HttpToolsProtocol):
         elif self._waiting is None and not self._is_answering:
             self._wait()
 
-    # what the parser tells
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What follows a body comes when the headers were judged already, and is not one of them.
+        # Trailers arrive after the headers were checked, and are not headers.
         if self._in_head:
             super().on_header(name, value)
 
@@ -113,7 +113,7 @@ class HttpConnection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _spell_head(self) -> bytes:
-        """The head that was read, without the wish to speak something else."""
+        """The head that was parsed, without its `Upgrade` header."""
         lines = [
             name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade"
         ]
@@ -121,7 +121,7 @@ class HttpConnection(HttpToolsProtocol):
         start = [self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n"]
         return b"".join([*start, *lines, b"\r\n"])
 
-    # waiting
+    # the time limit
 
     @property
     def _is_answering(self) -> bool:
@@ -145,7 +145,7 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    # answers of our own
+    # answers without a route
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(HTTPStatus.BAD_REQUEST, msg)
@@ -158,7 +158,7 @@ class HttpConnection(HttpToolsProtocol):
             self.send_400_response(self._fault)
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        """Say so, and hang up. In the midst of another answer, only hang up."""
+        """Answer and close the connection; if another answer has begun, only close it."""
         if not (self._is_answering and self.cycle.response_started):
             headers = [
                 *self.server_state.default_headers,
@@ -178,13 +178,13 @@ class HttpConnection(HttpToolsProtocol):
         if cycle.scope["http_version"] != "1.1":
             app = _without_chunks(cycle, app)
         self._begun = cycle
-        app = _to_the_end(cycle, app)
+        app = _abort_if_half_sent(cycle, app)
         super()._start_asgi_task(cycle, app)
 
 
-def _to_the_end(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":
-    """Half an answer ends with its connection, and at once: whoever takes nothing of what was sent
-    would otherwise keep the connection open for ever.
+def _abort_if_half_sent(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":
+    """Abort the connection if the answer ends half sent: a caller that reads nothing would keep it
+    open without limit.
     """
 
     async def answer(
@@ -198,12 +198,12 @@ def _to_the_end(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3A
 
 
 def _without_chunks(cycle: RequestResponseCycle, app: "ASGI3Application") -> "ASGI3Application":
-    """For callers of old: an answer of unknown length ends where the connection does."""
+    """For HTTP/1.0 callers: an answer of unknown length ends when the connection closes."""
 
     async def answer(
         scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable"
     ) -> None:
-        async def tell(message: "ASGISendEvent") -> None:
+        async def send_unchunked(message: "ASGISendEvent") -> None:
             if message["type"] == "http.response.start":
                 names = {name.lower() for name, _ in message.get("headers", ())}
                 if b"content-length" not in names:
@@ -214,13 +214,13 @@ def _without_chunks(cycle: RequestResponseCycle, app: "ASGI3Application") -> "AS
             await send(message)
 
         lengths: list[int] = []
-        await app(scope, receive, tell)
+        await app(scope, receive, send_unchunked)
 
     return answer
 
 
 def connection_type(patience_s: Callable[[], float]) -> type[HttpConnection]:
-    """Connections of a server that says anew how patient it is whenever it has to wait."""
+    """A connection class whose time limit is read again for each wait."""
 
     class Patient(HttpConnection):
         _patience_s = staticmethod(patience_s)

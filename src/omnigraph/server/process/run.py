@@ -1,9 +1,4 @@
-"""Running a server: one process that listens, and one or several that answer.
-
-The listening socket is opened once. With one worker this very process answers; with several, each
-is a fresh interpreter that inherits the socket, and this process only watches: it starts another
-for one that dies, passes signals on, and has them all read their configuration again.
-"""
+"""Running a server: listen, then answer in this process, or supervise workers that answer."""
 
 import asyncio
 import contextlib
@@ -32,11 +27,11 @@ from omnigraph.server.telemetry import metrics
 from omnigraph.server.telemetry.logs import start_logging
 
 WATCH_S = 0.5
-"""How soon a worker notices what another one was told."""
+"""How often a worker looks for a new configuration, and for its supervisor."""
 
 
 def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os.environ) -> None:
-    """Serve until told to stop. Raises what a bad configuration raises."""
+    """Serve until a stop signal. Raises the errors of a wrong configuration."""
     start_logging()
     if workers == 1:
         runtime = ServerRuntime(flags, environment)
@@ -44,7 +39,7 @@ def serve(flags: Flags, *, workers: int = 1, environment: Mapping[str, str] = os
             announce(listening)
             answer_from(runtime, listening)
         return
-    # Nobody asks this host anything. It finds out whether a configuration can be used.
+    # This runtime answers no request. It checks whether a configuration can be served.
     runtime = ServerRuntime(flags, environment)
     with listen(runtime.current.settings.bind) as listening:
         signals = SignalCounts()
@@ -68,8 +63,8 @@ def listen(bind: str) -> socket.socket:
         raise UsageError(f"--bind takes ADDRESS:PORT, not '{bind}'")
     name = address.removeprefix("[").removesuffix("]") or "127.0.0.1"
     family = socket.AF_INET6 if ":" in name else socket.AF_INET
-    # Only of a socket that says it is TCP does asyncio send small pieces at once. The body of an
-    # answer would wait for the caller's kernel to confirm the headers, which takes it 40 ms.
+    # asyncio sets TCP_NODELAY only on a socket whose protocol is IPPROTO_TCP. Without it, the body
+    # of an answer waits up to 40 ms for the acknowledgement of its headers.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -85,14 +80,14 @@ def listen(bind: str) -> socket.socket:
 
 
 def announce(listening: socket.socket) -> None:
-    """One line that says where, for whoever let us choose the port."""
+    """Print the address: with port 0 the kernel chose it."""
     host, port = listening.getsockname()[:2]
     sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={host}:{port}\n")
     sys.stdout.flush()
 
 
 class HttpServer(uvicorn.Server):
-    """Signals are left to us: between two owners of them, one that comes then would be lost."""
+    """uvicorn without its signal handlers: a signal between two owners would be lost."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -117,11 +112,10 @@ def make_server(runtime: ServerRuntime) -> HttpServer:
 def answer_from(
     runtime: ServerRuntime, listening: socket.socket, *, supervisor_pid: int | None = None
 ) -> None:
-    """Answer requests in this process, until SIGTERM or SIGINT; then finish what is under way.
+    """Answer requests in this process until SIGTERM or SIGINT; then finish those under way.
 
-    Before that there is nothing to finish, and a signal ends this process as it ends any other.
-    `crew` is the process that watches over a worker. A server of one process depends on nobody:
-    the shell that started it may go.
+    `supervisor_pid` is the supervisor of a worker; a worker whose supervisor died stops. A server
+    of one process has none: the shell that started it may end.
     """
     server = make_server(runtime)
 
@@ -140,31 +134,31 @@ def answer_from(
             signal.SIGHUP, lambda: loop.run_in_executor(None, runtime.try_reload)
         )
         watching = asyncio.create_task(_watch(runtime, server, is_orphan))
-        if not server.should_exit:  # or it would listen once more
+        if not server.should_exit:  # a signal may have arrived before
             await server.serve(sockets=[listening])
         watching.cancel()
 
-    # What is there by now stays, and need not be looked at whenever garbage is searched for.
+    # Everything imported by now stays; the garbage collector need not look at it again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(answer())
         runtime.jobs.close(runtime.current.settings.limits.drain_s)
         if is_orphan() and (spark := os.environ.get(shared_spark.SHARED)):
-            shared_spark.stop_spark(Path(spark))  # nobody else is left to do it
-        signal.alarm(GRACE_S)  # requests that were given up may go on in their threads
+            shared_spark.stop_spark(Path(spark))  # the supervisor is gone
+        signal.alarm(GRACE_S)  # abandoned requests may still run in their threads
 
 
 def _stop(server: HttpServer, drain_s: int, *, is_worker: bool) -> None:
-    """Told for the first time: begin to finish. Told again, end at once; a worker is ended by its
-    crew, which may have been told together with it and passes that on.
+    """The first signal starts the shutdown. The second ends the process at once; a worker ignores
+    it, because its supervisor gets the same signal and decides.
     """
     for each in STOPS:
         signal.signal(each, signal.SIG_IGN if is_worker else signal.SIG_DFL)
     server.config.timeout_graceful_shutdown = drain_s
     server.should_exit = True
-    # Requests, then jobs. Whatever holds on to this process then, be it the interpreter's lock,
-    # the kernel ends it.
+    # Requests have the drain time, then jobs. After that the kernel ends the process, even if a
+    # thread holds the interpreter's lock.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(2 * drain_s + GRACE_S)
 
@@ -172,7 +166,7 @@ def _stop(server: HttpServer, drain_s: int, *, is_worker: bool) -> None:
 async def _watch(
     runtime: ServerRuntime, server: uvicorn.Server, is_orphan: Callable[[], bool]
 ) -> None:
-    """Follow the other workers; and stop when nobody is left who would start us again."""
+    """Follow the configuration of the other workers; stop if the supervisor is gone."""
     while not server.should_exit:
         await asyncio.sleep(WATCH_S)
         await asyncio.to_thread(runtime.follow)

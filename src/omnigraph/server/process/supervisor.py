@@ -1,7 +1,7 @@
-"""Several workers on one socket: starting them, starting others for those that die, stopping them.
+"""Several workers on one socket: start them, replace those that die, stop them.
 
-Workers are fresh interpreters, never forks: the table format keeps threads, and a forked child
-inherits their locks without the threads that would open them.
+Workers are fresh interpreters, never forks: Lance runs threads, and a forked child inherits their
+locks without the threads that would release them.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from omnigraph.server.runtime.settings import Flags
 from omnigraph.server.runtime.state import ServerRuntime
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT)
-"""The signals that tell a server to stop."""
+"""The signals that stop a server."""
 
 GRACE_S: Final = 5
-"""How much longer than its drain time a worker may take to end."""
+"""How much longer than its drain time a worker may take."""
 
 FLAGS: Final = TypeAdapter(Flags)
-"""How flags are handed to a worker."""
+"""How the supervisor passes flags to a worker."""
 
 LOOK_MS: Final = 200
 PAUSE_MS: Final = 2_000
@@ -40,15 +40,15 @@ logger = logging.getLogger(__name__)
 
 
 class SignalCounts:
-    """What signals said. Their handlers do nothing but note it: what they interrupt may hold any
-    lock, that of an event too.
+    """How often each signal arrived. The handlers only count: the code that they interrupt may hold
+    any lock, even the lock of an `Event`.
     """
 
     stops = 0
     reloads = 0
 
     def install(self) -> None:
-        """From here on no signal is lost."""
+        """Install the handlers; no signal is lost after this."""
         for number in STOPS:
             signal.signal(number, self._stop)
         signal.signal(signal.SIGHUP, self._reload)
@@ -69,7 +69,7 @@ class Supervisor:
     signals: SignalCounts
 
     def run(self, count: int, runtime: ServerRuntime) -> None:
-        """Keep so many workers alive until told to stop; then let them finish."""
+        """Keep `count` workers alive until a stop signal; then let them finish."""
         workers: list[subprocess.Popen[bytes]] = []
         reloads = self.signals.reloads
         while not self.signals.stops:
@@ -79,7 +79,7 @@ class Supervisor:
             self._rest(LOOK_MS)
             if self.signals.reloads > reloads:
                 reloads = self.signals.reloads
-                # A graph may take long to open, and whoever says stop is not to wait for it.
+                # A thread: opening a graph may take long, and a stop signal must not wait.
                 Thread(target=runtime.try_reload, daemon=True).start()
             for worker in [each for each in workers if each.poll() is not None]:
                 logger.warning(
@@ -87,19 +87,21 @@ class Supervisor:
                 )
                 workers.remove(worker)
                 if worker.returncode > 0:
-                    # It could not start. Another one says the same, and need not at once.
+                    # It could not start, and the next one probably cannot, either: wait first.
                     self._rest(PAUSE_MS)
         self._stop(workers, runtime.current.settings.limits.drain_s)
 
     def _stop(self, workers: "list[subprocess.Popen[bytes]]", drain_s: int) -> None:
-        """Let workers finish, for as long as they may take; told again, do not let them."""
-        # Whoever comes now is refused at once, instead of waiting for somebody to take the call.
+        """Let workers finish within their drain time; a second stop signal kills them."""
+        # New connections are refused at once, instead of waiting in the backlog.
         with contextlib.suppress(OSError):
             self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         for worker in workers:
             worker.terminate()
-        with contextlib.suppress(FileNotFoundError):  # somebody may have tidied up
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # a cleaner of temporary files may have removed it
             drain_s = self.broadcast.read()[1].settings.limits.drain_s
         deadline_ms = REAL.monotonic_ms() + 2_000 * (drain_s + GRACE_S)
         while any(each.poll() is None for each in workers):

@@ -1,4 +1,4 @@
-"""One worker process of a server: the `supervisor` starts it with its socket and settings."""
+"""The main program of a worker process; the supervisor passes its socket and its flags."""
 
 import logging
 import os
@@ -18,14 +18,16 @@ logger = logging.getLogger(__name__)
 
 
 def main(supervisor_pid: str, descriptor: str, broadcast: str, flags: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the crew, which passes it on
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal sends it to all processes; the supervisor decides
     start_logging()
     try:
         runtime = ServerRuntime(
             FLAGS.validate_json(flags), os.environ, ConfigBroadcast(Path(broadcast))
         )
     except OmnigraphError as error:
-        logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - it is told whole
+        logger.error("a worker cannot start: %s", error)  # noqa: TRY400 - the message is complete
         sys.exit(1)
     with socket.socket(fileno=int(descriptor)) as listening:
         answer_from(runtime, listening, supervisor_pid=int(supervisor_pid))

@@ -1,7 +1,7 @@
-"""The bytes of one blob: whole, in part, or only if they are others than the caller has.
+"""The bytes of one blob: whole, a range, or only if the caller has another version.
 
-A blob that is kept elsewhere is never fetched by the server, which may reach places that its
-callers may not. Whoever asks is sent there, if the address is one that a client can be sent to.
+The server never fetches an external blob, because the server may reach places that its callers may
+not. It redirects the caller if the blob's address is http or https.
 """
 
 import re
@@ -24,10 +24,10 @@ from omnigraph.wire.media import SNAPSHOT_ID
 BYTES: Final = "application/octet-stream"
 
 _REDIRECTED: Final = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-"""Addresses that a client may be sent to: others would have it open files, or do worse."""
+"""Addresses that a redirect may name: others, such as file:, are dangerous to a client."""
 
 _PLAIN: Final = {"X-Content-Type-Options": "nosniff"}
-"""Bytes that anybody may have stored are not to be taken for a page or a script."""
+"""Stored bytes must not be interpreted as a page or a script."""
 
 router = APIRouter(route_class=GraphRoute)
 
@@ -35,7 +35,7 @@ router = APIRouter(route_class=GraphRoute)
 def _open_blob(
     context: Context,
     *,
-    entity: Annotated[Literal["node", "edge"], Query(description="What has the blob.")],
+    entity: Annotated[Literal["node", "edge"], Query(description="A node or an edge.")],
     type_: Annotated[
         str, Query(alias="type", description="Its node or edge type.", json_schema_extra=TYPE)
     ],
@@ -47,12 +47,14 @@ def _open_blob(
 
 
 def _declare_conditions(
-    if_match: Annotated[str | None, Header(description="Only if it has one of these tags.")] = None,
+    if_match: Annotated[
+        str | None, Header(description="Only if one of these tags matches.")
+    ] = None,
     if_none_match: Annotated[
-        str | None, Header(description="Only if it has none of these tags.")
+        str | None, Header(description="Only if none of these tags matches.")
     ] = None,
 ) -> None:
-    """Only so that the document mentions them."""
+    """Declares the headers in the OpenAPI document."""
 
 
 def _declare_range(
@@ -60,10 +62,11 @@ def _declare_range(
         str | None, Header(alias="Range", description="Which bytes, e.g. `bytes=0-9`.")
     ] = None,
     if_range: Annotated[
-        str | None, Header(description="Those bytes only if it has this tag; else all of them.")
+        str | None,
+        Header(description="The range if this tag matches; else the whole blob."),
     ] = None,
 ) -> None:
-    """Only so that the document mentions them."""
+    """Declares the headers in the OpenAPI document."""
 
 
 Found = Annotated[OpenBlob, Depends(_open_blob)]
@@ -77,7 +80,7 @@ Found = Annotated[OpenBlob, Depends(_open_blob)]
     dependencies=[Depends(_declare_conditions), Depends(_declare_range)],
 )
 def read_blob(context: Context, blob: Found) -> Response:
-    """What a Blob of one node or edge holds, or a range of it, in pieces."""
+    """The bytes of a Blob property, or a range of them."""
     return _answer(context, blob)
 
 
@@ -89,14 +92,14 @@ def read_blob(context: Context, blob: Found) -> Response:
     dependencies=[Depends(_declare_conditions)],
 )
 def describe_blob(context: Context, blob: Found) -> Response:
-    """How long a Blob is, and its tag."""
+    """The length and the tag of a Blob property."""
     return _answer(context, blob)
 
 
 def _answer(context: RequestContext, blob: OpenBlob) -> Response:
     headers = {} if blob.commit_id is None else {SNAPSHOT_ID: str(blob.commit_id)}
     if blob.uri is not None:
-        response = _send_elsewhere(blob.uri)
+        response = _redirect(blob.uri)
     else:
         headers |= {"ETag": f'"{blob.etag}"', "Accept-Ranges": "bytes", **_PLAIN}
         response = _serve(context, blob, headers["ETag"])
@@ -104,16 +107,16 @@ def _answer(context: RequestContext, blob: OpenBlob) -> Response:
     return response
 
 
-def _send_elsewhere(uri: str) -> Response:
+def _redirect(uri: str) -> Response:
     if _REDIRECTED.fullmatch(uri):
         return Response(status_code=302, headers={"Location": uri})
-    reason = "a server sends callers to http and https, and fetches nothing itself"
+    reason = "a server redirects to http and https only, and fetches no external blob"
     return problem(ExternalBlob(uri, reason=reason))
 
 
 def _serve(context: RequestContext, blob: OpenBlob, tag: str) -> Response:
     """Raises BlobChanged, BlobRangeInvalid."""
-    assert blob.length is not None, "it is here"
+    assert blob.length is not None, "an external blob is redirected"
     given = context.request.headers
     if is_known(given, tag):
         return Response(status_code=304)

@@ -22,9 +22,7 @@ from omnigraph.wire.requests import BranchCreateBody, MergeBody
 
 
 class _Rest(PathConvertor):
-    """All that is left of an address, ends of lines included: no branch is called so, but that is
-    for an answer to say.
-    """
+    """The rest of an address, with line ends: the answer, not the router, refuses such a name."""
 
     regex = "(?s:.*)"
 
@@ -53,7 +51,7 @@ def list_branches(context: Context) -> Response:
     dependencies=[KEYED],
 )
 def create_branch(context: Context, body: BranchCreateBody) -> Response:
-    """A branch that starts as another one is now, or as a commit left the graph."""
+    """Create a branch from the head of another branch, or from a commit."""
     source, name = parse_branch(body.from_ or MAIN), parse_branch(body.name)
     context.check(Action.BRANCH_CREATE, source, target=name)
     with context.admitted():
@@ -82,7 +80,7 @@ def create_branch(context: Context, body: BranchCreateBody) -> Response:
     dependencies=[KEYED, PREFERRED],
 )
 def merge_branches(context: Context, body: MergeBody) -> Response:
-    """Make one branch show what another changed since they last agreed."""
+    """Merge the changes of one branch into another."""
     source, target = parse_branch(body.source), parse_branch(body.target or MAIN)
     context.check(Action.BRANCH_MERGE, source, target=target)
     if body.delete_branch:
@@ -132,10 +130,11 @@ def _merge(
 def delete_branch(
     context: Context,
     branch: Annotated[
-        str, Path(description="Slashes may be spelled %2F.", json_schema_extra=DELETABLE)
+        str,
+        Path(description="A slash may be written as %2F.", json_schema_extra=DELETABLE),
     ],
 ) -> Response:
-    """Delete a branch. Refuses main, and a branch that others came from or still read."""
+    """Delete a branch. Refuses main, and a branch that other branches depend on."""
     name = parse_branch(branch)
     context.check(Action.BRANCH_DELETE, target=name)
     with context.admitted():

@@ -1,4 +1,4 @@
-"""What concerns the server and no graph in particular."""
+"""Routes about the server itself: health, metrics, reload, the list of graphs."""
 
 from contextlib import suppress
 
@@ -18,16 +18,16 @@ router = APIRouter(route_class=ServerRoute)
 
 @router.get("/healthz", operation_id="health", response_model=HealthReply)
 def health() -> Response:
-    """Is anybody there?"""
+    """The server runs; its version."""
     return answer(health_document())
 
 
 @router.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
 def show_metrics(runtime: CurrentRuntime, request: Request) -> Response:
-    """Numbers for Prometheus. Those who may list graphs find each of them named."""
+    """Metrics for Prometheus. Only callers who may list graphs see graph names."""
     state = runtime.current
     names_graphs = state.settings.metrics_name_graphs
-    with suppress(Unauthorized):  # then they are nobody
+    with suppress(Unauthorized):  # an unknown caller gets sums
         actor = state.authenticate(request.headers.get("authorization"))
         names_graphs |= state.allows_listing(actor)
     return Response(metrics.render(names_graphs=names_graphs), media_type=metrics.CONTENT_TYPE)
@@ -57,7 +57,7 @@ def reload(runtime: CurrentRuntime, request: Request) -> Response:
 
 @router.get("/graphs", operation_id="listGraphs", response_model=GraphsReply, responses=READING)
 def list_graphs(runtime: CurrentRuntime, request: Request) -> Response:
-    """The graphs that are served, and those kept back. Needs a policy for the server."""
+    """The graphs that are served, and the quarantined ones. Needs a policy for the server."""
     state = runtime.current
     actor = state.authenticate(request.headers.get("authorization"))
     if not state.allows_listing(actor):

@@ -1,4 +1,4 @@
-"""Jobs: what became of work that nobody waited for."""
+"""Jobs: begin one, look at its state, cancel it."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ router = APIRouter(route_class=GraphRoute)
 
 @router.get("/jobs", operation_id="cluster_listJobs", response_model=JobsReply, responses=READING)
 def list_jobs(context: Context) -> Response:
-    """Your jobs, newest first; everybody's, for whoever administers the graph."""
+    """The jobs of the actor, newest first; an administrator sees all jobs."""
     found = [each for each in context.runtime.jobs.list(context.graph) if _may_see(context, each)]
     if not any(_is_own(context, each) for each in found):
         context.check(Action.READ)
@@ -31,7 +31,7 @@ def list_jobs(context: Context) -> Response:
     "/jobs/{job_id}", operation_id="cluster_getJob", response_model=JobReply, responses=READING
 )
 def show_job(context: Context, job_id: str) -> Response:
-    """How far a job is, and its result once it is done."""
+    """The state and progress of a job, and its result."""
     return answer(_find(context, job_id).document())
 
 
@@ -42,7 +42,7 @@ def show_job(context: Context, job_id: str) -> Response:
     responses=WRITING,
 )
 def cancel_job(context: Context, job_id: str) -> Response:
-    """Ask a job to stop. It does, unless its tables are moving already."""
+    """Request that a job stops. It does, unless its tables move already."""
     _find(context, job_id)
     return answer(context.runtime.jobs.cancel(context.graph, job_id).document())
 
@@ -53,10 +53,10 @@ def begin_job(
     work: Work,
     clean: Callable[[], None] = lambda: None,
 ) -> Response:
-    """Do it as a job, and answer with that. `clean` is called when it is over, or never begins.
+    """Queue a job and answer 202. `clean` is called when the job ends, or if it is never queued.
 
-    The actor has it under way from now until then, so that too much is refused here and not by
-    a job that fails. Raises TooManyRequests, KeyReused.
+    The job counts against the actor's admission until it ends, so that a request over the limit
+    is refused now. Raises TooManyRequests, KeyReused.
     """
     with ExitStack() as stack:
         stack.callback(clean)
@@ -72,7 +72,7 @@ def _accepted(context: RequestContext, job: Job) -> Response:
 
 
 def _is_own(context: RequestContext, job: Job) -> bool:
-    """Who may begin a job on some branches need not be allowed to read everything."""
+    """An actor sees its own jobs, even without permission to read the whole graph."""
     return job.actor == context.actor
 
 
@@ -83,7 +83,7 @@ def _may_see(context: RequestContext, job: Job) -> bool:
 
 
 def _find(context: RequestContext, job_id: str) -> Job:
-    """Raises JobNotFound; Forbidden, whether or not it is there, unless it is the asker's own."""
+    """Raises JobNotFound; Forbidden for jobs of others, whether or not they exist."""
     try:
         job = context.runtime.jobs.find(context.graph, job_id)
     except JobNotFound:

@@ -22,6 +22,7 @@ from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import (
     KEYED,
     PREFERRED,
+    BranchQuery,
     Context,
     LoadRoute,
     RequestContext,
@@ -44,29 +45,26 @@ streams = APIRouter(
     route_class=StreamRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
 )
 
-_Branch = Annotated[
-    str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
-]
 _From = Annotated[
     str | None,
     Query(
         alias="from",
-        description="Make the branch from this one, if need be.",
+        description="Create the branch from this one if it is missing.",
         json_schema_extra=MAYBE_BRANCH,
     ),
 ]
-_Mode = Annotated[Mode, Query(description="What becomes of rows that are there.")]
+_Mode = Annotated[Mode, Query(description="What happens to existing rows.")]
 
 
 @router.post("/load", operation_id="cluster_load", response_model=LoadReply)
 def load(context: Context, body: LoadBody) -> Response:
-    """Load records as one commit, or nothing."""
+    """Load records as one commit, or none."""
     return _load_text(context, body)
 
 
 @router.post("/ingest", operation_id="cluster_ingest", response_model=LoadReply, deprecated=True)
 def ingest(context: Context, body: LoadBody) -> Response:
-    """The old name of load."""
+    """Deprecated name of load."""
     return deprecate(_load_text(context, body), "/ingest")
 
 
@@ -82,9 +80,9 @@ def ingest(context: Context, body: LoadBody) -> Response:
     },
 )
 async def load_stream(
-    context: Context, branch: _Branch = None, from_: _From = None, mode: _Mode = "merge"
+    context: Context, branch: BranchQuery = None, from_: _From = None, mode: _Mode = "merge"
 ) -> Response:
-    """The same, of a body of any size that holds nothing but records."""
+    """Load a body of records, one JSON object a line, of any size."""
     _check(context, branch, from_)
     spool = await spool_stream(context.request)
     return await run_in_threadpool(_load, context, spool, LoadOptions(branch, from_, mode))
@@ -119,20 +117,20 @@ async def load_stream(
 async def load_files(
     context: Context,
     *,
-    branch: _Branch = None,
+    branch: BranchQuery = None,
     from_: _From = None,
     mode: _Mode = "merge",
     type_: Annotated[
-        str | None, Query(alias="type", description="The nodes that rows of a table are.")
+        str | None, Query(alias="type", description="The node type of the rows of a table.")
     ] = None,
-    edge: Annotated[str | None, Query(description="The edges that rows of a table are.")] = None,
+    edge: Annotated[str | None, Query(description="The edge type of the rows of a table.")] = None,
     mapping: Annotated[
         list[Annotated[str, Query(json_schema_extra=PAIR)]] | None,
         Query(alias="map", description="PROPERTY=COLUMN, for a table."),
     ] = None,
     max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
 ) -> Response:
-    """The same, of files: records or tables (Parquet, CSV), told by the ends of their names."""
+    """Load files: records or tables (Parquet, CSV), by the suffixes of their names."""
     _check(context, branch, from_)
     options = LoadOptions(
         branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors
@@ -143,7 +141,7 @@ async def load_files(
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Where a load goes, and what the rows of files are that do not say it themselves."""
+    """The branch and mode of a load, and the type of the rows of tables."""
 
     branch: str | None
     from_: str | None
@@ -162,7 +160,7 @@ def _read_mapping(given: list[str]) -> dict[str, str]:
 
 
 def _check(context: RequestContext, branch: str | None, from_: str | None) -> BranchName:
-    """Ask for everything a load may do. Raises Forbidden, BranchNameInvalid."""
+    """Check every action of the load. Raises Forbidden, BranchNameInvalid."""
     name = parse_branch(branch or MAIN)
     context.check(Action.CHANGE, name)
     if from_ is not None:
@@ -180,7 +178,7 @@ def _load_text(context: RequestContext, body: LoadBody) -> Response:
 
 
 def _load(context: RequestContext, spool: Spool, options: LoadOptions) -> Response:
-    """Now, or as a job if the caller prefers not to wait. The spool is removed either way."""
+    """Load now, or as a job if the caller prefers. The spool is removed in both cases."""
 
     def work(key: str | None) -> JsonObject:
         return _carry_out(context, spool, options, key)

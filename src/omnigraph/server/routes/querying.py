@@ -1,4 +1,4 @@
-"""Reads, in the form the caller accepts: JSON, JSON lines, or Arrow."""
+"""Queries, answered in the media type the caller accepts: JSON, JSON lines, or Arrow."""
 
 import io
 import json
@@ -13,11 +13,11 @@ from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
-from omnigraph.server.request_context import Context, ReadRoute, RequestContext
+from omnigraph.server.request_context import BranchQuery, Context, ReadRoute, RequestContext
 from omnigraph.server.responses.answers import Stream, deprecate
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.server.responses.openapi import READING_BODY, Responses
-from omnigraph.wire.formats import MAYBE_BRANCH, TIME, TYPE, VERSION_MAX
+from omnigraph.wire.formats import TIME, TYPE, VERSION_MAX
 from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
 from omnigraph.wire.replies import ReadReply
 from omnigraph.wire.requests import QueryBody
@@ -44,13 +44,13 @@ router = APIRouter(route_class=ReadRoute, responses=READS)
 
 @router.post("/query", operation_id="cluster_query", response_model=ReadReply)
 def query(context: Context, body: QueryBody) -> Response:
-    """Run a read on one snapshot: a branch as it is now, or the graph as a commit left it."""
+    """Run a query on one snapshot: the head of a branch, a commit, a version or a time."""
     return render(context, run_query(context, body))
 
 
 @router.post("/read", operation_id="cluster_read", response_model=ReadReply, deprecated=True)
 def read(context: Context, body: QueryBody) -> Response:
-    """The old name of query."""
+    """Deprecated name of query."""
     return deprecate(render(context, run_query(context, body)), "/read")
 
 
@@ -69,7 +69,7 @@ def run_query(context: RequestContext, body: QueryBody) -> QueryResult:
 
 
 class SnapshotSelector(TypedDict):
-    """What of the past to read, as the methods of a graph take it."""
+    """The snapshot to read, as keywords of the methods of a graph."""
 
     branch: str | None
     commit: str | None
@@ -79,15 +79,13 @@ class SnapshotSelector(TypedDict):
 
 def _find_selector(
     *,
-    branch: Annotated[
-        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
-    ] = None,
-    snapshot: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
+    branch: BranchQuery = None,
+    snapshot: Annotated[str | None, Query(description="The state at this commit.")] = None,
     version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
     at: Annotated[
         str | None,
         Query(
-            description="As it was, e.g. 2026-06-01T00:00:00Z.",
+            description="The state at this time, e.g. 2026-06-01T00:00:00Z.",
             max_length=100,
             json_schema_extra=TIME,
         ),
@@ -98,7 +96,7 @@ def _find_selector(
 
 
 SelectedSnapshot = Annotated[SnapshotSelector, Depends(_find_selector)]
-"""For the routes whose address says what to read."""
+"""For routes that take the snapshot from the query string."""
 
 
 @router.get("/entity", operation_id="cluster_getEntity", response_model=ReadReply)
@@ -111,7 +109,7 @@ def look_up(
     identity: Annotated[str, Query(alias="id", description="Its id.")],
     selector: SelectedSnapshot,
 ) -> Response:
-    """One node or edge by its id, as a result of one row or none."""
+    """One node or edge by its id: a result of one row, or of none."""
     with context.reading():
         found = context.graph.look_up(type_, identity, **selector)
     return render(context, found)
@@ -131,7 +129,7 @@ def render(context: RequestContext, result: QueryResult) -> Response:
     pieces = _FORMS[kind](result)
     if kind == NDJSON:
         kind = f"{NDJSON}; charset=utf-8"
-    if len(result) <= PIECE_ROWS:  # every piece of a stream costs a change of threads
+    if len(result) <= PIECE_ROWS:  # each piece of a stream costs a switch of threads
         return Response(b"".join(pieces), media_type=kind)
     return Stream(pieces, media_type=kind, stall_s=context.stall_s)
 
@@ -161,7 +159,7 @@ def _lines(result: QueryResult) -> Iterator[bytes]:
 
 
 def _arrow(result: QueryResult) -> Iterator[bytes]:
-    """The table, with what else is known in the metadata of its schema."""
+    """The table; the rest of the document is in the metadata of its schema."""
     table = result.arrow()
     metadata = {**(table.schema.metadata or {}), HEADER: _dump(_header(result))}
     sink = _Sink()
@@ -173,7 +171,7 @@ def _arrow(result: QueryResult) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """Keeps what is written until somebody takes it."""
+    """Buffers what is written until `take`."""
 
     def __init__(self) -> None:
         self._written: list[bytes] = []
@@ -192,7 +190,7 @@ class _Sink(io.RawIOBase):
 
 
 _FORMS: Final = {JSON: _document, ARROW: _arrow, NDJSON: _lines}
-"""What a read can be answered with; of forms that are preferred equally, the first."""
+"""The media types of an answer; among equally preferred types, the first."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

@@ -1,4 +1,4 @@
-"""What a graph is and was: snapshots, commits, its schema."""
+"""Snapshots, commits and the schema of a graph."""
 
 from typing import Annotated
 
@@ -9,10 +9,10 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import commit_document, snapshot_document
-from omnigraph.server.request_context import Context, GraphRoute
+from omnigraph.server.request_context import BranchQuery, Context, GraphRoute
 from omnigraph.server.responses.answers import answer, health_document
 from omnigraph.server.responses.openapi import READING
-from omnigraph.wire.formats import MAYBE_BRANCH, VERSION_MAX
+from omnigraph.wire.formats import VERSION_MAX
 from omnigraph.wire.replies import (
     CommitReply,
     CommitsReply,
@@ -23,14 +23,10 @@ from omnigraph.wire.replies import (
 
 router = APIRouter(route_class=GraphRoute, responses=READING)
 
-Branch = Annotated[
-    str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
-]
-
 
 @router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
 def graph_health(context: Context) -> Response:
-    """Is this graph served, and by which version?"""
+    """The graph is served; the version of the server."""
     context.check(Action.READ)
     return answer(health_document())
 
@@ -38,8 +34,8 @@ def graph_health(context: Context) -> Response:
 @router.get("/snapshot", operation_id="cluster_getSnapshot", response_model=SnapshotReply)
 def snapshot(
     context: Context,
-    branch: Branch = None,
-    commit: Annotated[str | None, Query(description="As this commit left the graph.")] = None,
+    branch: BranchQuery = None,
+    commit: Annotated[str | None, Query(description="The state at this commit.")] = None,
     version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
 ) -> Response:
     """The version and row count of every table, on a branch, at a commit or at a version."""
@@ -51,8 +47,8 @@ def snapshot(
 @router.get("/commits", operation_id="cluster_listCommits", response_model=CommitsReply)
 def list_commits(
     context: Context,
-    branch: Branch = None,
-    actor: Annotated[str | None, Query(description="Only theirs; nobody's if empty.")] = None,
+    branch: BranchQuery = None,
+    actor: Annotated[str | None, Query(description="Only of this actor; empty: of none.")] = None,
     since: Annotated[
         int | None, Query(description="Microseconds since the epoch.", ge=0, le=2**63 - 1)
     ] = None,
@@ -72,5 +68,5 @@ def show_commit(context: Context, commit_id: str) -> Response:
 
 @router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)
 def show_schema(context: Context) -> Response:
-    """The schema in force, as it was written."""
+    """The active schema, as it was written."""
     return answer({"schema_source": context.graph.schema_source})

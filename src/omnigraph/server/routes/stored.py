@@ -1,6 +1,6 @@
-"""Stored queries: what there is, and running one by its name.
+"""Stored queries: list them, run one by its name.
 
-Whoever may not run stored queries learns no more than that there is none of that name.
+A caller who may not run stored queries gets the same answer as for a name that does not exist.
 """
 
 from fastapi import APIRouter
@@ -46,7 +46,7 @@ _BODY = {
     responses=READING,
 )
 def list_queries(context: Context) -> Response:
-    """The stored queries, with their parameters; and those that are kept back, with the reason."""
+    """The stored queries with their parameters, and the quarantined ones with the reason."""
     context.check(Action.READ, MAIN)
     return answer(context.served_graph.queries.document())
 
@@ -60,7 +60,7 @@ def list_queries(context: Context) -> Response:
     openapi_extra=_BODY,
 )
 async def invoke(context: Context, name: str) -> Response:
-    """Run a stored query. Without a body it has no parameters."""
+    """Run a stored query. An empty body means no parameters."""
     check_unconditional(context)
     body = await _read_body(context)
     return await run_in_threadpool(_invoke, context, name, body, None)
@@ -75,13 +75,13 @@ async def invoke(context: Context, name: str) -> Response:
     openapi_extra=_BODY,
 )
 async def invoke_if_commit(context: Context, name: str, if_commit: IfCommit) -> Response:
-    """Run a stored mutation, if a certain commit is still the head of the branch."""
+    """Run a stored mutation if the named commit is still the head of the branch."""
     body = await _read_body(context)
     return await run_in_threadpool(_invoke, context, name, body, if_commit)
 
 
 async def _read_body(context: RequestContext) -> InvokeBody:
-    """Empty, `null` or an object, whatever it is called. Raises RequestInvalid."""
+    """Empty, `null` or an object, of any media type. Raises RequestInvalid."""
     content = await context.request.body()
     try:
         document = parse_json(content) if content.strip() else None

@@ -1,4 +1,4 @@
-"""Exports, and what changed: answers of any length, and pages."""
+"""Exports, change feeds and diffs: streams and pages."""
 
 import json
 from typing import Annotated, Any, Final, Literal
@@ -16,11 +16,11 @@ from omnigraph.sdk.reviewing import (
     diff_document,
     feed_document,
 )
-from omnigraph.server.request_context import Context, ReadRoute
+from omnigraph.server.request_context import BranchQuery, Context, ReadRoute
 from omnigraph.server.responses.answers import Stream, answer
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.server.responses.openapi import GONE, READING, READING_BODY, Responses
-from omnigraph.wire.formats import MAYBE_BRANCH, SIDE, START
+from omnigraph.wire.formats import SIDE, START
 from omnigraph.wire.media import JSON, NDJSON
 from omnigraph.wire.replies import CommitChangesReply, DiffReply, FeedReply
 from omnigraph.wire.requests import BaselineBody, ExportBody
@@ -38,7 +38,7 @@ _LINES: Responses = {
 _NDJSON: Final = f"{NDJSON}; charset=utf-8"
 
 _COUNTED: dict[str, Any] = {
-    "description": "How much differs; or every change, one JSON object a line.",
+    "description": "Counts by type; or every change, one JSON object a line.",
     "content": {NDJSON: {"schema": {"type": "string"}}},
 }
 _SIDE = "A branch, a commit, or BRANCH@VERSION."
@@ -56,7 +56,7 @@ Limit = Annotated[int, Query(ge=1, le=8192)]
     responses=_LINES,
 )
 def export(context: Context, body: ExportBody) -> Response:
-    """Every node and edge of a snapshot, in the order of tables and ids; loads back as it was."""
+    """Every node and edge of a snapshot, ordered by table and id, in the form that load reads."""
     lines = context.graph.export_lines(
         types=body.type_names or (),
         tables=body.table_keys or (),
@@ -75,7 +75,7 @@ def export(context: Context, body: ExportBody) -> Response:
     responses=_LINES,
 )
 def baseline(context: Context, body: BaselineBody) -> Response:
-    """The same, and then one line that says from where its changes follow."""
+    """An export, then one line with the cursor that its changes follow from."""
     branch = parse_branch(body.branch or MAIN)
     if body.table_keys:
         raise RequestInvalid("a baseline is restricted by type_names")
@@ -95,15 +95,11 @@ def baseline(context: Context, body: BaselineBody) -> Response:
 def changes(
     context: Context,
     *,
-    branch: Annotated[
-        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
-    ] = None,
+    branch: BranchQuery = None,
     cursor: Annotated[
-        str | None, Query(description="From the page before, instead of a start.")
+        str | None, Query(description="The cursor of the last page, instead of a start.")
     ] = None,
-    page_token: Annotated[
-        str | None, Query(description="The old name of a cursor; not both.")
-    ] = None,
+    page_token: Annotated[str | None, Query(description="Deprecated name of the cursor.")] = None,
     start: Annotated[
         str | None,
         Query(
@@ -118,7 +114,7 @@ def changes(
     type_: Types = None,
     op: Ops = None,
 ) -> Response:
-    """What the commits of a branch changed, after a cursor, or from some point on."""
+    """The changes of a branch, commit by commit, after a cursor or from a start."""
     name = parse_branch(branch or MAIN)
     if cursor is not None and page_token is not None:
         raise RequestInvalid("name a cursor or a page token, not both")
@@ -152,7 +148,7 @@ def commit_changes(
     type_: Types = None,
     op: Ops = None,
 ) -> Response:
-    """What one commit changed since its first parent, so many changes at a time."""
+    """The changes of one commit since its first parent, in pages."""
     with cancellable(context.token):
         page = context.graph.commit_changes(
             commit_id,
@@ -179,9 +175,9 @@ def diff(
     kind: Kinds = None,
     type_: Types = None,
     op: Ops = None,
-    skip: Annotated[int, Query(description="Without the first so many changes.", ge=0)] = 0,
+    skip: Annotated[int, Query(description="How many changes to skip.", ge=0)] = 0,
 ) -> Response:
-    """What differs between two states: how much of each type; as JSON lines, every entity."""
+    """The differences between two states: counts by type, or each change as JSON lines."""
     with cancellable(context.token):
         found = context.graph.diff(from_, to, kinds=kind or (), types=type_ or (), ops=op or ())
         if choose_form(context.request.headers.getlist("accept"), (JSON, NDJSON)) == JSON:

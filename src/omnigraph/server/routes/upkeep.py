@@ -1,8 +1,6 @@
-"""The schema, and upkeep on request."""
+"""Schema changes, and optimize."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from omnigraph.commit.manifest.records import JsonObject
@@ -15,11 +13,10 @@ from omnigraph.sdk.documents import (
     schema_result_document,
 )
 from omnigraph.server.jobs.record import JobRequest
-from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute
+from omnigraph.server.request_context import KEYED, PREFERRED, BranchQuery, Context, GraphRoute
 from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import ACCEPTED, READING_BODY, WRITING
 from omnigraph.server.routes.jobs import begin_job
-from omnigraph.wire.formats import MAYBE_BRANCH
 from omnigraph.wire.replies import OptimizeReply, SchemaApplyReply, SchemaPlanReply
 from omnigraph.wire.requests import SchemaApplyBody, SchemaPlanBody
 
@@ -33,7 +30,7 @@ router = APIRouter(route_class=GraphRoute)
     responses=READING_BODY,
 )
 def plan_schema(context: Context, body: SchemaPlanBody) -> Response:
-    """What another schema would change; steps that cannot be taken are among it."""
+    """The steps to another schema, with those that are not supported."""
     plan = context.graph.plan_schema(
         body.schema_source, allow_data_loss=body.allow_data_loss, backfill=body.backfill
     )
@@ -48,7 +45,7 @@ def plan_schema(context: Context, body: SchemaPlanBody) -> Response:
     dependencies=[KEYED],
 )
 def apply_schema(context: Context, body: SchemaApplyBody) -> Response:
-    """Put another schema in force: one commit, or none if it changes nothing."""
+    """Apply another schema: one commit, or none if it changes nothing."""
     context.check(Action.SCHEMA_APPLY, target=MAIN)
     with context.admitted():
         result = context.graph.apply_schema(
@@ -72,11 +69,9 @@ def apply_schema(context: Context, body: SchemaApplyBody) -> Response:
 )
 def optimize(
     context: Context,
-    branch: Annotated[
-        str | None, Query(description="Which branch; main if none.", json_schema_extra=MAYBE_BRANCH)
-    ] = None,
+    branch: BranchQuery = None,
 ) -> Response:
-    """Put small fragments together and bring the indexes up to date."""
+    """Compact small fragments and update the indexes."""
     name = parse_branch(branch or MAIN)
     context.check(Action.ADMIN, name)
 

@@ -24,14 +24,14 @@ IfCommit = Annotated[
 
 
 def check_unconditional(context: RequestContext) -> None:
-    """A condition on a route that does not look at it would be silently ignored."""
+    """Refuse the header on routes that would ignore it. Raises RequestInvalid."""
     if context.request.headers.get(IF_COMMIT) is not None:
         raise RequestInvalid(f"{IF_COMMIT} is for the routes that end in /if-graph-commit")
 
 
 @router.post("/mutate", operation_id="cluster_mutate", response_model=MutationReply)
 def mutate(context: Context, body: MutateBody) -> Response:
-    """Run the inserts, updates or deletes of a query, as one commit or not at all."""
+    """Run the inserts, updates or deletes of a query as one commit, or none."""
     check_unconditional(context)
     return answer(mutation_document(run_mutation(context, body)))
 
@@ -42,7 +42,7 @@ def mutate(context: Context, body: MutateBody) -> Response:
     response_model=MutationReply,
 )
 def mutate_if_commit(context: Context, body: MutateBody, if_commit: IfCommit) -> Response:
-    """The same, if a certain commit is still the head of the branch."""
+    """Run a mutation if the named commit is still the head of the branch."""
     return answer(mutation_document(run_mutation(context, body, if_commit)))
 
 
@@ -50,7 +50,7 @@ def mutate_if_commit(context: Context, body: MutateBody, if_commit: IfCommit) ->
     "/change", operation_id="cluster_change", response_model=MutationReply, deprecated=True
 )
 def change(context: Context, body: MutateBody) -> Response:
-    """The old name of mutate."""
+    """Deprecated name of mutate."""
     check_unconditional(context)
     return deprecate(answer(mutation_document(run_mutation(context, body))), "/change")
 
@@ -105,7 +105,7 @@ def delete_rows(
     body: RowsDeleteBody,
     if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
 ) -> Response:
-    """Delete rows by id, nodes together with their edges."""
+    """Delete rows by id; nodes with their edges."""
     branch = parse_branch(body.branch or MAIN)
     context.check(Action.CHANGE, branch)
     with context.admitted():

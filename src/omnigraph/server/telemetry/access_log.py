@@ -1,7 +1,7 @@
-"""What every request leaves behind: an id, a line in the log, a count.
+"""The access log: each request gets an id, a line in the log, and its counters.
 
-A request's id is the caller's, if it looks like one, and is on every answer. An error that nobody
-foresaw is told in the log, with its trace; the caller learns the id and no more.
+The id is the caller's `X-Request-Id` if it is valid, else a new one; every answer carries it. An
+unexpected error is logged with its trace; the caller gets the id and no details.
 """
 
 import json
@@ -28,7 +28,7 @@ logger = logging.getLogger("omnigraph.server.requests")
 
 
 class AccessLog:
-    """Stands around the application, outside everything else."""
+    """The outermost middleware of the application."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer = untraced) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class AccessLog:
         started_ms = REAL.monotonic_ms()
         status: list[int] = []
 
-        async def tell(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(message["status"])
                 message["headers"] = [
@@ -56,18 +56,18 @@ class AccessLog:
 
         with self._tracer(scope["method"], _find_caller(scope)) as span:
             try:
-                await self._app(scope, receive, tell)
+                await self._app(scope, receive, send_with_id)
             except ClientDisconnect:
-                """Nobody is there to be answered, and nothing failed here."""
+                """The caller disconnected; nothing failed here."""
             except CancelledError:
                 if status:
                     raise
-                await _answer_given_up(tell, identity)
+                await _answer_given_up(send_with_id, identity)
             except Exception:
                 logger.exception("request failed", extra={"facts": {"request_id": identity}})
                 if status:
-                    raise  # half an answer is out; closing the connection is all that is left
-                await _answer_failure(tell, identity)
+                    raise  # half of an answer is sent; only closing the connection remains
+                await _answer_failure(send_with_id, identity)
             finally:
                 self._record(scope, status, REAL.monotonic_ms() - started_ms, identity)
                 _describe(span, scope, status, identity)
@@ -76,7 +76,7 @@ class AccessLog:
         metrics.INFLIGHT.dec()
         route = _route(scope)
         answered = str(status[0]) if status else "none"
-        # Addresses nobody serves are one line, or whoever tries many would fill the memory.
+        # All unknown addresses share one label, or a scanner would fill the memory.
         metrics.REQUESTS.labels(scope["method"], route or "unknown", answered).inc()
         metrics.LATENCY.labels(scope["method"], route or "unknown").observe(took_ms / 1000)
         facts: dict[str, Any] = {
@@ -91,20 +91,20 @@ class AccessLog:
 
 
 def _route(scope: Scope) -> str | None:
-    # The description has a route of FastAPI's own, which does not tell that it was taken.
+    # FastAPI does not set the route in the scope for its OpenAPI document.
     if scope["path"] == OPENAPI:
         return OPENAPI
     return getattr(scope.get("route"), "path", None)
 
 
 def _find_who(scope: Scope) -> dict[str, str | None]:
-    """Who asked, and which graph, once that was found out. The token is nowhere near."""
+    """The graph and the actor, once they are known. The token is not in the context."""
     context = scope.get("state", {}).get("context")
     return {} if context is None else {"graph": context.served_graph.id, "actor": context.actor}
 
 
 def _find_caller(scope: Scope) -> dict[str, str]:
-    """The span of whoever calls, if it names one."""
+    """The `traceparent` header of the caller, if there is one."""
     found = dict(scope["headers"]).get(CALLER.encode())
     return {} if found is None else {CALLER: found.decode("latin-1")}
 
@@ -125,8 +125,8 @@ async def _answer_failure(send: Send, identity: str) -> None:
 
 
 async def _answer_given_up(send: Send, identity: str) -> None:
-    """The server stops, and the request took longer than it waits. Its thread may go on for a
-    moment yet, so nobody knows what becomes of a write.
+    """The server stops, and the request took longer than the drain time. Its thread may still run,
+    so the outcome of a write is not known.
     """
     error = "the server stops before this request has ended; whether it wrote is not known"
     body = {"error": error, "retryable": True, "request_id": identity}

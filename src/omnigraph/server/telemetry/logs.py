@@ -1,7 +1,6 @@
 """Logs: one JSON object a line, on stderr.
 
-Facts come as fields, never pasted into the text. Headers and bodies are not logged at all, so no
-token can be.
+Facts are fields, not parts of the message. No header and no body is logged, so no token is.
 """
 
 import json

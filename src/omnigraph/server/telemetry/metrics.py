@@ -1,6 +1,6 @@
-"""Numbers for whoever watches: requests, latencies, commits, conflicts, what waits.
+"""Metrics for Prometheus: requests, latencies, commits, conflicts, waits.
 
-With several workers the numbers are kept in files they share, so that any of them can tell all.
+Several workers keep their numbers in shared files, so that each of them can report all.
 """
 
 import operator
@@ -27,7 +27,7 @@ from omnigraph.commit.context import Meter
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 GRAPH: Final = "graph"
-"""The label that names one."""
+"""The label that names a graph."""
 
 _own: Final = CollectorRegistry()
 
@@ -49,14 +49,14 @@ INFLIGHT: Final = Gauge(
 )
 READS: Final = Gauge(
     "omnigraph_reads_inflight",
-    "Reads that the engine works on.",
+    "Reads under way.",
     ("graph",),
     registry=_own,
     multiprocess_mode="livesum",
 )
 READ_MEMORY: Final = Gauge(
     "omnigraph_read_memory_bytes",
-    "What reads under way hold, beside what is cached.",
+    "Memory that reads under way hold, without caches.",
     ("graph",),
     registry=_own,
     multiprocess_mode="livesum",
@@ -73,20 +73,20 @@ REFUSALS: Final = Counter(
 JOBS: Final = Counter("omnigraph_jobs_total", "Jobs that ended.", ("kind", "state"), registry=_own)
 RECOVERIES: Final = Counter(
     "omnigraph_recoveries_total",
-    "Writes of the dead that were finished or undone.",
+    "Writes of dead writers that were rolled forward or back.",
     (GRAPH, "kind"),
     registry=_own,
 )
 WAITS: Final = Histogram(
     "omnigraph_write_wait_seconds",
-    "How long writers waited for their tables, in this process and among all.",
+    "How long writers waited for their tables.",
     (GRAPH,),
     buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30),
     registry=_own,
 )
 STAGES: Final = Histogram(
     "omnigraph_stage_seconds",
-    "How long stages of loads took; most of them are jobs of Spark.",
+    "How long the stages of loads took.",
     ("stage",),
     buckets=(0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
     registry=_own,
@@ -101,7 +101,7 @@ LOADS: Final = Histogram(
 
 @dataclass(frozen=True, slots=True)
 class GraphMeter(Meter):
-    """Counts for one graph."""
+    """Counts the events of one graph."""
 
     graph: str
 
@@ -119,7 +119,7 @@ class GraphMeter(Meter):
 
 
 class StageMeter:
-    """Is told of the stages of a load, and counts those that end."""
+    """Observes the duration of each stage of a load."""
 
     def begin(self, stage: str) -> None: ...
 
@@ -133,27 +133,27 @@ class StageMeter:
 
 @dataclass(frozen=True, slots=True)
 class _Unnamed(Collector):
-    """The numbers of all graphs together, for those who need not know which there are."""
+    """The sums over all graphs, for callers who may not list graphs."""
 
     source: CollectorRegistry
 
     def collect(self) -> Iterator[Metric]:
         for metric in self.source.collect():
             if any(GRAPH in each.labels for each in metric.samples):
-                together = Metric(metric.name, metric.documentation, metric.type, metric.unit)
-                together.samples = _put_together(metric.samples)
-                yield together
+                summed = Metric(metric.name, metric.documentation, metric.type, metric.unit)
+                summed.samples = _sum_over_graphs(metric.samples)
+                yield summed
             else:
                 yield metric
 
 
-def _put_together(samples: Iterable[Sample]) -> list[Sample]:
+def _sum_over_graphs(samples: Iterable[Sample]) -> list[Sample]:
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Sample] = {}
     for each in samples:
         labels = {name: value for name, value in each.labels.items() if name != GRAPH}
         key = (each.name, tuple(labels.items()))
         before = found.get(key)
-        # The moment since which something is counted is a number, too.
+        # `_created` samples are start times: the sum starts at the earliest.
         put = min if each.name.endswith("_created") else operator.add
         value = each.value if before is None else put(before.value, each.value)
         found[key] = each._replace(labels=labels, value=value)
@@ -161,7 +161,7 @@ def _put_together(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def render(*, names_graphs: bool) -> bytes:
-    """All of it, in the format of Prometheus."""
+    """All metrics, in the text format of Prometheus."""
     registry = _own
     if os.environ.get(SHARED):
         registry = CollectorRegistry()

@@ -1,7 +1,7 @@
-"""Traces, for whoever collects them: a span for each request, off unless somebody asks for it.
+"""Traces: a span for each request, off by default.
 
-`OMNIGRAPH_TRACING=otel` uses OpenTelemetry as the process has it configured; the package is not one
-of ours, and without it the server refuses to start. Spans name routes, never what was asked.
+`OMNIGRAPH_TRACING=otel` uses OpenTelemetry as the process configures it. The package is not a
+dependency of ours; without it the server refuses to start. Spans name routes, never parameters.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ CALLER: Final = "traceparent"
 
 class TraceSpan(Protocol):
     def note(self, name: str, value: str | int) -> None:
-        """Say something more about it."""
+        """Set an attribute of the span."""
         ...
 
     def rename(self, name: str) -> None: ...
@@ -31,7 +31,7 @@ class Silent:
 
 
 Tracer = Callable[[str, Mapping[str, str]], AbstractContextManager[TraceSpan]]
-"""A span by its name, inside the one that the headers of its caller name."""
+"""Opens a span with a name, as a child of the caller's span in the headers."""
 
 
 def untraced(name: str, caller: Mapping[str, str]) -> AbstractContextManager[TraceSpan]:  # noqa: ARG001
@@ -40,11 +40,11 @@ def untraced(name: str, caller: Mapping[str, str]) -> AbstractContextManager[Tra
 
 def find_tracer(environment: Mapping[str, str]) -> Tracer:
     """Raises ConfigInvalid."""
-    wanted = environment.get(TRACING, "").lower()
-    if wanted in ("", "off", "0", "false"):
+    backend = environment.get(TRACING, "").lower()
+    if backend in ("", "off", "0", "false"):
         return untraced
-    if wanted != OTEL:
-        raise ConfigInvalid(TRACING, reason=f"it is '{OTEL}' or off, not '{wanted}'")
+    if backend != OTEL:
+        raise ConfigInvalid(TRACING, reason=f"it is '{OTEL}' or off, not '{backend}'")
     try:
         return _OpenTelemetry()
     except ImportError:
@@ -64,7 +64,7 @@ class _OpenTelemetry:
 
 
 class _Opened:
-    """A span of theirs, with our two words for it."""
+    """A span of OpenTelemetry behind `TraceSpan`."""
 
     def __init__(self, opening: AbstractContextManager[Any]) -> None:
         self._opening = opening

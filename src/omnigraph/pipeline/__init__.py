@@ -1,20 +1,20 @@
-"""The data pipeline: bulk work on Spark, handed back as receipts.
+"""The data pipeline: loads, exports and rewrites of any size, by tasks that return receipts.
 
-The driver never holds rows and the workers never commit. A worker reads a piece of the input,
-checks it, writes files that nothing refers to yet, and returns what is left to say about them. Two
-things therefore cannot happen: a task that is retried cannot leave anything but files nobody reads,
-and the memory of the driver does not grow with the input.
+1. A task reads a piece of the input, checks it and writes files that no table version names. It
+   returns receipts: descriptions and counts of these files.
+2. Only the driver commits. A task that runs twice therefore leaves unused files and nothing else.
+3. On Spark, the memory of the driver does not grow with the input.
+4. A task is a plain function of its number. Workers of Spark run it, or this process does (D28).
 
-In reading order: `session` starts Spark, late and once, `lost` notices its end, `equipment` what
-its workers lack; `sources` cuts input into splits; `records` reads lines and says exactly what is
-wrong with them; `columns` reads many lines at once, and only those that are beyond doubt; `ingest`
-is what a worker does with a split, and `answers` what all of them said; `keysets` are the keys that
-come in and those that are there, `checks` the questions that span rows, asked of them; `merge` has
-rows written that wait aside; `load` puts them together and fulfils `engine.load.bulk`.
-`branch_merge` fulfils `engine.merge.workers`.
+Rooms, lowest first. `tasks` says what a task is and runs tasks here. `settings` says where Spark
+runs. `spark` starts Spark, runs tasks on it and notices its death. `sources` reads records and
+tables. `stage` plans the input and writes rows as fragments, pending files and keys. `checks`
+checks the rules across rows on these keys. `recipes` reads pipeline files.
 
-The other way round, `export` writes what a snapshot shows to files, and `datasource` reads it as a
-DataFrame: `shapes` says which columns that has.
+On top of them: `local_load` and `spark_load` are the two engines of a load, and `load` chooses
+between them; they fulfil `engine.load.bulk`. `branch_merge` fulfils `engine.merge.workers`,
+`rewrite` fulfils `engine.schema.rewriting`. `export` writes a snapshot to files, and `datasource`
+shows it to Spark as a DataFrame with the columns that `datasource_schema` describes.
 """
 
 from typing import TYPE_CHECKING
@@ -28,9 +28,9 @@ __all__ = ["SparkSettings", "register"]
 
 
 def __getattr__(name: str) -> object:
-    """`register`, which needs Spark, without bringing Spark to whoever wants the rest."""
+    """`register`, imported on first use, because it imports pyspark."""
     if name == "register":
-        from omnigraph.pipeline.datasource import register  # noqa: PLC0415 - brings Spark along
+        from omnigraph.pipeline.datasource import register  # noqa: PLC0415 - imports pyspark
 
         return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

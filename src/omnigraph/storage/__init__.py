@@ -1,9 +1,13 @@
-"""Tables and bytes. This package knows no graph: it moves versions and objects, and is told which.
+"""Versioned tables and small objects, on a local disk or in a bucket. This package knows no graph.
 
-Reading order: `layout` spells every path; `objects` and `tables` are the two protocols everything
-above is written on; `stores` opens both for a root. `objects_local`, `objects_cloud` and
-`lance.tables` are their implementations, `durability` decides what is flushed, and `translate` is
-where foreign errors become ours. Lance is imported here and nowhere above.
+1. The layers above use two protocols, `Objects` and `Tables`. Only this package imports Lance.
+2. Only the methods below «moving HEAD» in `tables.protocol`, and `tables.single_step`, publish.
+3. Errors of Lance, Arrow and obstore leave this package as `StorageFailure` and its subclasses.
+
+Reading order: `layout` (every path), `objects` and `tables` (the protocols), `stores` (opens both
+for a root). Then the implementations: `objects_local`, `objects_cloud`, and `lance` for tables.
+`durability` flushes files, `translate` translates errors, `inputs` reads the files that a load
+names, `allocator` returns freed memory to the system.
 """
 
 from omnigraph.pandas_guard import hide_pandas

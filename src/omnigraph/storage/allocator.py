@@ -1,10 +1,10 @@
-"""Memory that was freed, given back at once.
+"""Returning freed memory to the system at once.
 
-The allocator of the C library learns: once it has seen blocks of a size freed it keeps the next
-ones for later, every thread its own, up to 32 MB each. Gigabytes of rows that pass through the
-table format in buffers of megabytes then leave hundreds of megabytes behind, more the longer they
-pass, though hardly any are in use. Told not to learn, it gives every large block back. That costs a
-page fault for every 4 KB that is used again, so it is only for work on very much.
+The allocator of the GNU C library adapts: after it has seen a block of some size freed, it keeps
+freed blocks of up to that size, at most 32 MB, for each thread. Gigabytes of rows that pass through
+Lance in buffers of megabytes then leave hundreds of megabytes allocated and unused. With a fixed
+threshold the allocator returns every large block. Memory that is used again then costs one page
+fault per 4 KB, so only operations on very many rows set the threshold.
 """
 
 import ctypes
@@ -17,14 +17,14 @@ _MMAP_THRESHOLD: Final = -3
 """The number of the setting, in `malloc.h` of the GNU C library."""
 
 LARGE_BYTES: Final = 256 * 1024
-"""Blocks of this size, and larger ones, are given back while somebody is frugal..."""
+"""Blocks of at least this size are returned while an operation releases memory..."""
 
 USUAL_BYTES: Final = 32 * 1024 * 1024
-"""...and otherwise from this size on: what the allocator comes to by itself, sooner or later."""
+"""...and from this size at other times, which is the value that the allocator adapts to."""
 
 
 class MemoryRelease:
-    """How many are frugal right now. The setting is one for the whole process."""
+    """Counts the operations that release memory now. The setting is one for the whole process."""
 
     def __init__(self, set_to: Callable[[int, int], object] | None) -> None:
         self._set_to = set_to
@@ -33,7 +33,7 @@ class MemoryRelease:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """While this lasts, no large block of memory is kept once it is free."""
+        """Inside, the allocator returns every large block as soon as it is free."""
         self._change(1, LARGE_BYTES)
         try:
             yield
@@ -48,5 +48,5 @@ class MemoryRelease:
                 self._set_to(_MMAP_THRESHOLD, threshold)
 
 
-# Other C libraries have no such setting, and most of them no such habit.
+# Other C libraries have no such setting; most of them do not keep freed blocks either.
 releasing_memory: Final = MemoryRelease(getattr(ctypes.CDLL(None), "mallopt", None))

@@ -1,4 +1,4 @@
-"""Reaching the disk. Lance flushes nothing; this module is where local files are made to last.
+"""Flushing local files. Lance flushes nothing, so this module does.
 
 A file survives a power cut when it, and the folder entry that names it, were flushed (D11).
 `Durability` is the choice a store is opened with; `Disk` is the pair of calls that carry it out,
@@ -13,13 +13,13 @@ from typing import Final, Protocol
 
 
 class Durability(Enum):
-    """What an acknowledged local write has survived."""
+    """What a local write survives after the call has returned."""
 
     DURABLE = "durable"
     """A power cut: files and folders are flushed before the call returns."""
 
     RELAXED = "relaxed"
-    """A crash of the process. The operating system writes the files out when it likes."""
+    """A crash of the process. The operating system decides when it writes the files."""
 
 
 class Disk(Protocol):
@@ -38,7 +38,7 @@ class RealDisk:
 
 
 class RelaxedDisk:
-    """A disk nobody waits for."""
+    """Flushes nothing."""
 
     def flush_file(self, path: Path) -> None:
         """Leave it to the operating system."""
@@ -68,8 +68,8 @@ def disk_for(durability: Durability) -> Disk:
 def flush_files(disk: Disk, files: Iterable[Path], *, below: Path) -> None:
     """Flush files, then each folder from theirs up to and including `below`, every folder once.
 
-    Ancestors are flushed too because any of them may be new: a folder whose own entry was never
-    flushed takes everything inside it along.
+    Ancestors are flushed too because any of them may be new: if the entry of a folder was never
+    flushed, a power cut loses everything inside the folder.
     """
     folders: set[Path] = set()
     for file in files:

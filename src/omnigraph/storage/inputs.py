@@ -1,7 +1,7 @@
-"""Files that are not ours: finding and reading what is to be loaded, on a disk or in a bucket.
+"""Finding and reading the input files of a load, on a disk or in a bucket.
 
-Nothing is ever written here. A bucket is reached with the storage options that were given, or with
-the credentials of the machine (D22).
+This module never writes. It opens a bucket with the storage options of the caller, or else with the
+credentials of the machine (D22).
 """
 
 import fnmatch
@@ -30,14 +30,14 @@ _READ_AHEAD_BYTES: Final = 4 * 2**20
 @dataclass(frozen=True, slots=True)
 class InputFile:
     path: str
-    """Where it is, for every process."""
+    """Its address, valid in every process."""
     shown: str
-    """What people call it."""
+    """Its name in messages."""
     size_bytes: int
 
 
 def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
-    """The files that are meant, by name: one, those of a folder, or those that match.
+    """The files that a text names, sorted by name: one, those of a folder, or those that match.
 
     Raises FileUnreadable if there is none.
     """
@@ -54,11 +54,11 @@ def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
 
 @contextmanager
 def open_input(path: str, shown: str, options: Mapping[str, str]) -> Iterator[BinaryIO]:
-    """The bytes of a file, from any place in it. Raises FileUnreadable, also while it is read."""
+    """Open a seekable file. Opening and reading raise FileUnreadable."""
     with reading(shown):
         if path.startswith(S3):
             store, key = _open_bucket(path, options)
-            # What it lacks of a file (names, writing) nobody asks a file for that is only read.
+            # It lacks the name and the writing methods of a file; readers use neither.
             reader = obstore.open_reader(store, key, buffer_size=_READ_AHEAD_BYTES)
             yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Raw(reader))))
         else:
@@ -68,7 +68,7 @@ def open_input(path: str, shown: str, options: Mapping[str, str]) -> Iterator[Bi
 
 @contextmanager
 def reading(shown: str) -> Iterator[None]:
-    """What goes wrong with a file is told by its name. Raises FileUnreadable."""
+    """Translate errors to FileUnreadable with the name of the file."""
     try:
         yield
     except OmnigraphError:
@@ -103,7 +103,7 @@ def _find_here(source: str) -> list[InputFile]:
 
 
 def _size(path: Path) -> int:
-    # Opened, to find out now whether we may.
+    # Opened to check the permission now.
     with path.open("rb") as file:
         return file.seek(0, io.SEEK_END)
 
@@ -163,7 +163,7 @@ def _is_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 class _Raw(io.RawIOBase):
-    """An object as Python's own streams want it."""
+    """An object as a raw stream of Python."""
 
     def __init__(self, reader: "obstore.ReadableFile") -> None:
         self._reader = reader

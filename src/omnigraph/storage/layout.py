@@ -1,9 +1,9 @@
 """Every path of a store, spelled once.
 
-Two families of names live here. *Keys* address objects and tables relative to the root of a graph
-and are the same on every backend. The names Lance gives to the files inside a table are repeated
-here too, because durability (which files must reach the disk), the cheap freshness probe and the
-removal of a half-made branch need them; the guard tests compare them with what Lance writes.
+*Keys* address objects and tables relative to the root of a graph, and are the same on every
+backend. The names that Lance gives to files inside a table are repeated here, because flushing, the
+probe for a newer version and the removal of an incomplete branch need them. Guard tests compare
+them with the files that Lance writes.
 """
 
 import os
@@ -23,29 +23,29 @@ MEMORY_URI: Final = "memory://"
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where a graph is kept. `uri` has no trailing slash and, if local, is an absolute path.
+    """The place of a graph. `uri` has no trailing slash and, if local, is an absolute path.
 
-    Lance writes the path it was given into every branch, so a relative one would come to mean
-    another place as soon as somebody changes directory (D16).
+    Lance writes the path that it was given into every branch. A relative path would name another
+    place after a change of the working directory (D16).
     """
 
     uri: str
     is_local: bool
 
     def locate(self, key: str) -> str:
-        """The full address of `key`, fit for Lance."""
+        """The full address of `key`, as Lance expects it."""
         return f"{self.uri.rstrip('/')}/{key}"
 
 
 def relative(path: str, root: str) -> str:
-    """Where something is below the root, however Lance spells the store."""
+    """The path below the root, in whichever way Lance spells the root."""
     above = root.rstrip("/") + "/"
     tail = path if path.startswith(above) else "/" + path.lstrip("/")
     return tail.removeprefix(above).rstrip("/")
 
 
 def parse_root(text: str) -> Root:
-    """Read a root as people write it: a path, a `file://` path, or `s3://bucket/prefix`.
+    """Parse a root as users write it: a path, a `file://` path, or `s3://bucket/prefix`.
 
     Raises:
         StoreUriInvalid: nothing was given, or another kind of store is meant.
@@ -83,7 +83,7 @@ SCHEMA_SOURCE: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"
 SCHEMA_STATE: Final = "__schema_state.json"
 SCHEMA_LOCK_OWNER: Final = "__schema_lock.json"
-"""Says whose the branch is that stands for «a schema change is under way»."""
+"""Names the owner of the branch that locks the schema during a schema change."""
 
 RECOVERY: Final = "__recovery"
 FENCE_SUFFIX: Final = ".fence"
@@ -97,12 +97,12 @@ PROBE: Final = "__probe"
 
 
 def staged_schema_key(schema_file: str) -> str:
-    """Where the next content of one of the three schema files waits for its promotion."""
+    """The next content of one of the three schema files, before its promotion."""
     return f"{schema_file}.staging"
 
 
 def past_schema_key(schema_hash: str) -> str:
-    """Where a schema that was in force once is kept, for whoever reads commits of that time."""
+    """A former schema, kept for reads of the commits that were made under it."""
     return f"{SCHEMAS}/{_encode(schema_hash)}.pg"
 
 
@@ -111,7 +111,7 @@ def sidecar_key(operation_id: str) -> str:
 
 
 def fence_key(operation_id: str) -> str:
-    """Beside the sidecars, and no sidecar: other programs read only what ends in `.json`."""
+    """In the folder of the sidecars, but no sidecar: other programs read only `.json` files."""
     return f"{RECOVERY}/{operation_id}{FENCE_SUFFIX}"
 
 
@@ -120,7 +120,7 @@ def lease_key(table: str, branch: str | None) -> str:
 
 
 def lease_line_prefix(table: str, branch: str | None) -> str:
-    """Where those who wait for a lease leave their tickets."""
+    """The tickets of the operations that wait for a lease."""
     return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.line"
 
 
@@ -129,7 +129,7 @@ def staging_record_key(operation_id: str) -> str:
 
 
 def scratch_prefix(name: str) -> str:
-    """Where a table is tried out that nobody will ever see."""
+    """The place of a scratch table, which no manifest names."""
     return f"{STAGING}/{name}.scratch"
 
 
@@ -138,12 +138,12 @@ def job_key(job_id: str) -> str:
 
 
 def promise_key(owner: str) -> str:
-    """Where an idempotency key is noted that no commit can carry."""
+    """The record of an idempotency key whose operation leaves no commit."""
     return f"{PROMISES}/{owner}.json"
 
 
 def _encode(name: str) -> str:
-    """One path segment out of any name; `/` becomes `%2F`."""
+    """Any name as one path segment; `/` becomes `%2F`."""
     return quote(name, safe="")
 
 
@@ -153,7 +153,7 @@ MANIFEST: Final = "__manifest"
 LEGACY_COMMITS: Final = "_graph_commits.lance"
 LEGACY_ACTORS: Final = "_graph_commit_actors.lance"
 LEGACY_RUNS: Final = ("_graph_runs.lance", "_graph_run_actors.lance")
-"""Written by programs of long ago; nobody reads them."""
+"""Older programs wrote these; no program reads them."""
 RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
 
 _FNV_BASIS: Final = 0xCBF29CE484222325
@@ -170,7 +170,7 @@ def fnv1a64(text: str) -> str:
 
 
 def table_path(kind: TypeKind, type_name: str) -> str:
-    """Where the rows of one type live. A path never changes while the type keeps its name."""
+    """The table of one type. The path does not change while the type keeps its name."""
     return f"{kind}s/{fnv1a64(type_name)}"
 
 
@@ -185,8 +185,8 @@ BRANCH_REFS: Final = "_refs/branches"
 BRANCH_TREE: Final = "tree"
 
 TABLE_FOLDERS: Final = (VERSIONS, TRANSACTIONS, DATA, DELETIONS, INDICES)
-"""What a table consists of besides its refs and its branches. Versions first: without them the
-rest is unreachable, so a removal that dies halfway leaves debris and never half a table."""
+"""The folders of a table besides its refs and branches. Versions are first: without them the other
+files are unreachable, so a removal that is interrupted leaves debris and never half a table."""
 
 
 def branch_folder(branch: str | None) -> str:
@@ -199,17 +199,17 @@ def branch_ref_file(branch: str) -> str:
 
 
 def branch_of_ref_file(name: str) -> str:
-    """The branch a file of the refs folder stands for."""
+    """The branch of a file in the refs folder."""
     return unquote(name.removesuffix(".json"))
 
 
 def version_file(version: int) -> str:
-    """Lance counts its manifest files down, so that the newest version sorts first."""
+    """Lance numbers its version files downwards, so that the newest sorts first."""
     return f"{VERSIONS}/{_WORD - 1 - version:020}.manifest"
 
 
 VERSION_HINT: Final = f"{VERSIONS}/latest_version_hint.json"
-"""What Lance notes of the newest version of a local table."""
+"""Lance's hint at the newest version of a local table."""
 
 
 def transaction_file(read_version: int, uuid: str) -> str:
@@ -221,7 +221,7 @@ def data_file(name: str) -> str:
 
 
 def blob_folder(data_file_name: str) -> str:
-    """Where the blobs too large for a data file are kept: a folder with the file's own stem."""
+    """The folder of the blobs outside a data file; it has the name of the file without suffix."""
     return f"{DATA}/{data_file_name.removesuffix('.lance')}"
 
 

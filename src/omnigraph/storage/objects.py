@@ -1,21 +1,22 @@
 """`Objects`: small named blobs of bytes, with compare-and-swap.
 
-Sidecars, leases, staging notes, jobs and schema files are objects. One protocol serves a local
-folder, an S3 bucket and memory; one contract suite runs against all three. What it promises:
+Sidecars, leases, staging records, jobs and schema files are objects. One protocol serves a local
+folder, an S3 bucket and memory; one contract suite tests all three. It guarantees:
 
-1. A put is all or nothing. A reader sees the old bytes or the new ones, never a mixture, and
-   whatever a dying writer leaves behind is invisible to `list` and cannot be addressed.
-2. `put_new` and `put_if_match` have exactly one winner, among threads, processes and hosts.
-3. `delete` of a missing object succeeds. `read` of one is `ObjectNotFound`, and nothing else is.
-4. `exists` answers as an object store does: only objects exist, and prefixes that hold one.
-5. Nothing is guessed: a listing that cannot be completed, a probe that was not permitted, raise
-   `StorageFailure`. No method retries a conditional put, because a retry would meet its own
-   first attempt and call it a stranger's.
-6. Time is the store's own. `clock_ms` and `modified_ms` come from one clock, so their difference
-   is an age, whatever the clocks of the writers say.
+1. A put is all or nothing. A reader sees the old bytes or the new bytes, never a mixture. The
+   incomplete file of a writer that died is not listed and has no valid key.
+2. Of concurrent calls of `put_new`, or of `put_if_match` with one tag, exactly one succeeds, among
+   threads, processes and hosts.
+3. `delete` of a missing object succeeds. `read` raises `ObjectNotFound` for a missing object only.
+4. `exists` answers as an object store does: for objects, and for prefixes that hold an object.
+5. A listing that cannot be completed and a request that is not permitted raise `StorageFailure`. No
+   method repeats a conditional put: the second request could meet the result of the first, and be
+   reported as a conflict with another writer.
+6. `clock_ms` and `modified_ms` come from one clock, the clock of the store. Their difference is an
+   age that does not depend on the clocks of the writers.
 
-A `Tag` names the bytes an object had when it was read or written; it is opaque. A store may give
-equal bytes equal tags.
+A `Tag` is opaque. It stands for the bytes that an object had when it was read or written. Equal
+bytes may have equal tags.
 """
 
 import re
@@ -54,7 +55,7 @@ class Objects(Protocol):
         ...
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
-        """Part of an object that nobody changes. Raises ObjectNotFound."""
+        """A range of an object that is never replaced. Raises ObjectNotFound."""
         ...
 
     def put_over(self, key: str, data: bytes) -> Tag:
@@ -66,13 +67,13 @@ class Objects(Protocol):
         ...
 
     def put_if_match(self, key: str, data: bytes, *, tag: Tag) -> Tag:
-        """Replace the object that carries `tag`. Raises `ObjectChanged`, also if it is gone."""
+        """Replace the object if its tag is `tag`. Raises `ObjectChanged`, also if it is missing."""
         ...
 
     def delete(self, key: str) -> None: ...
 
     def delete_prefix(self, prefix: str) -> None:
-        """Delete every object below `prefix`. Not atomic; finish it by calling it again."""
+        """Delete every object below `prefix`. Not atomic; after a failure the caller repeats it."""
         ...
 
     def exists(self, key: str) -> bool:
@@ -84,24 +85,24 @@ class Objects(Protocol):
         ...
 
     def find_unfinished(self) -> Sequence[Listed]:
-        """Puts that were never finished, which no listing shows; none where puts are one step."""
+        """The files of unfinished puts, which `list` hides; none where a put is one request."""
         ...
 
     def remove_unfinished(self, listed: Listed) -> None:
-        """Remove one of those."""
+        """Delete the file of one unfinished put."""
         ...
 
     def clock_ms(self) -> int:
-        """The store's idea of now."""
+        """The time by the clock of the store."""
         ...
 
 
 TEMPORARY_NAME: Final = re.compile(r"#\d+$")
-"""Names of this shape are a local store's unfinished puts. The reference hides the same ones."""
+"""The names of unfinished puts in a local store. The reference hides the same names."""
 
 
 def check_key(key: str) -> None:
-    """Refuse keys that would leave the root, mean two things, or name an unfinished put."""
+    """Refuse keys that would leave the root, are ambiguous, or name an unfinished put."""
     for segment in key.split("/"):
         if segment in {"", ".", ".."}:
             raise StoreKeyInvalid(key, reason="it has an empty, '.' or '..' segment")

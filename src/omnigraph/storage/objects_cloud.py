@@ -1,9 +1,9 @@
 """`Objects` in a bucket or in memory, through obstore.
 
-Reads, listings, deletions and plain puts are repeated by the client when the network stumbles:
-repeating them changes nothing. Conditional puts go through a second client that never repeats
-one: its second try would meet the result of its first, and report our own success as somebody
-else's. A caller who gets `StorageFailure` from one of them reads the object to learn what happened.
+After a network failure the client repeats reads, listings, deletions and plain puts, which are
+idempotent. Conditional puts use a second client that repeats nothing: a second request could meet
+the result of the first and report it as a conflict with another writer. After `StorageFailure` from
+a conditional put, the caller reads the object to learn the outcome.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,18 +20,18 @@ from omnigraph.storage.objects import Listed, StoredObject, Tag, check_key
 from omnigraph.storage.translate import translating_objects
 
 _CLIENT_OPTIONS: Final = frozenset({"allow_http", "timeout", "connect_timeout"})
-"""What Lance takes among its storage options and obstore wants in a drawer of its own."""
+"""Options that Lance takes as storage options and obstore as client options."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloudObjects:
-    """Objects below one prefix of a store that speaks obstore."""
+    """Objects below one prefix of a store of obstore."""
 
     patient: ObjectStore
-    """Repeats what may be repeated."""
+    """Repeats idempotent requests."""
 
     once: ObjectStore
-    """Sends each request one time."""
+    """Sends each request once."""
 
     new_id: Callable[[], str]
 
@@ -111,7 +111,7 @@ class CloudObjects:
         """There are none."""
 
     def clock_ms(self) -> int:
-        # A bucket tells its time only by dating what is put into it.
+        # A bucket tells the time only by dating an object that is put into it.
         key = f"{layout.CLOCK}/{self.new_id()}"
         self.put_over(key, b"")
         try:
@@ -121,7 +121,7 @@ class CloudObjects:
 
 
 def open_memory(new_id: Callable[[], str]) -> CloudObjects:
-    """A store that lives as long as the value returned, for tests and trials."""
+    """A store in memory, for tests; its objects end with the returned value."""
     memory = MemoryStore()
     return CloudObjects(patient=memory, once=memory, new_id=new_id)
 
@@ -129,7 +129,7 @@ def open_memory(new_id: Callable[[], str]) -> CloudObjects:
 def open_bucket(
     uri: str, storage_options: Mapping[str, str], new_id: Callable[[], str]
 ) -> CloudObjects:
-    """A prefix of an S3 bucket, after proof that its conditional puts are worth the name.
+    """A prefix of an S3 bucket, after a probe of its conditional puts.
 
     Raises:
         ConditionalWritesIgnored: the store lets two writers win.
@@ -147,7 +147,7 @@ def open_bucket(
 
 
 def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
-    """Some servers answer 200 to every conditional put. On those, every lease would be a wish."""
+    """Some servers accept every conditional put. On them a lease would exclude no writer."""
     key = f"{layout.PROBE}/{objects.new_id()}"
     try:
         first = objects.put_new(key, b"first")
@@ -165,7 +165,7 @@ def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
         else:
             raise ConditionalWritesIgnored(uri, condition="If-Match")
     finally:
-        # A store that cannot delete shows it soon enough; the verdict above is worth more.
+        # A failure to delete will show later; the result of the probe matters more.
         with suppress(StorageFailure):
             objects.delete(key)
 
@@ -173,12 +173,12 @@ def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
 def connect(
     uri: str, storage_options: Mapping[str, str], *, retries_max: int | None = None
 ) -> ObjectStore:
-    """A store as obstore knows it, with options as Lance spells them."""
+    """A store of obstore, from options in the spelling of Lance."""
     config = {k: v for k, v in storage_options.items() if k not in _CLIENT_OPTIONS}
     client = {k: v for k, v in storage_options.items() if k in _CLIENT_OPTIONS}
     return S3Store.from_url(
         uri,
-        # Options arrive from outside as text; obstore checks their names and values itself.
+        # Options are text from the user; obstore checks their names and values.
         config=config,  # type: ignore[arg-type]
         client_options=client,  # type: ignore[arg-type]
         retry_config={} if retries_max is None else {"max_retries": retries_max},

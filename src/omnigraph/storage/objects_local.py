@@ -3,16 +3,16 @@
 A put writes `name#digits` beside its target, flushes it, then moves it into place: by link(2),
 which fails if the target exists, or by rename(2), which replaces it. Both are atomic.
 
-rename(2) cannot ask "is this still the object I read?". Whoever replaces or removes an object
-therefore holds an exclusive flock(2) on its folder; the kernel drops the lock of a dead process,
-and a folder needs no lock file that would outlive its purpose. `put_new` needs no lock: it can
-only succeed where there is nothing to replace. A process that was stopped keeps its lock, so the
-wait for one ends with an error in the end.
+rename(2) cannot compare the object that it replaces. So a process that replaces or deletes an
+object holds an exclusive flock(2) on the folder of the object. The kernel releases the lock of a
+dead process, and a lock on the folder needs no lock file. `put_new` needs no lock, because it
+succeeds only if there is no object. A suspended process keeps its lock, so waiting for a lock has a
+limit.
 
-Where nothing is flushed, a small object is compared and swapped in its file, by one write under
-that lock; readers share the lock, so they never see half of it. A new file and a rename for each of
-the two swaps of a lease cost a tenth of a small write: ext4 writes out what is renamed over another
-file, and does not like to reuse the number of a file that was just removed.
+With relaxed durability a small object is compared and replaced by one write to its file, under that
+lock; readers take the lock shared, so they never see a part. The two swaps of a lease as new files
+and renames would take a tenth of the time of a small write: ext4 writes out a file that is renamed
+over another one, and is slow to reuse the inode of a file that was just deleted.
 """
 
 import fcntl
@@ -35,14 +35,14 @@ from omnigraph.storage.objects import TEMPORARY_NAME, Listed, StoredObject, Tag,
 from omnigraph.storage.translate import translating_objects
 
 LOCK_WAIT_MS: Final = 30_000
-"""Nobody who is running holds a lock for as long as that."""
+"""No running process holds a lock for this long."""
 _EAGER_TRIES: Final = 50
 
 _FOLDER_RACES_MAX: Final = 16
-"""How often a put may find its folder removed by `delete_prefix` before it gives up."""
+"""How often a put may find that `delete_prefix` has removed its folder, before it fails."""
 
 _WRITTEN_AT_ONCE_BYTES_MAX: Final = 4096
-"""A write within one page is carried out whole, or not at all, even if its process is killed."""
+"""A write within one page is complete or absent, even if its process is killed."""
 
 
 class LocalObjects:
@@ -150,7 +150,7 @@ class LocalObjects:
         return sorted(found, key=lambda each: each.key)
 
     def _listed(self, file: str, facts: os.stat_result) -> Listed:
-        # By cutting the text: a Path takes ten times as long, and whoever waits lists all the time.
+        # By cutting the text: a Path takes ten times as long, and waiting writers list often.
         key = file[len(str(self._root)) + 1 :]
         return Listed(key, facts.st_size, modified_ms=facts.st_mtime_ns // 1_000_000)
 
@@ -164,8 +164,8 @@ class LocalObjects:
             (self._root / listed.key).unlink(missing_ok=True)
 
     def clock_ms(self) -> int:
-        # A file's times come from the clock of the file system, which on a network mount is not
-        # the clock of this machine.
+        # The times of a file come from the clock of the file system, which on a network mount is
+        # not the clock of this machine.
         with translating_objects("ask the time of", str(self._root)):
             self._make_folder(self._root)
             with tempfile.TemporaryFile(dir=self._root) as probe:
@@ -199,13 +199,13 @@ class LocalObjects:
                 with temporary.open("xb") as file:
                     file.write(data)
             except FileExistsError:
-                # A process of this number died here once, or lives on another host.
+                # A process with this number died here before, or runs on another host.
                 continue
             self._disk.flush_file(temporary)
             return temporary
 
     def _overwrite(self, target: Path, data: bytes, tag: Tag, *, key: str) -> bool:
-        """Replace an object in its file, if that can be done in one write; False if it cannot."""
+        """Replace an object by one write to its file; False if that is impossible."""
         if not isinstance(self._disk, RelaxedDisk) or len(data) > _WRITTEN_AT_ONCE_BYTES_MAX:
             return False
         try:
@@ -228,7 +228,7 @@ class LocalObjects:
 
 
 def _read(path: Path) -> StoredObject:
-    """The caller holds a lock of the folder."""
+    """The caller holds the lock of the folder."""
     with path.open("rb", buffering=0) as file:
         data = file.read()
         facts = os.fstat(file.fileno())
@@ -236,12 +236,12 @@ def _read(path: Path) -> StoredObject:
 
 
 def _tag(data: bytes) -> Tag:
-    """A tag of the bytes: inode numbers and file times are reused within one clock tick."""
+    """A hash of the bytes: inode numbers and file times repeat within one clock tick."""
     return Tag(hashlib.sha256(data).hexdigest())
 
 
 def _lock(descriptor: int, kind: int, wait_ms_max: int) -> None:
-    """Wait for a lock, but not for ever: a process that was stopped keeps what it holds."""
+    """Wait for a lock up to a limit: a suspended process keeps its locks."""
     give_up_ms = REAL.monotonic_ms() + wait_ms_max
     for tries in itertools.count():
         with suppress(BlockingIOError):
@@ -250,7 +250,7 @@ def _lock(descriptor: int, kind: int, wait_ms_max: int) -> None:
             raise TimeoutError(
                 f"its folder was locked for {wait_ms_max} ms; a stopped process may hold it"
             )
-        # Mostly the other one is done in less time than a sleep takes.
+        # The other process mostly releases it in less time than a sleep takes.
         if tries < _EAGER_TRIES:
             os.sched_yield()
         else:
@@ -259,8 +259,8 @@ def _lock(descriptor: int, kind: int, wait_ms_max: int) -> None:
 
 
 def _walk(folder: Path | str, *, unfinished: bool = False) -> Iterator[tuple[str, os.stat_result]]:
-    """Finished objects below a folder, or only the others. What vanishes meanwhile is not there;
-    all else is loud.
+    """The finished objects below a folder, or only the unfinished ones. Files that are deleted
+    during the walk are left out; every other failure raises.
     """
     try:
         entries = list(os.scandir(folder))

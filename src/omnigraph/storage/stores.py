@@ -1,4 +1,4 @@
-"""Opening a place to keep a graph in: its objects and its tables, together."""
+"""Opening the objects and the tables of a root."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from omnigraph.storage.tables import CACHE_BYTES_MAX, ManifestSwap, Tables
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything durable that a graph is made of."""
+    """The objects and the tables of one graph."""
 
     root: Root
     objects: Objects
     volatile: Objects
-    """The same place, for what need not survive a power cut: after one, nobody holds a lease."""
+    """The same objects without flushing, for leases: a power cut ends every lease anyway."""
     tables: Tables
     effects: Effects
 
@@ -36,7 +36,7 @@ def open_stores(
     swap: ManifestSwap = ManifestSwap.REWRITE_TAIL,
     cache_bytes_max: int = CACHE_BYTES_MAX,
 ) -> Stores:
-    """Open a root. Nothing is created; a bucket is asked to prove that it compares and swaps.
+    """Open a root. This creates nothing; a bucket must pass a probe of its conditional puts.
 
     Raises:
         StoreUriInvalid: the root is not a local path or an `s3://` address.
@@ -61,7 +61,7 @@ def open_objects(
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
 ) -> Objects:
-    """The objects alone; also of `memory://`, which holds no tables."""
+    """Open the objects alone; also of `memory://`, which has no tables."""
     if uri == MEMORY_URI:
         return open_memory(effects.new_id)
     return _open_objects_at(

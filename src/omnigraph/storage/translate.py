@@ -1,10 +1,10 @@
-"""Foreign errors become ours here, and nowhere else.
+"""Errors of Lance, Arrow and obstore become errors of ours, in this module only.
 
-Of what Lance raises only `CommitConflictError` has a type; everything else is told apart by its
-text. The texts are collected in this module, and each is pinned by a test in `tests/guards`, so
-that an upgrade which rewords one fails there and not in a recovery. The cause is always kept.
+Of Lance's errors only `CommitConflictError` has a type; the others are recognised by their text.
+This module holds the texts, and a test in `tests/guards` checks each one, so that an upgrade with
+another text fails in that test and not in a recovery. The cause is always kept.
 
-What is not a failure of storage, our own errors and programming mistakes, passes through untouched.
+Our own errors and programming mistakes pass through unchanged.
 """
 
 import re
@@ -111,7 +111,7 @@ def _table_error(
     if isinstance(error, pa.ArrowInvalid) and MISSING_FILE in text:
         return TableCorrupt(action, subject=path, reason=_first_line(error))
     if MISSING_FILE in text and BLOB_SUFFIX in text:
-        # Lance says this as it says that there is no table.
+        # Lance reports this in the words for a missing table.
         return TableCorrupt(action, subject=path, reason=_first_line(error))
     if any(sign in text for sign in CUT_SHORT):
         return TableCorrupt(action, subject=path, reason=_first_line(error))
@@ -121,9 +121,9 @@ def _table_error(
 
 
 def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphError | None:
-    """What an operation on the branches of a table means by this error, if it means one thing."""
+    """The error of ours for a failed operation on branches; None if the text is not known."""
     text = str(error)
-    # First, because Lance calls this a conflict of refs too.
+    # First, because Lance reports this as a conflict of refs too.
     if isinstance(error, OSError) and BRANCH_REFERENCED in text:
         children = re.findall(r'"([^"]+)"', text.partition(BRANCH_REFERENCED)[2])
         return ForkInUse(path, branch=branch, children=children)
@@ -136,7 +136,7 @@ def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphEr
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Did Lance decline the commit, so that nothing of it was published?"""
+    """Did Lance refuse the commit, so that it published nothing?"""
     text = str(error)
     match error:
         case CommitConflictError():
@@ -149,12 +149,12 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def is_unreadable_rewrite(error: BaseException) -> bool:
-    """Lance's Python face cannot build the record of a compaction that remapped indices."""
+    """Lance's Python package cannot read the record of a compaction that remapped indices."""
     return isinstance(error, TypeError) and UNREADABLE_REWRITE in str(error)
 
 
 def is_foreign(error: BaseException) -> bool:
-    """Is this a failure of Lance, Arrow or the disk, rather than ours or a mistake in our code?"""
+    """Is this a failure of Lance, Arrow or the disk, and not an error or a mistake of ours?"""
     if isinstance(error, OmnigraphError):
         return False
     return isinstance(error, OSError | ValueError | RuntimeError | KeyError) or is_panic(error)

@@ -1,8 +1,8 @@
-"""Blobs of Lance tables, a range at a time.
+"""Ranges of the blobs in Lance tables.
 
-Lance keeps small blobs in the data file, middling ones together in a file beside it, and large
-ones in files of their own; a range is read from any of them without the rest. What it keeps only
-the address of is not opened here: that would reach out to wherever the address leads.
+Lance stores small blobs in the data file, larger ones together in a file beside it, and the largest
+in files of their own. A range is read from any of them without the rest. A blob of which the table
+stores only the address is not opened here, because Lance would send a request to that address.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from omnigraph.storage.lance.store import LanceHandle, LanceStore
 from omnigraph.storage.lance.table_files import name_of
 
 _OFFSET_BITS = 32
-"""A row address is the number of a fragment and, in so many bits, the row in it."""
+"""The lower bits of a row address number the row; the upper bits number the fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def open_blob(store: LanceStore, handle: LanceHandle, column: str, address: int)
 
 
 def _place(dataset: LanceDataset, column: str, address: int) -> str:
-    """The file that holds the column, and the row in it. Names of files are never used again."""
+    """The file that holds the column, and the row in it. A file name is never used twice."""
     field = dataset.lance_schema.field(column)
     fragment = dataset.get_fragment(address >> _OFFSET_BITS)
     assert field is not None, f"no column {column}"

@@ -1,8 +1,8 @@
 """Branches of a Lance table: a ref file that makes them exist, and a folder that holds them.
 
-Lance creates the folder before the ref and deletes the ref before the folder. Whatever dies in
-between leaves a folder without a ref: not listed, not deletable by Lance, and in the way of a new
-branch of that name. `clear_branch` removes both, in whichever state they are.
+Lance creates the folder before the ref and deletes the ref before the folder. A process that dies
+in between leaves a folder without a ref. Lance does not list such a folder, cannot delete it, and
+cannot create a branch of that name. `clear_branch` deletes both, in whichever state they are.
 """
 
 from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFound
@@ -16,8 +16,8 @@ from omnigraph.storage.translate import branch_error
 def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
     """Every branch, by name.
 
-    Lance's own listing fails when a branch is deleted while it reads the refs. Reading them one by
-    one, a branch that is gone by then is not among them.
+    Lance's own listing fails if a branch is deleted while it reads the refs. This listing reads the
+    refs one by one and leaves out a branch that was deleted in between.
     """
     store.open(TableRef(path))
     refs = store.objects.list(f"{path}/{layout.BRANCH_REFS}")
@@ -27,7 +27,7 @@ def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
 
 
 def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
-    """Lance lists all refs to read one; the ref is a small file with a name we know."""
+    """Lance lists all refs to read one; this reads the file of the ref by its name."""
     key = f"{path}/{layout.branch_ref_file(branch)}"
     try:
         facts = read_json(store.objects.read(key).data)
@@ -52,8 +52,8 @@ def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
         except (OSError, ValueError) as error:
             ours = branch_error(error, path=ref.path, branch=branch)
             if ours is None and _has_versions(store, ref):
-                # A commit that came too late for a branch that was removed: Lance takes the number
-                # of its version for the newest, and looks for the others.
+                # The branch was removed and a late commit wrote a version file into its folder:
+                # Lance takes that version for the newest and misses the others.
                 ours = ForkExists(ref.path, branch=branch)
             if ours is None:
                 raise
@@ -101,8 +101,8 @@ def clear_branch(store: LanceStore, path: str, branch: str, *, only: str | None 
         found = find_branch(store, path, branch)
         if found is None or found.identifier != only:
             return
-    # Not by Lance, which reads all refs to delete one, and fails if another vanishes meanwhile.
+    # Not by Lance, which reads all refs to delete one, and fails if another one is deleted.
     store.objects.delete(f"{path}/{layout.branch_ref_file(branch)}")
-    # Folder by folder: a branch whose name continues this one lives inside its folder.
+    # Folder by folder: the folder of branch a contains the folder of branch a/b.
     for folder in layout.TABLE_FOLDERS:
         store.objects.delete_prefix(f"{path}/{layout.branch_folder(branch)}/{folder}")

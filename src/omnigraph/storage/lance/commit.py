@@ -1,7 +1,7 @@
-"""Moving HEAD on Lance: commits that land exactly, restore, compaction.
+"""Moving HEAD on Lance: exact commits, restores, compactions.
 
-Always with the dataset a change was staged on and never with its address: a branch handle gives
-the address of main, and a commit sent there destroys main.
+A commit uses the dataset that the change was staged on, never its address: the address of a branch
+handle is that of main, and a commit sent there would destroy main.
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ def _send(store: LanceStore, staged: Staged, payload: LancePayload) -> LanceData
     )
     if payload.base is not None:
         return LanceDataset.commit(payload.base.dataset, transaction, max_retries=0)
-    # (2) Retries stay 0: a retried creation finds the winner's table and overwrites it.
+    # (2) Retries stay 0: a repeated creation would overwrite the table of the other writer.
     LanceDataset.commit(
         store.uri(staged.ref),
         transaction,
@@ -65,12 +65,12 @@ def _send(store: LanceStore, staged: Staged, payload: LancePayload) -> LanceData
         enable_stable_row_ids=True,
         storage_options=store.options(),
     )
-    # Reopened, because a table made by its address does not share the session.
+    # Opened again, because a table created by its address does not share the session.
     return store.open(staged.ref, version=1).dataset
 
 
 def _look_for(store: LanceStore, staged: Staged, failure: BaseException) -> LanceHandle | None:
-    """(3) Look before judging: a refusal may be of our own second try, a failure a lost reply."""
+    """(3) Search for the commit: a refusal may be of our second try, a failure a lost reply."""
     try:
         head = store.open(staged.ref)
         version = find_marked(head, staged.mark.uuid, after=staged.read_version)
@@ -115,7 +115,7 @@ def _flush_commit(
 
 
 def try_out(scratch: LanceDataset, operation: LanceOperation.BaseOperation) -> LanceDataset:
-    """Commit to a copy that nobody will ever see."""
+    """Commit to a copy of the table that is deleted afterwards."""
     return LanceDataset.commit(scratch, Transaction(scratch.version, operation), max_retries=0)
 
 
@@ -128,7 +128,7 @@ def restore(store: LanceStore, head: LanceHandle, *, to: int, mark: Mark) -> Out
         return Refused(f"HEAD is {now.version}, not {head.version}")
     outcome = commit_exact(store, _staged_restore(head, to, mark))
     if isinstance(outcome, LandedLater):
-        # Lance never refuses a restore, so ours has buried a commit that was not ours to bury.
+        # Lance never refuses a restore, so ours has hidden a commit of another writer.
         buried = outcome.handle.version - 1
         assert isinstance(outcome.handle, LanceHandle)
         again = Mark(f"{mark.uuid}-unburied", mark.properties)
@@ -142,7 +142,7 @@ def _staged_restore(head: LanceHandle, to: int, mark: Mark) -> Staged:
 
 
 def _not_landed(outcome: Outcome) -> Outcome:
-    """The repair of a restore is not the restore, wherever it landed."""
+    """A restore that repairs another restore never counts as `Landed`."""
     return LandedLater(outcome.handle) if isinstance(outcome, Landed) else outcome
 
 
@@ -163,7 +163,7 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
             raise
     compacted = LanceHandle(staged.ref, dataset.version, dataset)
     fsync_version(store, compacted)
-    # Lance reserves fragment numbers in one version and swaps the fragments in the next.
+    # Lance reserves fragment numbers in one version and replaces the fragments in the next.
     is_exact = compacted.version == staged.read_version + 2
     return Landed(compacted) if is_exact else LandedLater(compacted)
 

@@ -1,9 +1,9 @@
 """Compaction on Lance: rows of small fragments are written together, and no row changes.
 
-Which fragments go together is planned first. Each task of the plan can be done by any process that
-sees the table, and comes to a text; whoever has all of them commits (`lance.commit`). Fragments
-that different segments of an index cover are never put together. Fragments of an older Lance that
-have null blobs stay as they are: copied by this one, nulls would become empty blobs.
+`plan_compaction` decides which fragments are combined. Any process that can read the table may
+carry out a task of the plan; the result is a text. The process that has all results commits them
+(`lance.commit`). Fragments that different segments of an index cover are never combined. Fragments
+with null blobs that an older Lance wrote are left out: Lance would copy the nulls as empty blobs.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def stage_compaction_results(handle: LanceHandle, outcomes: Sequence[str]) -> St
 
 
 def _plan(store: LanceStore, handle: LanceHandle, rows_per_file: int) -> list[Any]:
-    """Tasks, and what they come to, can do more than they are declared to: so they are `Any`."""
+    """Lance's types of tasks and results lack the methods used here, so they are `Any`."""
     with translating(handle.ref, "plan a compaction of"):
         plan = Compaction.plan(handle.dataset, {"target_rows_per_fragment": rows_per_file})
         return [each for each in plan.tasks if not _loses_nulls(store, handle, each)]
@@ -74,7 +74,7 @@ def _stage(handle: LanceHandle, outcomes: list[Any]) -> StagedCompaction:
 
 
 def _group(outcome: Any, columns: str) -> CompactedFragments:
-    # There may be many of them, and as objects they are slow to come by.
+    # There may be many fragments, and Lance is slow to build objects for them.
     before = read_json(outcome.json())["original_fragments"]
     after = sorted(outcome.new_fragments, key=lambda each: int(each.physical_rows))
     return CompactedFragments(

@@ -1,11 +1,11 @@
-"""What the small files hold that this process wrote.
+"""The text values in small data files that this process wrote.
 
-Until upkeep covers it with an index, every fragment has to be scanned by whoever looks a row up,
-and the fragments of single writes are many and tiny. The writer knew what it put into each of
-them. A data file never changes and its name is never used again, so what was true when it was
-written is true of every version and branch that shows it; deletions only take away.
+Until upkeep covers a fragment with an index, a lookup scans it, and single writes make many small
+fragments. This process knows the values that it wrote. A data file never changes and its name is
+never used twice, so the values hold for every version and branch that shows the file. Deletions
+only remove values.
 
-Hashes stand for values: two that collide cost a scan that finds nothing.
+The cache stores hashes of values. A collision costs a scan that finds nothing.
 """
 
 from collections import OrderedDict
@@ -21,14 +21,14 @@ from omnigraph.storage.lance.table_files import name_of
 
 FILES_KEPT_MAX: Final = 4_096
 ROWS_MAX: Final = 32
-"""Fragments of more rows are few, and not worth the memory."""
+"""Larger fragments are few, and their values would take more memory."""
 
 Hashes = frozenset[int]
 Known = TypeVar("Known")
 
 
 class ByFile(Generic[Known]):
-    """Something that is known of data files, of those last noted. Safe to share among threads."""
+    """Facts about the data files noted last, by file name. Safe to share among threads."""
 
     def __init__(self, files_max: int = FILES_KEPT_MAX) -> None:
         self._files_max = files_max
@@ -47,7 +47,7 @@ class ByFile(Generic[Known]):
 
 
 class Contents:
-    """The text columns of files."""
+    """The hashed values of text columns, by data file."""
 
     def __init__(self) -> None:
         self._files: ByFile[Mapping[int, Hashes]] = ByFile()
@@ -76,7 +76,7 @@ class Contents:
         return [each for each in fragments if self._may_hold(each.metadata, wanted)]
 
     def _may_hold(self, fragment: FragmentMetadata, wanted: Mapping[int, Hashes]) -> bool:
-        # A second file may say otherwise of a column than the first one did.
+        # A second file may replace a column of the first one.
         known = self._files.find(name_of(fragment.files[0])) if len(fragment.files) == 1 else None
         if known is None:
             return True
@@ -87,5 +87,5 @@ class Contents:
 
 
 def _field_numbers(dataset: LanceDataset) -> dict[str, int]:
-    """Columns by number: names change hands, numbers do not."""
+    """The numbers of the columns. A name may move to another column, a number does not."""
     return {field.name(): field.id() for field in dataset.lance_schema.fields()}

@@ -1,8 +1,7 @@
-"""Files of a table that no version of it names: what losers and the dead staged.
+"""Files of a table that no version refers to: refused and dead writers staged them.
 
-Every version on every branch is asked which files it reads, so this is done after old versions went
-and not before. A file that was staged a moment ago looks the same as one that was left behind; only
-its age tells them apart.
+The search reads every version on every branch, so `cleanup` runs it after it has deleted old
+versions. A file of a running writer looks the same as debris; only its age differs.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """Changes of rows that several processes write and one commits.
 
-Whoever writes a part hands over what it wrote, as a value that travels: new fragments whole, and of
-fragments that lost rows only what they lost. The one who commits holds the rest of them already.
+A process that writes a part describes it as a value that can be sent: new fragments completely, and
+of fragments with deleted rows only the deletion file. The committing process has read the rest of
+those fragments from the version.
 """
 
 from collections.abc import Sequence

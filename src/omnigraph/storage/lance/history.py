@@ -1,4 +1,4 @@
-"""What made each version of a Lance table."""
+"""The transactions and the files of the versions of a Lance table."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ def find_transactions(handle: LanceHandle, *, after: int) -> tuple[TransactionRe
 
 
 def find_marked(handle: LanceHandle, uuid: str, *, after: int) -> int | None:
-    """The version a transaction made, if it made one after `after`."""
+    """The version after `after` that a transaction made; None if there is none."""
     for transacted in find_transactions(handle, after=after):
         if transacted.uuid == uuid:
             return transacted.version
@@ -58,7 +58,7 @@ def _facts(listed: LanceVersion) -> VersionInfo:
     version, created = listed["version"], listed["timestamp"]
     assert isinstance(version, int)
     assert isinstance(created, datetime)
-    # Lance returns local time without saying so.
+    # Lance returns local time without a time zone.
     return VersionInfo(version, created_ms=int(created.astimezone(UTC).timestamp() * 1_000))
 
 
@@ -85,7 +85,7 @@ def _read(handle: LanceHandle, version: int) -> TransactionRecord:
 
 def _kind_of(operation: LanceOperation.BaseOperation) -> TransactionKind:
     if type(operation) is LanceOperation.BaseOperation:
-        # What Python has no class for. In practice the reservation that precedes a compaction.
+        # An operation that Lance has no Python class for: the reservation before a compaction.
         return TransactionKind.COMPACTION
     for kind_class, kind in _KINDS:
         if isinstance(operation, kind_class):

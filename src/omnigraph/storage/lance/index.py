@@ -1,9 +1,9 @@
 """Indices on Lance: built beside the table, attached by a commit.
 
-An index is a set of segments under one name, each covering some fragments. New fragments get a
-segment of their own, which costs what they weigh and not what the table weighs. A full-text
-segment must be finalised even when it is the only one: committed raw, it answers every query with
-a missing file. A column may have several indexes, of different kinds and names.
+An index is a set of segments under one name; each segment covers some fragments. New fragments get
+a segment of their own, whose cost depends on their size and not on the size of the table. A
+full-text segment must be finalised even if it is the only one: otherwise every search fails because
+a file is missing. A column may have several indices, of different kinds and names.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from omnigraph.storage.tables import (
 )
 
 FRAGMENTS_PER_SEGMENT: Final = 32
-"""How many fragments are indexed at a time, as long as that makes few segments."""
+"""The number of fragments per segment, as long as that makes few segments."""
 
 SEGMENTS_PER_BUILD_MAX: Final = 8
 
@@ -60,7 +60,7 @@ def columns_of(dataset: LanceDataset) -> str:
 
 
 def identity_of(fragment: FragmentMetadata, columns: str) -> str:
-    """Files never change and their names are never used again; columns may change their names."""
+    """Data files never change and their names are never used twice; a column may be renamed."""
     gone = fragment.deletion_file
     files = [name_of(each) for each in fragment.files]
     told = (files, None if gone is None else gone.path(fragment.id), columns)
@@ -142,10 +142,10 @@ def restage_indices(
 
 
 def _footing(dataset: LanceDataset, fragment_ids: set[int], names: Collection[str]) -> object:
-    """What must not change between the building of indices and their commit.
+    """What must not change between the build of indices and their commit.
 
-    Rows of a fragment may be deleted, or move to another when they are updated: an index says where
-    its rows were, and Lance knows better.
+    Rows of a covered fragment may be deleted or updated in between: Lance filters the rows that an
+    index names by the deletions of the version.
     """
     columns = [(each.id(), each.name()) for each in dataset.lance_schema.fields()]
     files = {
@@ -162,7 +162,7 @@ def _footing(dataset: LanceDataset, fragment_ids: set[int], names: Collection[st
 
 
 def _go_together(segments: list[LanceIndex], fresh: list[LanceIndex]) -> bool:
-    """Lance refuses an index of which an older Lance wrote some segments in another version."""
+    """Lance refuses an index whose segments have different index versions."""
     return len({each.index_version for each in (*segments, *fresh)}) == 1
 
 
@@ -195,11 +195,11 @@ def _plan(
 def _revives_old_text(
     dataset: LanceDataset, spec: IndexSpec, segments: list[LanceIndex], missing: list[int]
 ) -> bool:
-    """Would a segment of its own bring the former text of updated rows back?
+    """Would a search find updated rows by their former text, if a new segment covered them?
 
-    An updated row keeps its row id and moves to a new fragment. While that fragment is uncovered,
-    Lance knows that what the old segment says of the row is out of date. Once a second full-text
-    segment covers it, Lance believes both. Other kinds of index tell the segments apart.
+    An updated row keeps its row id and moves to a new fragment. While no segment covers that
+    fragment, Lance ignores the entry of the old segment. Once a second full-text segment covers it,
+    Lance uses both entries. Other kinds of index do not have this fault.
     """
     if spec.kind is not IndexKind.INVERTED or not segments:
         return False
@@ -215,7 +215,7 @@ def _revives_old_text(
 
 
 def _has_values(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> bool:
-    """Is there anything to index? Only an index over vectors cannot be made of nulls."""
+    """Does the column have a value? Only a vector index cannot be built from nulls alone."""
     if spec.kind not in _OVER_VECTORS or not fragment_ids:
         return bool(fragment_ids)
     wanted = set(fragment_ids)
@@ -230,7 +230,7 @@ def _has_values(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int])
 
 
 def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> list[LanceIndex]:
-    """The segments of a large table are built one after the other, so that none is large."""
+    """Build the segments of a large table one after the other, so that none is large."""
     step = len(fragment_ids)
     if spec.kind not in _OVER_VECTORS:
         step = max(FRAGMENTS_PER_SEGMENT, math.ceil(step / SEGMENTS_PER_BUILD_MAX))
@@ -252,7 +252,7 @@ def _build(dataset: LanceDataset, spec: IndexSpec, fragment_ids: list[int]) -> l
 
 
 def _find_segments(dataset: LanceDataset, spec: IndexSpec) -> list[LanceIndex]:
-    """The segments an index consists of, as a commit that replaces them must name them."""
+    """The segments of an index, as a commit that replaces them must name them."""
     fields = {field.name(): field.id() for field in dataset.lance_schema.fields()}
     return [
         LanceIndex(

@@ -1,8 +1,8 @@
-"""Nulls in blob columns that an older Lance wrote, and that ours takes for empty blobs.
+"""Nulls in blob columns that Lance 7 wrote, and that Lance 14 reads as empty blobs.
 
-Lance 7 noted in a second layer of a page which of its blobs are null; Lance 14 looks at the first
-layer only. It then describes a null like an empty blob at the very beginning of the file, so only
-where it describes such a thing is the page itself looked at. What a page says never changes.
+Lance 7 recorded the nulls of a page in a second layer; Lance 14 reads only the first layer. It
+describes such a null as an empty blob at position 0 of the file. So this module reads the page
+itself where it meets that description, once per file. Pages never change.
 """
 
 import os
@@ -37,7 +37,7 @@ def blob_columns(dataset: LanceDataset) -> list[str]:
 def mend(
     store: LanceStore, dataset: LanceDataset, columns: Sequence[str], batch: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """The batch, with null where the page says so. It has row addresses."""
+    """The batch, with the nulls that the page records. The batch has row addresses."""
     for name in columns:
         column = batch[name]
         suspects = _find_suspects(column)
@@ -54,7 +54,7 @@ def mend(
 
 
 def has_nulls(store: LanceStore, dataset: LanceDataset, fragment: FragmentMetadata) -> bool:
-    """Are there nulls in a fragment that whoever copies it by means of Lance would lose?"""
+    """Does the fragment hold nulls that a copy by Lance would turn into empty blobs?"""
     return any(_nulls(store, dataset, name, fragment) for name in blob_columns(dataset))
 
 
@@ -111,7 +111,7 @@ def _read_nulls(
             offsets = page.buffers[1]
             data = store.objects.read_range(key, offsets.position, offsets.size)
             ends = np.frombuffer(data, dtype=f"<u{offsets.size // (row_count + 1)}")
-            # Of a null there is nothing but the byte that says so.
+            # A null consists of its marker byte only.
             yield from (start + np.flatnonzero(np.diff(ends.astype(np.int64)) == 1)).tolist()
         start += row_count
 
@@ -120,6 +120,6 @@ def _key_of(store: LanceStore, dataset: LanceDataset, file: DataFile) -> str:
     home = dataset.uri if file.base_id is None else dataset.base_paths()[file.base_id].path
     root = store.root.uri
     if store.root.is_local:
-        # A branch records where its inherited files are, and may do so by another name.
+        # A branch records the path of its inherited files, perhaps in another spelling.
         home, root = os.path.realpath(home), os.path.realpath(root)
     return f"{layout.relative(home, root)}/{layout.data_file(name_of(file))}"

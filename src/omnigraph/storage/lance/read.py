@@ -30,10 +30,10 @@ from omnigraph.storage.tables import (
 )
 
 _PROBE_STEPS_MAX: Final = 64
-"""Someone this far behind is served faster by one listing."""
+"""Beyond this many missing versions, one listing is faster."""
 
 _DENSE_SHARE: Final = 16
-"""Of a fragment, more than one row in so many is found faster by reading it through."""
+"""If more than one row in 16 of a fragment is wanted, reading all rows is faster."""
 
 _ADDRESSES_PER_FILTER: Final = 1_000
 
@@ -78,8 +78,8 @@ def scan_at(
 def _batches_at(
     store: LanceStore, dataset: LanceDataset, row_addresses: Addresses, request: ScanRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Fragments that are wanted whole are read together; of others, few rows are picked by a
-    filter, and many by reading all from the first of them to the last.
+    """Read fragments that are wanted completely together. Of the others, pick few rows by a
+    filter, and many by reading from the first wanted row to the last.
     """
     if not len(row_addresses):
         return
@@ -113,7 +113,7 @@ def _batches_at(
 
 
 def _is_among(found: Addresses, wanted: Addresses) -> pa.BooleanArray:
-    """Both ascend. Arrow's own test would hash all that is wanted, for every batch."""
+    """Both arrays ascend. Arrow's `is_in` would hash all wanted values for every batch."""
     at = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
     return pa.array(wanted[at] == found, pa.bool_())
 
@@ -186,11 +186,11 @@ def read_blobs(
 
 
 def probe(store: LanceStore, handle: LanceHandle) -> int:
-    """Look for the manifest file of the next version, and of the one after it, until there is none.
+    """Look for the file of the next version, then of the one after it, until one is missing.
 
-    A listing costs more with every version a table ever had; this costs two looks when nothing
-    has changed. Versions in between may have been cleaned up, and then the next one is missing
-    though there are later ones; the hint that Lance keeps of the newest version gives that away.
+    A listing costs more with every version of the table; this costs two lookups if nothing changed.
+    If cleanup deleted versions in between, the next file is missing although later ones exist; the
+    hint that Lance stores about the newest version then shows a greater number.
     """
     with translating(handle.ref, "probe"):
         if store.root.is_local:
@@ -204,7 +204,7 @@ def probe(store: LanceStore, handle: LanceHandle) -> int:
 
 
 def _hinted(folder: Path) -> int:
-    """The newest version, as Lance last noted it; 0 if it did not, or is doing it right now."""
+    """The newest version in Lance's hint; 0 if the hint is missing or being written."""
     try:
         found = read_json((folder / layout.VERSION_HINT).read_bytes())["version"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -238,12 +238,12 @@ def _scanner(store: LanceStore, dataset: LanceDataset, request: ScanRequest) -> 
 def _fragments(
     store: LanceStore, dataset: LanceDataset, request: ScanRequest
 ) -> list[LanceFragment] | None:
-    """The fragments that need to be looked at; None for all of them."""
+    """The fragments that must be scanned; None for all."""
     if request.fragment_ids is not None:
         wanted = set(request.fragment_ids)
         return [each for each in dataset.get_fragments() if each.fragment_id in wanted]
     if request.among is not None:
-        # Lance takes an empty list for no restriction.
+        # Lance reads an empty list as no restriction.
         return store.contents.candidates(dataset, request.among) or dataset.get_fragments()[:1]
     return None
 

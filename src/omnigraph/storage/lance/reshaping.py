@@ -1,13 +1,13 @@
 """Other columns for a Lance table, without rewriting its rows.
 
-Lance keeps columns by number. A file says which numbers it holds, the schema says what each number
-is called; so dropping and renaming touch the schema alone, an added column that no file holds is
-null, and a filled one is a further file beside those a fragment has. All of it is one `Merge`,
-which conflicts with every other change of rows.
+Lance stores columns by number. A file lists the numbers that it holds; the schema gives each number
+a name. So dropping and renaming change only the schema, an added column that no file holds is null,
+and a filled column is one more file in each fragment. All changes are one `Merge` operation, which
+conflicts with every other change of rows.
 
-Which numbers a changed schema has only Lance knows, and only after it has changed one. So the
-change is made to a scratch copy first, which has the description of the table and none of its
-bytes, and the schema that came out is committed to the table itself.
+Only Lance can assign the numbers of a changed schema, and only by changing a table. So the change
+is made first to a scratch copy, which has the description of the table and none of its rows. The
+schema of the scratch copy is then committed to the table.
 """
 
 import base64
@@ -66,7 +66,7 @@ def stage_reshape(
 
 
 _Filled = tuple[FragmentMetadata, LanceSchema]
-"""A fragment with one more file, and what all columns are then."""
+"""A fragment with one more file, and the schema with its new columns."""
 
 
 def fill(
@@ -83,7 +83,7 @@ def fill(
 
 
 def _encode(filled: _Filled) -> str:
-    """A schema with its numbers is spelled by nothing but pickle; it comes from our own workers."""
+    """Only pickle preserves the numbers of a schema. The text comes from workers of ours."""
     metadata, schema = filled
     return json.dumps([metadata.to_json(), base64.b64encode(pickle.dumps(schema)).decode()])
 
@@ -101,7 +101,7 @@ def _fill_all(fragments: list[LanceFragment], fills: tuple[ColumnFill, ...]) -> 
 
 
 def _fill(fragment: LanceFragment, fills: tuple[ColumnFill, ...]) -> _Filled:
-    """The fragment with one more file. One fragment at a time is held in memory, no more."""
+    """The fragment with one more file. At most one fragment is in memory."""
     row_count = fragment.count_rows()
     columns = [each.convert(_evaluate(fragment, each), row_count) for each in fills]
     rows = pa.table(columns, schema=pa.schema([each.column for each in fills]))
@@ -111,7 +111,7 @@ def _fill(fragment: LanceFragment, fills: tuple[ColumnFill, ...]) -> _Filled:
 def _evaluate(fragment: LanceFragment, fill: ColumnFill) -> "pa.Array[Any]":
     if fill.expression is None:
         return pa.nulls(0)
-    # A column of the table comes along, because Lance scans nothing for a constant alone.
+    # One column of the table is read too, because Lance scans no rows for constants alone.
     anchor = fragment.schema.names[0]
     try:
         columns = {"anchor": f"`{anchor}`", "filled": fill.expression}
@@ -129,7 +129,7 @@ def _evolve(
     *,
     name: str,
 ) -> LanceSchema:
-    """What the schema is after the change, numbers included. Starts from what filling made."""
+    """The schema after the change, with its numbers. It starts from the schema with the fills."""
     scratch = layout.scratch_prefix(name)
     try:
         dataset = store.reopen(handle).shallow_clone(
@@ -137,7 +137,7 @@ def _evolve(
         )
         if reshape.fills:
             dataset = try_out(dataset, filled)
-        # Added first: the number of a dropped column that no file holds would be taken again.
+        # Added first: otherwise Lance would reuse the number of a dropped column without files.
         if reshape.nulls:
             dataset.add_columns(pa.schema(reshape.nulls))
         if reshape.drops:
@@ -152,7 +152,7 @@ def _evolve(
 
 
 def stage_unindex(handle: LanceHandle, columns: Collection[str], mark: Mark) -> Staged:
-    """An index is found by a name that is made of its column's; under another it is lost."""
+    """Indices are found by the name of their column, so an index of a renamed column is renamed."""
     dataset = handle.dataset
     with translating(handle.ref, "drop indices of"):
         fields = {field.name(): field.id() for field in dataset.lance_schema.fields()}

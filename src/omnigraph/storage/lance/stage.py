@@ -1,13 +1,13 @@
 """Staging on Lance: files are written, HEAD stays.
 
 Every change of rows becomes an operation that conflicts with every other change of rows. Lance by
-itself would rebase an append over whatever landed meanwhile, even with retries turned off. So the
-operation *touches* one fragment that all rivals touch too: the first fragment of the version it
-was staged on is listed as updated, unchanged. A table without fragments has none to list; there
-the change is a `Merge`, which conflicts with everything that moves data.
+itself would rebase an append over commits in between, even with retries off. So the operation
+*touches* a fragment that all other changes touch too: it lists the first fragment of its base as
+updated, with no change. A table without fragments has none to list; its change is a `Merge`, which
+conflicts with every operation that moves data.
 
-`fields_for_preserving_frag_bitmap` names all fields, always. Left out, a full-text index claims
-the new fragment as covered and then misses every row in it.
+`fields_for_preserving_frag_bitmap` always names all fields. Without it, a full-text index counts
+the new fragment as covered and finds none of its rows.
 """
 
 import json
@@ -40,25 +40,25 @@ from omnigraph.storage.tables import (
 
 STORAGE_VERSION: Final = "2.2"
 _ROWS_PER_PROBE: Final = 250_000
-"""Rows are held against a hash table of all keys, which is made anew each time."""
+"""Each comparison builds a hash table of all keys, so rows are compared in large tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class LancePayload:
-    """What `commit_exact` needs of a staged change."""
+    """What `commit_exact` needs to publish a staged change."""
 
     base: LanceHandle | None
-    """The handle it was staged on; None for a table that does not exist yet."""
+    """The handle that it was staged on; None for a table that does not exist yet."""
 
     operation: LanceOperation.BaseOperation
     files: tuple[str, ...]
-    """Created while staging, relative to the branch folder."""
+    """The files that staging created, relative to the branch folder."""
 
     fresh: tuple[FragmentMetadata, ...] = ()
     shrunk: tuple[FragmentMetadata, ...] = ()
     removed: tuple[int, ...] = ()
     dropped: int = 0
-    """What a change of rows consists of, without what guards it."""
+    """The fragments of a change of rows, without the touched fragment."""
 
 
 # --- rows -----------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ def locate(handle: LanceHandle, column: str, values: "Sequence[str] | pa.Array[A
         )
         if spelled_out:
             return scanner.to_table()
-        # Of a table that may be many times larger than what is looked for, only that is kept. Arrow
-        # hashes what is looked for at every call, so there are few calls.
+        # Only matching rows are kept, because the table may be many times larger. Arrow hashes the
+        # wanted values at every call, so there are few calls.
         rows_min = max(_ROWS_PER_PROBE, len(wanted))
         found = [
             rows.filter(pc.is_in(rows[column], value_set=wanted))
@@ -240,7 +240,7 @@ def locate(handle: LanceHandle, column: str, values: "Sequence[str] | pa.Array[A
 def _gather(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows_min: int
 ) -> Iterator[pa.Table]:
-    """Batches, put together to tables of at least so many rows; the last may have fewer."""
+    """Combine batches to tables of at least this many rows; the last may have fewer."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
@@ -288,7 +288,7 @@ def _write_changed(
     inserts: pa.Table | None,
     updates: Replacement | None,
 ) -> list[FragmentMetadata]:
-    """Write updated rows first, then new ones; give the updated ones their row ids back."""
+    """Write updated rows first, with their row ids, then inserted rows."""
     parts = [part for part in (updates.rows if updates else None, inserts) if part is not None]
     parts = [part for part in parts if part.num_rows > 0]
     if not parts:
@@ -311,7 +311,7 @@ def _write_changed(
 def _drop_rows(
     dataset: LanceDataset, row_addresses: Sequence[int]
 ) -> tuple[list[FragmentMetadata], list[int]]:
-    """Fragments that lost some rows, and the ids of those that lost all."""
+    """The fragments with deleted rows, and the ids of fragments whose rows are all deleted."""
     if not row_addresses:
         return [], []
     addresses = np.unique(np.asarray(row_addresses, dtype=np.uint64))
@@ -336,7 +336,7 @@ def guarded(
     shrunk: list[FragmentMetadata],
     removed: list[int],
 ) -> LanceOperation.BaseOperation:
-    """(2) The operation that no other change of rows can pass by."""
+    """(2) The operation, which conflicts with every other change of rows."""
     existing = dataset.get_fragments()
     if not existing:
         return LanceOperation.Merge(fresh, dataset.lance_schema)

@@ -1,8 +1,8 @@
-"""Opening Lance tables below one root, and the handle that is handed around.
+"""Opening Lance tables below one root, and the handle of an open table.
 
-One session serves all tables of a store: it caches manifests, file footers and index pages, and
-keeps a reopened table from costing a read. It is safe to share among branches and versions, also
-when a branch is deleted and made again, because it keys what it holds by file and entity tag.
+One session serves all tables of a store. It caches manifests, file footers and index pages, so
+opening a table again costs no read. Branches and versions may share it, even after a branch was
+deleted and created again, because the session keys its entries by file and entity tag.
 """
 
 import os
@@ -33,12 +33,12 @@ from omnigraph.storage.tables import (
 from omnigraph.storage.translate import translating_tables
 
 TAILS_KEPT_MAX: Final = 16
-"""As many branches may be published to in turn without reading what was just written."""
+"""This many branches may be published to in turn without reading their last rows again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LanceHandle:
-    """A Lance dataset checked out at one version. Nothing here ever advances it."""
+    """A Lance dataset at one version. No method advances it."""
 
     ref: TableRef
     version: int
@@ -46,7 +46,7 @@ class LanceHandle:
     parts: list[tuple[FragmentContent, ...]] = field(
         default_factory=list, repr=False, compare=False
     )
-    """What it is made of, once somebody asked; it never changes."""
+    """Its fragments, after the first request for them; they never change."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,7 +68,7 @@ class LanceHandle:
 
 @dataclass(frozen=True, slots=True)
 class LanceStore:
-    """Where tables are, and how they are reached."""
+    """The root of the tables, and the options to open it."""
 
     root: Root
     objects: Objects
@@ -78,32 +78,32 @@ class LanceStore:
     swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
     contents: Contents = field(default_factory=Contents)
     keys: ByFile[Hashes] = field(default_factory=ByFile)
-    """Which keys the sealed files of manifests hold. See `lance.swap`."""
+    """The keys in the sealed files of manifests (`lance.swap`)."""
     old_nulls: ByFile[frozenset[int]] = field(default_factory=ByFile)
-    """Which rows of a file have null blobs that Lance does not see. See `lance.old_blobs`."""
+    """The rows of a file with nulls that Lance reads as empty blobs (`lance.old_blobs`)."""
     tails: ByFile[pa.Table] = field(default_factory=lambda: ByFile(TAILS_KEPT_MAX))
-    """The rows of the files that swaps wrote last."""
+    """The rows of the files that the last swaps wrote."""
 
     def uri(self, ref: TableRef) -> str:
-        """The folder of a table on a branch, as Lance wants it spelled."""
+        """The folder of a table on a branch, in the spelling that Lance expects."""
         table = self.root.locate(ref.path)
         folder = layout.branch_folder(ref.branch)
         return f"{table}/{folder}" if folder else table
 
     @property
     def is_flushed(self) -> bool:
-        """Is anybody waiting for files to reach a disk of this machine?"""
+        """Are files flushed to a disk of this machine?"""
         return self.root.is_local and not isinstance(self.disk, RelaxedDisk)
 
     def options(self) -> dict[str, str] | None:
-        """Lance takes an empty dictionary for a request to use none of its defaults."""
+        """None for no options: with an empty dictionary Lance would drop its defaults."""
         return dict(self.storage_options) or None
 
     def open(self, ref: TableRef, version: int | None = None) -> LanceHandle:
         try:
             dataset = self._open_dataset(ref, version)
         except VersionNotFound as missing:
-            # Lance says the same of a missing version and of a missing table.
+            # Lance raises the same error for a missing version and for a missing table.
             newest = self._open_dataset(ref, None).version
             raise VersionNotFound(
                 ref.path, branch=ref.branch, version=missing.version, newest=newest
@@ -114,7 +114,7 @@ class LanceStore:
 
     @contextmanager
     def reading(self, handle: LanceHandle, action: str) -> Iterator[None]:
-        """A version may go while it is read: then its files are not damaged but removed."""
+        """Cleanup may delete a version while it is read; its missing files are then no damage."""
         ref, version = handle.ref, handle.version
         try:
             with translating(ref, action, version=version):
@@ -148,7 +148,7 @@ class LanceStore:
             )
 
     def _check_base(self, ref: TableRef, dataset: LanceDataset) -> None:
-        """(5) A branch records absolutely where its inherited files are. Believe only this root."""
+        """(5) A branch records the absolute path of its inherited files. Accept only this root."""
         table = self.root.locate(ref.path)
         for base in dataset.base_paths().values():
             recorded = base.path
@@ -159,7 +159,7 @@ class LanceStore:
             raise GraphRelocated(recorded=recorded, actual=table)
 
     def flush(self, ref: TableRef, files: list[str], *, is_new_table: bool = False) -> None:
-        """Make files of a table, named relative to its branch folder, survive a power cut."""
+        """Flush files of a table, named relative to its branch folder."""
         if not self.is_flushed:
             return
         folder = Path(self.uri(ref))
@@ -169,7 +169,7 @@ class LanceStore:
 
 
 def new_session(bytes_max: int = CACHE_BYTES_MAX) -> Session:
-    """Lance would keep seven gigabytes, and something of every version there ever was."""
+    """Lance's own default is seven gigabytes, with entries of every version."""
     footers = bytes_max // 8
     return Session(index_cache_size_bytes=bytes_max - footers, metadata_cache_size_bytes=footers)
 
@@ -181,7 +181,7 @@ def translating(ref: TableRef, action: str, *, version: int | None = None) -> It
 
 
 def _is_same_place(recorded: str, table: str) -> bool:
-    """The same folder by another name, such as through a symbolic link."""
+    """Do both paths name the same folder, for example through a symbolic link?"""
     real_table = os.path.realpath(table)
     real_recorded = os.path.realpath(recorded)
     return real_recorded == real_table or real_recorded.startswith(f"{real_table}{os.sep}")

@@ -1,20 +1,20 @@
-"""The swap of the manifest on Lance: rows inserted or replaced by key, if nobody was faster.
+"""The compare-and-swap of the manifest: insert or replace rows by key, or be refused.
 
-Rewriting the tail (ADR 19): the fragments of the table are sealed or open. A swap writes the open
-ones again, with its own rows and without those it replaces, and lists the sealed ones as they are,
-in one strict overwrite, which anything that landed meanwhile refuses. It costs what is open, and
-that is bounded, whatever the history.
+Rewriting the tail (ADR 19): each fragment of the table is sealed or open. A swap writes the rows of
+the open fragments again, without the rows that it replaces and with its own rows, and lists the
+sealed fragments unchanged. This is one strict overwrite, which Lance refuses if any commit landed
+in between. The cost depends on the open rows, whose number is bounded for any length of history.
 
 1. A fragment is sealed if it has `SEALED_ROWS` rows, none of them deleted, and holds no key of the
-   swap. Otherwise it is open, so no key is ever there twice.
-2. Once the open rows suffice they are sealed, and ours are written apart from them. The head of the
-   branch is in every publish, so it never is among the sealed.
-3. `SEALED_MANY` sealed fragments of one size become one of the next, so that their number grows
-   with the logarithm of the history.
+   swap. Otherwise it is open. So no key is in the table twice.
+2. When the open rows are enough, they are sealed, and the rows of the swap are written apart. Every
+   publish writes the head of the branch, so the head is never in a sealed fragment.
+3. `SEALED_MANY` sealed fragments of one size are combined to one of the next size, so their number
+   grows with the logarithm of the history.
 
-Merging is the same swap as a merge-insert, where Lance compares the keys. It takes three times as
-long and asks for nothing unusual, while listing a fragment again is something that a later Lance
-might refuse. Writers of both forms can work on one graph: each refuses the other.
+Merging is the same swap as a merge-insert, in which Lance compares the keys. It takes three times
+as long. It remains because a later Lance might refuse a commit that lists a fragment again. Writers
+of both forms can work on one graph: each form conflicts with the other.
 """
 
 from collections.abc import Sequence
@@ -39,14 +39,14 @@ SEALED_ROWS: Final = 128
 SEALED_MANY: Final = 8
 
 FOLD_AT_FRAGMENTS: Final = 16
-"""A merge costs what the fragments of the table weigh; at this many they are written as one."""
+"""The cost of a merge grows with the fragments; at this many they are written as one."""
 
 
 def swap_rows(
     store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str, mark: Mark
 ) -> Outcome:
     assert len(pc.unique(rows[key])) == rows.num_rows, "a key is swapped once"
-    # Whoever made the table may have allowed nulls where we write none.
+    # The program that created the table may have allowed nulls where ours writes none.
     rows = rows.select(handle.schema.names).cast(handle.schema.remove_metadata())
     match store.swap:
         case ManifestSwap.REWRITE_TAIL:
@@ -63,14 +63,14 @@ def swap_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A fragment, and what Lance tells of it, asked once."""
+    """A fragment with the facts that Lance computes on request, cached."""
 
     fragment: LanceFragment
     told: FragmentMetadata
 
     @property
     def file(self) -> str:
-        """Its one file. Columns are never added to the manifest, so it has no other."""
+        """Its only file: columns are never added to the manifest."""
         return table_files.name_of(self.told.files[0])
 
     @property
@@ -94,7 +94,7 @@ def _rewrite_tail(
             sealed, absorbed = _find_absorbed(sealed)
             fresh = [_joined(_read(store, dataset, absorbed), kept), _joined(rows)]
         written = [_write(store, dataset, table, key) for table in fresh]
-        # What is sealed may be large, and is not read again.
+        # Sealed fragments may be large, and are not read again.
         store.tails.keep(table_files.name_of(written[-1].files[0]), fresh[-1])
     return _overwrite(store, handle, [each.told for each in sealed], written, mark)
 
@@ -102,7 +102,7 @@ def _rewrite_tail(
 def _sort_out(
     store: LanceStore, dataset: LanceDataset, rows: pa.Table, key: str
 ) -> tuple[list[_Piece], list[_Piece]]:
-    """(1) The fragments that are sealed, and those that are open."""
+    """(1) The sealed fragments, and the open ones."""
     pieces = [_Piece(each, each.metadata) for each in dataset.get_fragments()]
     _learn_keys(store, dataset, [each for each in pieces if each.is_large], key)
     swapped = _hashes(rows[key].to_pylist())
@@ -117,7 +117,7 @@ def _sort_out(
 def _learn_keys(
     store: LanceStore, dataset: LanceDataset, pieces: Sequence[_Piece], key: str
 ) -> None:
-    """Read the keys of files that others wrote; each once, because a file never changes."""
+    """Read the keys of files that other processes wrote, each once: files never change."""
     unknown = [each for each in pieces if store.keys.find(each.file) is None]
     if not unknown:
         return
@@ -135,7 +135,7 @@ def _hashes(keys: Sequence[object]) -> Hashes:
 
 
 def _find_absorbed(sealed: Sequence[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
-    """(3) The sealed fragments that stay, and those that are sealed again with what is new."""
+    """(3) The sealed fragments that stay, and those that are combined with the new rows."""
     stay = list(sealed)
     absorbed: list[_Piece] = []
     rows = SEALED_ROWS * SEALED_MANY
@@ -149,7 +149,7 @@ def _find_absorbed(sealed: Sequence[_Piece]) -> tuple[list[_Piece], list[_Piece]
 
 
 def _read(store: LanceStore, dataset: LanceDataset, pieces: Sequence[_Piece]) -> pa.Table:
-    """The rows of fragments. What this process wrote last is still in memory."""
+    """The rows of fragments. The rows that this process wrote last are in memory."""
     if len(pieces) == 1 and pieces[0].is_whole:
         rows = store.tails.find(pieces[0].file)
         if rows is not None:
@@ -161,12 +161,12 @@ def _read(store: LanceStore, dataset: LanceDataset, pieces: Sequence[_Piece]) ->
 
 
 def _joined(*tables: pa.Table) -> pa.Table:
-    """In one chunk: Lance writes each for itself, and a tail would grow by one with every swap."""
+    """In one chunk: Lance writes each chunk apart, and every swap would add one to the tail."""
     return pa.concat_tables(tables).combine_chunks()
 
 
 def _without(rows: pa.Table, others: pa.Table, key: str) -> pa.Table:
-    """The rows whose keys the others do not have."""
+    """The rows whose keys are not among the other rows."""
     return rows.filter(pc.invert(pc.is_in(rows[key], value_set=others[key].combine_chunks())))
 
 
@@ -187,8 +187,8 @@ def _overwrite(
 ) -> Outcome:
     """Make the table consist of these fragments.
 
-    The schema is the one of Lance and not of Arrow: it keeps the numbers of the columns, by which
-    files that are listed again are read.
+    The schema is Lance's and not Arrow's: it keeps the numbers of the columns, by which the listed
+    files are read.
     """
     operation = LanceOperation.Overwrite(handle.dataset.lance_schema, [*listed, *written])
     payload = LancePayload(handle, operation, tuple(table_files.written_data(written)))
@@ -203,9 +203,9 @@ def _overwrite(
 def _merge(store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str) -> Outcome:
     """Row-level compare-and-swap: overlapping keys contend, and every publish shares one key.
 
-    The immediate form, because staging drops the fence of the key and two writers then both
-    insert the branch head. No index, because one on the key turns the fence off. Retries stay 0,
-    so that contention reaches the caller, who must re-read before it tries again.
+    The immediate form, because staging drops the key filter, and two writers would then both insert
+    the branch head. No index, because an index on the key turns the filter off. Retries stay 0, so
+    that contention reaches the caller, who reads the manifest again before the next try.
     """
     dataset = store.reopen(handle)
     merge = (
@@ -229,7 +229,7 @@ def _merge(store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str) 
 
 
 def _files_behind(transaction: Transaction, version: int) -> list[str]:
-    """What a transaction wrote that Lance composed itself."""
+    """The files of a transaction that Lance composed itself."""
     return [
         *table_files.written_by(transaction.operation, transaction.read_version),
         layout.transaction_file(transaction.read_version, transaction.uuid),
@@ -242,8 +242,8 @@ def _fold(
 ) -> Outcome:
     """The same swap as an overwrite of all rows, old and new, in one fragment.
 
-    Compacting beside the publishers instead would make publishes land at versions other than the
-    ones they record (D9).
+    A compaction concurrent with publishes would make them land at other versions than they record
+    (D9).
     """
     with translating(handle.ref, "fold"):
         kept = handle.dataset.to_table().replace_schema_metadata(None)

@@ -1,8 +1,8 @@
 """Which files a transaction created, by name.
 
-Names are derived from what the transaction says, never found by listing a shared folder: a
-listing grows with history, and it meets the files of losers that vanish while it is read. Only
-folders that belong to one file or one index alone are listed.
+Names are derived from the transaction and never found by listing a shared folder: a listing grows
+with history, and files of refused writers vanish during it. Only folders that belong to one file or
+one index are listed.
 """
 
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ from omnigraph.storage import layout
 
 
 def name_of(file: DataFile) -> str:
-    """The name of a data file. The property for it makes a class each time it is asked, which takes
-    longer than everything else that is done with the description of a fragment.
+    """The name of a data file. Lance's property for it creates a class at each call, which takes
+    longer than all other work on the description of a fragment.
     """
     return file._path  # noqa: SLF001 - see above
 
 
 def written_data(fragments: Iterable[FragmentMetadata]) -> list[str]:
-    """The data files of new fragments. Files with a base of their own belong to another branch."""
+    """The data files of new fragments. Files with a base id belong to another branch."""
     return [
         layout.data_file(name_of(file))
         for fragment in fragments
@@ -50,7 +50,7 @@ def written_indices(indices: Iterable[Index]) -> list[str]:
 
 
 def with_blobs(folder: Path, files: Iterable[str]) -> list[str]:
-    """Add the blobs that were too large for their data file."""
+    """Add the files of blobs that are outside their data file."""
     found = list(files)
     for name in list(found):
         if name.startswith(f"{layout.DATA}/") and name.endswith(".lance"):
@@ -61,7 +61,7 @@ def with_blobs(folder: Path, files: Iterable[str]) -> list[str]:
 
 
 def written_by(operation: LanceOperation.BaseOperation, read_version: int) -> list[str]:
-    """The files behind a row change that Lance composed itself."""
+    """The files of a change of rows that Lance composed itself."""
     if not isinstance(operation, LanceOperation.Update):
         return []
     fresh = [
@@ -74,7 +74,7 @@ def written_by(operation: LanceOperation.BaseOperation, read_version: int) -> li
 
 
 def reachable(dataset: LanceDataset) -> list[Path]:
-    """Every local file that reading this version can touch, wherever its branch keeps it."""
+    """Every local file that a read of this version can open, on any branch."""
     own = Path(dataset.uri)
     bases = {number: Path(base.path) for number, base in dataset.base_paths().items()}
 

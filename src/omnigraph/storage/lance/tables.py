@@ -1,10 +1,5 @@
-"""`Tables` on Lance: the protocol, method by method, in the order it is declared.
-
-The work is in the modules beside this one: `store` opens, `read` reads,
-`stage`, `reshaping`, `index` and `compact` write files, `handover` lets
-others commit them, `commit` moves HEAD, `swap` that of the manifest, `branches`
-forks and clears, `history` tells what happened, `table_files` names what must reach the disk,
-`torn` finds what did not.
+"""`Tables` on Lance, method by method, in the order of the protocol. The other modules of this
+package do the work.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -62,14 +57,14 @@ from omnigraph.storage.tables import (
 
 
 def _own(handle: Handle) -> LanceHandle:
-    """Handles come back to us through code that does not know what they are."""
+    """Callers know only the protocol `Handle`; every handle of this store is a `LanceHandle`."""
     assert isinstance(handle, LanceHandle), f"a handle of another store: {handle!r}"
     return handle
 
 
 @dataclass(frozen=True, slots=True)
 class LanceSingleStepOps:
-    """What Lance does only in one step."""
+    """`SingleStepOps` on Lance."""
 
     store: LanceStore
 
@@ -87,7 +82,7 @@ class LanceSingleStepOps:
 
 @dataclass(frozen=True, slots=True)
 class LanceTables:
-    """Tables below one root, kept by Lance."""
+    """The tables below one root."""
 
     store: LanceStore
 

@@ -1,10 +1,10 @@
 """Versions that a power cut left unreadable.
 
-A commit is flushed after it lands, so the power can go in between: the file of the version has its
-name, and no content, or only a part; or it is whole, and a file that it names is not. While a
-process lives nobody ever sees such a file, because Lance links the file of a version when it is
-whole. Contents are looked at rather than errors: of a file of nothing but zeros Lance makes a table
-of version 0, and a store that does not answer is no power cut.
+A commit is flushed after it lands, so a power cut may happen in between. Then the file of the
+version has its name and no content or only a part of it; or it is complete, and a file that it
+names is not. Without a power cut no process sees such a file, because Lance links the file of a
+version after writing all of it. This module examines contents and not errors: Lance reads a file of
+zeros as a table of version 0, and a store that does not answer is no power cut.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from omnigraph.storage.lance.read import probe
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
 
 _ENDINGS: Final = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1"}
-"""How a file of this kind ends, if it is whole."""
+"""The last bytes of a complete file of this kind."""
 
 _TAIL_BYTES: Final = 8
 
@@ -36,7 +36,7 @@ def find_torn(store: LanceStore, shown: LanceHandle) -> int | None:
     except TableCorrupt:
         return newest
     if not store.root.is_local:
-        return None  # an object is there as a whole or not at all
+        return None  # an object of a bucket is complete or missing
     with translating(shown.ref, "look through", version=newest):
         known = set(table_files.reachable(shown.dataset))
         new = [each for each in table_files.reachable(handle.dataset) if each not in known]
@@ -45,7 +45,7 @@ def find_torn(store: LanceStore, shown: LanceHandle) -> int | None:
 
 def remove_torn(store: LanceStore, shown: LanceHandle, version: int) -> None:
     assert version > shown.version, "what is shown stays"
-    # Once more, right here: one who slept since it looked must not remove what others made.
+    # Checked again: a process that was suspended must not remove a version made meanwhile.
     if find_torn(store, shown) == version:
         store.objects.delete(_key(shown, version))
 
@@ -65,5 +65,5 @@ def _is_torn(file: Path) -> bool:
     except FileNotFoundError:
         return True
     ending = _ENDINGS.get(file.suffix)
-    # The other kinds have no ending of their own, and some may be empty.
+    # Other kinds of file have no fixed last bytes, and some may be empty.
     return ending is not None and not tail.endswith(ending)

@@ -20,8 +20,7 @@ from omnigraph.engine.tables import filters, metered
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import BlobNotFound, BlobRangeInvalid, ExternalBlob, NotABlob, UsageError
 from omnigraph.ids import CommitId
-from omnigraph.storage.blobs import BlobFile
-from omnigraph.storage.tables import ROW_ADDRESS, ScanRequest
+from omnigraph.storage.tables import ROW_ADDRESS, BlobFile, ScanRequest
 
 CHUNK_BYTES: Final = 4 * 2**20
 """The most bytes of a blob that a reader holds."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.lance import (
     blobs,
     branches,
@@ -30,6 +29,7 @@ from omnigraph.storage.tables import (
     EVERYTHING,
     ROWS_PER_FILE,
     Addresses,
+    BlobFile,
     Branch,
     ColumnFill,
     FragmentContent,

@@ -60,6 +60,7 @@ from omnigraph.storage.tables.versions import (
     ROW_UPDATED as ROW_UPDATED,
     ROWS_PER_FILE as ROWS_PER_FILE,
     Addresses as Addresses,
+    BlobFile as BlobFile,
     BlobMode as BlobMode,
     Branch as Branch,
     Fragment as Fragment,

@@ -7,7 +7,6 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from omnigraph.storage.blobs import BlobFile
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables.changes import (
     ColumnFill,
@@ -28,6 +27,7 @@ from omnigraph.storage.tables.versions import (
     EVERYTHING,
     ROWS_PER_FILE,
     Addresses,
+    BlobFile,
     Branch,
     FragmentContent,
     Handle,

@@ -239,3 +239,22 @@ Pause = Callable[[], None]
 
 LOOKED_UP_MAX: Final = 1_000
 """Above this many values, one pass over the column is faster than a filter that lists them."""
+
+
+class BlobFile(Protocol):
+    """The bytes of one blob. They never change, because the files of a table are written once."""
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def place(self) -> str:
+        """Names the place of the bytes. No other bytes ever have the same place.
+
+        The same value written again, for example by a compaction, has another place.
+        """
+        ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Exactly these bytes, which must exist; no others are fetched. Raises `StorageFailure`."""
+        ...

@@ -33,14 +33,14 @@ def showing(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
         yield
         return
     if not on_terminal:
-        with watching(Lines()):
+        with watching(ProgressLines()):
             yield
         return
     with _bars() as bars, watching(bars):
         yield
 
 
-class Lines:
+class ProgressLines:
     """A line when a stage begins and when it ends, for logs."""
 
     def begin(self, stage: str) -> None:

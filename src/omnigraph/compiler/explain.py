@@ -16,19 +16,19 @@ from omnigraph.compiler.phrases import (
     variables_text,
 )
 
-Note = Callable[[plan.Operator], str]
+OperatorComment = Callable[[plan.Operator], str]
 """What to say about an operator beside its own line; perhaps nothing."""
 
 
-def no_note(operator: plan.Operator) -> str:  # noqa: ARG001 - there is nothing to say about any
+def no_comment(operator: plan.Operator) -> str:  # noqa: ARG001 - there is nothing to say about any
     return ""
 
 
-def explain(query: plan.Plan, note: Note = no_note) -> str:
+def explain(query: plan.Plan, comment: OperatorComment = no_comment) -> str:
     """Several lines, without a line break at the end."""
     match query:
         case plan.ReadPlan(root=root):
-            return "\n".join((_title("read", query), *_tree(root, note)))
+            return "\n".join((_title("read", query), *_tree(root, comment)))
         case plan.MutationPlan(statements=statements):
             return "\n".join((_title("mutation", query), *_statements(statements)))
         case _:
@@ -43,17 +43,19 @@ def _title(kind: str, query: plan.Plan) -> str:
 # ── the tree ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tree(operator: plan.Operator, note: Note, first: str = "", rest: str = "") -> Iterator[str]:
+def _tree(
+    operator: plan.Operator, comment: OperatorComment, first: str = "", rest: str = ""
+) -> Iterator[str]:
     """`first` leads the line of the operator itself, `rest` every line below it."""
     inputs = plan.inputs_of(operator)
-    said = note(operator)
+    said = comment(operator)
     yield first + headline(operator) + (f"  [{said}]" if said else "")
     stem = "│" if inputs else " "
     yield from (f"{rest}{stem}    {each}" for each in _details(operator))
     for each in inputs[:-1]:
-        yield from _tree(each, note, rest + "├─ ", rest + "│  ")
+        yield from _tree(each, comment, rest + "├─ ", rest + "│  ")
     for each in inputs[-1:]:
-        yield from _tree(each, note, rest + "└─ ", rest + "   ")
+        yield from _tree(each, comment, rest + "└─ ", rest + "   ")
 
 
 def headline(operator: plan.Operator) -> str:

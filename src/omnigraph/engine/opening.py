@@ -47,13 +47,13 @@ def create(
     Raises SchemaInvalid before anything is touched; GraphExists where there is a graph, whatever
     `remains` says; GraphIncomplete where a killed attempt left something and `remains` is REFUSE.
     """
-    contract = compile_active_schema(schema, name=name)
+    active = compile_active_schema(schema, name=name)
     stores = _open_stores(uri, settings)
-    tables = tables_of(contract.catalog)
+    tables = tables_of(active.catalog)
     if remains is Remains.CLEAR:
         clear_remains(stores, tables)
-    create_graph(stores, contract.files(), tables, actor=actor)
-    return Graph(stores, Bases(stores), contract, Mode.READ_WRITE, settings=settings)
+    create_graph(stores, active.files(), tables, actor=actor)
+    return Graph(stores, Bases(stores), active, Mode.READ_WRITE, settings=settings)
 
 
 def tables_of(catalog: Catalog) -> list[NewTable]:
@@ -102,18 +102,18 @@ def open_in(
     bases = Bases(stores)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
     base = _read_main(stores, bases)
-    contract = _read_contract(stores, base, mode)
+    active = _read_schema(stores, base, mode)
     if mode is Mode.READ_WRITE:
         bases.remember(migrate(stores, base))
-        if not contract.is_recorded:
-            _record_contract(stores, contract.files())
-    graph = Graph(stores, bases, contract, mode, settings=settings, gate=gate)
+        if not active.is_recorded:
+            _record_schema(stores, active.files())
+    graph = Graph(stores, bases, active, mode, settings=settings, gate=gate)
     if mode is Mode.READ_WRITE:
         graph.refresh()
     return graph
 
 
-def _read_contract(stores: Stores, base: Base, mode: Mode) -> ActiveSchema:
+def _read_schema(stores: Stores, base: Base, mode: Mode) -> ActiveSchema:
     """Raises SchemaFilesInvalid, SchemaInvalid, SchemaCorrupt."""
     wanted = base.manifest.log.schema_hash
     # Only a commit of another program does not say which schema it was made under.
@@ -130,7 +130,7 @@ def _read_main(stores: Stores, bases: Bases) -> Base:
     raise GraphNotFound(stores.root.uri)
 
 
-def _record_contract(stores: Stores, files: SchemaFiles) -> None:
+def _record_schema(stores: Stores, files: SchemaFiles) -> None:
     """Write the two files that graphs of old do not have.
 
     Other branches could have been written under another schema, so only a graph without any is

@@ -70,7 +70,7 @@ def open_workers(
 
 
 @dataclass(frozen=True, slots=True)
-class MergedTable:
+class WorkerTable:
     """One table on all sides, as it is sent to workers."""
 
     key: TableKey
@@ -117,9 +117,9 @@ class TaskWorkers:
         answers = self.run(work, len(files), "writing merged rows")
         return tuple(read_pieces(each) for each in answers)
 
-    def _table(self, sides: Sides) -> MergedTable:
+    def _table(self, sides: Sides) -> WorkerTable:
         job = self.job
-        return MergedTable(
+        return WorkerTable(
             sides.type.table_key,
             job.catalog,
             storage_of(job),
@@ -151,7 +151,7 @@ def _take(path: Path) -> object:
 class DraftShare:
     """(1) The work of deciding; task n decides about share n."""
 
-    table: MergedTable
+    table: WorkerTable
     rulings: Rulings
     scratch: str
     of: int
@@ -218,7 +218,7 @@ def _by_fragment(addresses: Addresses, rows_max: int) -> Iterator[Addresses]:
 class WritePortion:
     """(2) The work of writing; task n writes what file n says."""
 
-    table: MergedTable
+    table: WorkerTable
     destination: Destination
     portions: Sequence[str]
 

@@ -107,7 +107,7 @@ class Fragments(InputPartition):
 
 
 @dataclass
-class Reader(DataSourceReader):
+class TableReader(DataSourceReader):
     """Reads a table at the version its source found."""
 
     storage: Storage
@@ -203,8 +203,8 @@ class OmnigraphSource(DataSource):
     def schema(self) -> StructType:
         return self._schema
 
-    def reader(self, schema: StructType) -> Reader:  # Spark gives it by this name
-        return Reader(self._storage, self._pieces, self._names, schema)
+    def reader(self, schema: StructType) -> TableReader:  # Spark gives it by this name
+        return TableReader(self._storage, self._pieces, self._names, schema)
 
 
 def register(spark: SparkSession, *, storage_options: Mapping[str, str] | None = None) -> None:

@@ -21,7 +21,7 @@ from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk.rewriting import hiring
+from omnigraph.sdk.rewriting import spark_rewriters
 from omnigraph.sdk.texts import read_text
 
 AGE_S_MAX: Final = 36_525 * 24 * 60 * 60
@@ -80,7 +80,7 @@ class LocalUpkeep:
             idempotency_key, "schema apply", order.text, allow_data_loss, dict(order.backfill)
         )
         return self._graph.apply_schema(
-            replace(order, idempotency=key, message=message), hiring(self._graph, spark)
+            replace(order, idempotency=key, message=message), spark_rewriters(self._graph, spark)
         )
 
     # indexes
@@ -122,7 +122,7 @@ class LocalUpkeep:
         BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
         """
         key = parse_key(idempotency_key, "optimize", branch)
-        rewriters = hiring(self._graph, spark)
+        rewriters = spark_rewriters(self._graph, spark)
         return self._graph.optimize(
             parse_branch(branch), actor=actor, idempotency=key, rewriter_for=rewriters
         )

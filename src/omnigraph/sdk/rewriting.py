@@ -1,4 +1,4 @@
-"""Who writes large tables of an embedded graph anew."""
+"""The rewriters that an embedded graph uses for large tables."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from omnigraph.pipeline.settings import REWRITE_ROWS, SparkSettings
 
 @dataclass(frozen=True, slots=True)
 class SparkRewriters:
-    """`engine.schema.rewriting.Hire`: workers of Spark for large tables, nobody for the others."""
+    """`engine.schema.rewriting.RewriterFactory`: Spark for large tables, None for the others."""
 
     graph: Graph
     rows_min: int
@@ -23,6 +23,6 @@ class SparkRewriters:
         return open_rewriter(self.graph.root, self.graph.settings, self.spark)
 
 
-def hiring(graph: Graph, spark: SparkSettings | None) -> SparkRewriters:
+def spark_rewriters(graph: Graph, spark: SparkSettings | None) -> SparkRewriters:
     """Raises UsageError."""
     return SparkRewriters(graph, REWRITE_ROWS.read(), spark)

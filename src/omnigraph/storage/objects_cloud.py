@@ -30,7 +30,7 @@ class CloudObjects:
     patient: ObjectStore
     """Repeats idempotent requests."""
 
-    once: ObjectStore
+    unretried: ObjectStore
     """Sends each request once."""
 
     new_id: Callable[[], str]
@@ -58,13 +58,13 @@ class CloudObjects:
     def put_new(self, key: str, data: bytes) -> Tag:
         check_key(key)
         with translating_objects("create", key):
-            return _tag_of(obstore.put(self.once, key, data, mode="create")["e_tag"])
+            return _tag_of(obstore.put(self.unretried, key, data, mode="create")["e_tag"])
 
     def put_if_match(self, key: str, data: bytes, *, tag: Tag) -> Tag:
         check_key(key)
         with translating_objects("replace", key):
             try:
-                placed = obstore.put(self.once, key, data, mode={"e_tag": tag})
+                placed = obstore.put(self.unretried, key, data, mode={"e_tag": tag})
             except FileNotFoundError as error:
                 raise ObjectChanged(key) from error
             return _tag_of(placed["e_tag"])
@@ -123,7 +123,7 @@ class CloudObjects:
 def open_memory(new_id: Callable[[], str]) -> CloudObjects:
     """A store in memory, for tests; its objects end with the returned value."""
     memory = MemoryStore()
-    return CloudObjects(patient=memory, once=memory, new_id=new_id)
+    return CloudObjects(patient=memory, unretried=memory, new_id=new_id)
 
 
 def open_bucket(
@@ -139,7 +139,7 @@ def open_bucket(
     with translating_objects("open", uri):
         objects = CloudObjects(
             patient=connect(uri, storage_options, retries_max=None),
-            once=connect(uri, storage_options, retries_max=0),
+            unretried=connect(uri, storage_options, retries_max=0),
             new_id=new_id,
         )
     check_conditional_puts(objects, uri)

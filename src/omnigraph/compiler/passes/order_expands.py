@@ -175,18 +175,18 @@ class _Ordering:
         self._accesses: dict[str, Access] = {}
 
     def steps(self) -> Iterator[Step]:
-        yield from self._settled()
+        yield from self._ready_conditions()
         selected = self.rules.selected
         if selected is not None and selected in self.nodes and selected not in self.bound:
             # Even where what was bound before would reach it.
             yield self._scan(selected)
-            yield from self._settled()
+            yield from self._ready_conditions()
         while self.walks or not self.bound.issuperset(self.nodes):
             ready = [each for each in self.walks if self._can_walk(each, self.bound)]
             yield self._walk(min(ready, key=self._cost)) if ready else self._scan(self._start())
-            yield from self._settled()
+            yield from self._ready_conditions()
 
-    def _settled(self) -> Iterator[Where]:
+    def _ready_conditions(self) -> Iterator[Where]:
         """The conditions that can be evaluated by now."""
         waiting = []
         for condition in self.conditions:

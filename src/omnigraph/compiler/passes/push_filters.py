@@ -60,7 +60,7 @@ def _push(steps: Sequence[Step], *, outer: frozenset[str]) -> tuple[Step, ...]:
                 binder.setdefault(variable, len(places))
         places.append(_Place(_push_inside(step, outer=outer.union(binder))))
     for condition in conditions:
-        _settle(condition, places, binder)
+        _attach(condition, places, binder)
     return tuple(step for place in places for step in place.steps())
 
 
@@ -75,7 +75,7 @@ def _push_inside(step: Step, *, outer: frozenset[str]) -> Step:
             return step
 
 
-def _settle(condition: Condition, places: list[_Place], binder: dict[str, int]) -> None:
+def _attach(condition: Condition, places: list[_Place], binder: dict[str, int]) -> None:
     variables = variables_of(condition)
     place = places[max((binder.get(each, 0) for each in variables), default=0)]
     if len(variables) == 1 and isinstance(place.step, Scan | Expand):

@@ -14,7 +14,7 @@ finds. Slow and obvious on purpose; the checks share no shortcut with the code t
 8. The three schema files agree, with each other and with the newest commit.
 9. Main shows a table for each type of the schema, with its columns, and no other.
 10. Every edge ends at nodes that exist, and no two rows of a table have one id (asked for).
-11. Nobody who is gone left a note, a lock or a staging note.
+11. No dead writer left a sidecar, a lock or a staging record.
 12. Every fork of a table is shown by somebody.
 13. Every file of blobs is there, and as long as its last blob needs (asked for).
 """
@@ -354,10 +354,10 @@ def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
         if objects.exists(key):
             problem = "is what another program left of a change of the schema"
             yield DoctorFinding(MAIN, key, problem, CLEANUP_LATER)
-    for note in find_staging(objects):
-        if not note.is_alive:
+    for record in find_staging(objects):
+        if not record.is_alive:
             problem = "staged files and is gone"
-            yield DoctorFinding(note.branch, note.operation_id, problem, CLEANUP_LATER)
+            yield DoctorFinding(record.branch, record.operation_id, problem, CLEANUP_LATER)
 
 
 def _check_lock(context: WriteContext) -> Iterator[DoctorFinding]:

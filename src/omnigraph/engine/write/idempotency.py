@@ -165,7 +165,7 @@ def run_idempotent_without_commit(
         if is_begun is Begun.NOW:
             objects.delete(key)
         raise
-    objects.put_over(key, _note(wanted, is_done=True))
+    objects.put_over(key, _encode_record(wanted, is_done=True))
 
 
 class Begun(Enum):
@@ -177,16 +177,16 @@ class Begun(Enum):
 def _begin(objects: Objects, key: str, wanted: IdempotencyKey) -> Begun:
     """Raises KeyReused, ObjectCorrupt."""
     try:
-        objects.put_new(key, _note(wanted, is_done=False))
+        objects.put_new(key, _encode_record(wanted, is_done=False))
     except ObjectExists:
-        body_hash, is_done = _read_note(objects, key)
+        body_hash, is_done = _read_record(objects, key)
         if body_hash != wanted.body_hash:
             raise KeyReused(wanted.key) from None
         return Begun.DONE if is_done else Begun.BEFORE
     return Begun.NOW
 
 
-def _read_note(objects: Objects, key: str) -> tuple[str, bool]:
+def _read_record(objects: Objects, key: str) -> tuple[str, bool]:
     data = objects.read(key).data
     try:
         found = read_json(data)
@@ -196,11 +196,11 @@ def _read_note(objects: Objects, key: str) -> tuple[str, bool]:
         raise ObjectCorrupt(key, reason=reason) from error
 
 
-def _note(wanted: IdempotencyKey, *, is_done: bool) -> bytes:
+def _encode_record(wanted: IdempotencyKey, *, is_done: bool) -> bytes:
     return json.dumps({"body_hash": wanted.body_hash, "is_done": is_done}).encode()
 
 
-def forget_promises(objects: Objects, *, before_ms: int) -> None:
+def forget_old_keys(objects: Objects, *, before_ms: int) -> None:
     """Remove the notes that were last written before some time. Raises StorageFailure."""
     for each in objects.list(PROMISES):
         if each.modified_ms < before_ms:

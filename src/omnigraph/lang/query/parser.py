@@ -131,18 +131,18 @@ class _Reader:
     def _query(self, tree: Tree[Token]) -> ast.Query:
         parts = tree.children
         parameters: tuple[ast.Parameter, ...] = ()
-        notes: dict[str, str] = {}
+        annotations: dict[str, str] = {}
         for part in _trees(parts[1:-1]):
             if part.data == "parameters":
                 parameters = self._parameters(part)
             else:
-                self._note(part, notes)
+                self._annotate(part, annotations)
         body = _tree(parts[-1])
         return ast.Query(
             name=_name(parts[0]),
             parameters=parameters,
-            description=notes.get("@description"),
-            instruction=notes.get("@instruction"),
+            description=annotations.get("@description"),
+            instruction=annotations.get("@instruction"),
             body=self._read(body) if body.data == "read" else self._mutation(body),
             span=span_of(tree),
         )
@@ -170,16 +170,16 @@ class _Reader:
         )
         return ast.Parameter(str(variable[1:]), type_ref, span_of(tree))
 
-    def _note(self, tree: Tree[Token], notes: dict[str, str]) -> None:
+    def _annotate(self, tree: Tree[Token], annotations: dict[str, str]) -> None:
         kind, text = _token(tree.children[0]), self._string(tree.children[1])
-        if kind in notes:
+        if kind in annotations:
             message = f"a query has at most one {kind}"
             self._reading.report(SyntaxRule.ANNOTATION, message, span_of(tree))
         elif not text.strip():
             message = f"{kind} is empty"
             hint = "say something, or leave the annotation out"
             self._reading.report(SyntaxRule.ANNOTATION, message, span_of(tree), hint=hint)
-        notes.setdefault(str(kind), text)
+        annotations.setdefault(str(kind), text)
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────
 

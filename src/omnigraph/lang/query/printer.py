@@ -40,12 +40,12 @@ def print_query(query: ast.Query) -> str:
     """One query, ending with a line break."""
     parameters = ", ".join(f"${each.name}: {print_type(each.type)}" for each in query.parameters)
     head = f"query {query.name.text}({parameters})"
-    notes = [
+    annotations = [
         f"  @{kind}({_string(text)})"
         for kind, text in (("description", query.description), ("instruction", query.instruction))
         if text is not None
     ]
-    opening = [head, *notes, "{"] if notes else [f"{head} {{"]
+    opening = [head, *annotations, "{"] if annotations else [f"{head} {{"]
     return "\n".join([*opening, *_indented(_body(query.body)), "}", ""])
 
 

@@ -143,12 +143,12 @@ class CommittedKeys:
 
     def is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
         """Can a few values be found without reading much of the table?"""
-        anatomy = self._inspect(pin)
-        known = {each.column: each.covered for each in anatomy.indices if _is_btree(each)}
+        stats = self._inspect(pin)
+        known = {each.column: each.covered for each in stats.indices if _is_btree(each)}
         return all(
             sum(
                 each.row_count
-                for each in anatomy.fragments
+                for each in stats.fragments
                 if each.fragment_id not in known.get(column, frozenset())
             )
             <= UNINDEXED_ROWS_MAX

@@ -114,7 +114,7 @@ def forget_gateway() -> None:
 def give_up_in_time(session: SparkSession, host: str, port: int) -> None:
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - needs grpc
 
-    class WhileSomebodyListens(DefaultPolicy):
+    class WhilePortListens(DefaultPolicy):
         is_lost = False
 
         def can_retry(self, e: BaseException) -> bool:
@@ -123,7 +123,7 @@ def give_up_in_time(session: SparkSession, host: str, port: int) -> None:
             self.is_lost = not _listens(host, port)
             return not self.is_lost
 
-    policies: list[RetryPolicy] = [WhileSomebodyListens()]
+    policies: list[RetryPolicy] = [WhilePortListens()]
     cast("Remote", session).client.set_retry_policies(policies)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from omnigraph.commit.manifest.records import JsonObject
-from omnigraph.engine.write.idempotency import forget_promises
+from omnigraph.engine.write.idempotency import forget_old_keys
 from omnigraph.errors import JobNotFound, ObjectCorrupt, ObjectNotFound
 from omnigraph.jsontext import read_json
 from omnigraph.storage.layout import JOBS, job_key
@@ -160,7 +160,7 @@ def remove_old_records(objects: Objects, now_ms: int) -> None:
             if is_record and read_record(objects, name.removesuffix(".json")).state.is_open:
                 continue  # (2) its next reader finds out its outcome
         objects.delete(each.key)
-    forget_promises(objects, before_ms=now_ms - KEYS_KEPT_MS)
+    forget_old_keys(objects, before_ms=now_ms - KEYS_KEPT_MS)
 
 
 def _cancel_key(job_id: str) -> str:

@@ -63,7 +63,7 @@ class StoredQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantinedQuery:
+class RejectedQuery:
     """A query or a file that is not served."""
 
     source: str
@@ -73,7 +73,7 @@ class QuarantinedQuery:
 @dataclass(frozen=True, slots=True)
 class StoredQueries:
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
-    broken: tuple[QuarantinedQuery, ...] = ()
+    broken: tuple[RejectedQuery, ...] = ()
 
     def find(self, name: str) -> StoredQuery:
         """Raises StoredQueryNotFound."""
@@ -120,38 +120,36 @@ def read_stored(folder: Path, catalog: Catalog) -> StoredQueries:
 def check_stored(files: Iterable[QueryFile], catalog: Catalog) -> StoredQueries:
     """The queries that fit a schema, and the quarantined ones."""
     queries: dict[str, StoredQuery] = {}
-    broken: list[QuarantinedQuery] = []
+    broken: list[RejectedQuery] = []
     for file in files:
         for found in _check_file(file, catalog):
-            if isinstance(found, QuarantinedQuery):
+            if isinstance(found, RejectedQuery):
                 broken.append(found)
             elif found.name in queries:
                 other = queries[found.name].source.name
                 broken.append(
-                    QuarantinedQuery(
-                        f"{file.path}:{found.name}", f"{other} has one of that name too"
-                    )
+                    RejectedQuery(f"{file.path}:{found.name}", f"{other} has one of that name too")
                 )
             else:
                 queries[found.name] = found
     return StoredQueries(queries, tuple(broken))
 
 
-def _check_file(file: QueryFile, catalog: Catalog) -> Iterator[StoredQuery | QuarantinedQuery]:
+def _check_file(file: QueryFile, catalog: Catalog) -> Iterator[StoredQuery | RejectedQuery]:
     if file.error is not None:
-        yield QuarantinedQuery(file.path, file.error)
+        yield RejectedQuery(file.path, file.error)
         return
     source = Source(file.path, file.text)
     try:
         tree = parse(source)
     except OmnigraphError as error:
-        yield QuarantinedQuery(file.path, str(error))
+        yield RejectedQuery(file.path, str(error))
         return
     for query in tree.queries:
         try:
             compiled = compile_tree(query, catalog, source)
         except OmnigraphError as error:
-            yield QuarantinedQuery(f"{file.path}:{query.name.text}", str(error))
+            yield RejectedQuery(f"{file.path}:{query.name.text}", str(error))
         else:
             yield StoredQuery(
                 compiled.name,

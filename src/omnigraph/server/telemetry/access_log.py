@@ -112,11 +112,11 @@ def _find_caller(scope: Scope) -> dict[str, str]:
 def _describe(span: TraceSpan, scope: Scope, status: list[int], identity: str) -> None:
     route = _route(scope) or "unknown"
     span.rename(f"{scope['method']} {route}")
-    span.note("http.request.method", scope["method"])
-    span.note("http.route", route)
-    span.note("omnigraph.request_id", identity)
+    span.set_attribute("http.request.method", scope["method"])
+    span.set_attribute("http.route", route)
+    span.set_attribute("omnigraph.request_id", identity)
     if status:
-        span.note("http.response.status_code", status[0])
+        span.set_attribute("http.response.status_code", status[0])
 
 
 async def _answer_failure(send: Send, identity: str) -> None:

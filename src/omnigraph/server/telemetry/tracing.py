@@ -18,7 +18,7 @@ CALLER: Final = "traceparent"
 
 
 class TraceSpan(Protocol):
-    def note(self, name: str, value: str | int) -> None:
+    def set_attribute(self, name: str, value: str | int) -> None:
         """Set an attribute of the span."""
         ...
 
@@ -26,7 +26,7 @@ class TraceSpan(Protocol):
 
 
 class Silent:
-    def note(self, name: str, value: str | int) -> None: ...
+    def set_attribute(self, name: str, value: str | int) -> None: ...
     def rename(self, name: str) -> None: ...
 
 
@@ -82,7 +82,7 @@ class _Opened:
     ) -> bool | None:
         return self._opening.__exit__(kind, error, trace)
 
-    def note(self, name: str, value: str | int) -> None:
+    def set_attribute(self, name: str, value: str | int) -> None:
         self._span.set_attribute(name, value)
 
     def rename(self, name: str) -> None:

@@ -19,7 +19,7 @@ class Recorded:
         self.facts: dict[str, str | int] = {}
         self.is_over = False
 
-    def note(self, name: str, value: str | int) -> None:
+    def set_attribute(self, name: str, value: str | int) -> None:
         self.facts[name] = value
 
     def rename(self, name: str) -> None:
@@ -77,4 +77,4 @@ def test_nothing_is_traced_unless_somebody_asks_for_it() -> None:
 def test_open_telemetry_is_used_as_the_process_has_it() -> None:
     with find_tracer({TRACING: "otel"})("GET", {}) as span:
         span.rename("GET /x")
-        span.note("http.route", "/x")
+        span.set_attribute("http.route", "/x")

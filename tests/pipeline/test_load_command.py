@@ -53,6 +53,7 @@ def test_the_document_has_both_generations_of_names(capsys: pytest.CaptureFixtur
         "base_branch": "main",
         "branch_created": True,
         "mode": "merge",
+        "engine": "spark",
         "nodes_loaded": 2,
         "edges_loaded": 1,
         "node_types_loaded": 1,

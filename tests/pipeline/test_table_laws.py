@@ -388,4 +388,4 @@ def test_either_name_of_an_end_will_do_but_only_one() -> None:
     assert fitting.mapping.columns == {"weight": "a", "from": "src", "to": "to"}
     both = Input("x", mapping={"src": "a", "from": "src"})
     (fault,) = fit_columns(LINKS, both, schema, shown="x", are_texts=True).faults
-    assert "two columns are to mapping 'from'" in fault.message
+    assert "two columns are to feed 'from'" in fault.message

@@ -1,4 +1,4 @@
-"""Tables as input: Parquet, CSV and data frames mapping one type each, checked like records."""
+"""Tables as input: Parquet, CSV and data frames feed one type each, checked like records."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -179,7 +179,7 @@ class Portion:
 
 
 def portions_of(plan: TablePlan, rows_max: int) -> Iterator[Portion]:
-    """Portions of a plan, without what somebody wrote by hand."""
+    """Portions of a plan, without rows that a person edited."""
     none, nowhere = no_row_refs(), np.empty(0, np.uint64)
     for some in _in_order(plan.inserts, rows_max):
         yield Portion(plan.inserts.take(some), none, none, none, none, {}, nowhere)

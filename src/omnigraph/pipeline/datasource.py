@@ -2,7 +2,7 @@
 
 1. A source finds its snapshot when it is made, which is when `load` is called, and Spark keeps the
    source. So however often a DataFrame is used, it shows the rows it showed first.
-2. A partition is some fragments; each is read by one task. Only the columns that are asked for are
+2. A partition is some fragments; each is read by one task. Only the selected columns are
    read, because Spark does not tell which ones it needs.
 3. Filters are left to Spark. What Spark 4.3 pushes for one use of a DataFrame it keeps for every
    other, and so loses rows; a source cannot notice (docs/adr/0011).

@@ -1,7 +1,7 @@
 """The columns of a table as Spark wants them: which type each has there, and how cells get there.
 
-Spark is told a schema and then insists on exactly the Arrow types it derives from it. What has no
-type of its own in Spark gets the next wider one: a U32 is a long, a U64 a decimal of 20 digits, a
+Spark takes a schema and then insists on exactly the Arrow types that it derives from it. A type
+that Spark lacks becomes the next wider one: a U32 is a long, a U64 a decimal of 20 digits, a
 Vector an array. A DateTime is a timestamp. A Blob is its bytes, or its address if it is elsewhere.
 Edges have the columns `from` and `to`, as in records.
 """

@@ -1,6 +1,6 @@
 """Where bulk work runs, as the environment, the configuration and the command line say.
 
-Nothing here needs Spark, so whoever only passes settings on does not wait for it.
+This module imports no Spark, so a program that only passes settings on does not wait for it.
 """
 
 import os
@@ -93,8 +93,8 @@ def read_settings(
 
 
 def place(settings: SparkSettings, *, master: str | None, remote: str | None) -> SparkSettings:
-    """The same settings elsewhere. Whoever names a master alone does not mean the remote address
-    that somebody else had named before.
+    """The same settings elsewhere. A master without a remote address drops the remote address of
+    the settings.
     """
     if remote:
         return replace(settings, master=master or settings.master, remote=remote)

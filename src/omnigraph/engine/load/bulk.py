@@ -1,13 +1,13 @@
-"""What a load asks of whoever does its bulk work, and what comes back. The engine knows no Spark.
+"""The protocol between a load and the pipeline, which does its bulk work. It knows no Spark.
 
-1. `ingest` reads all input once, checks each record by itself, and puts the rows where nothing
-   refers to them: in place, as fragments of their tables, or aside, where only this load finds
-   them. In place is for rows that only have to be named by a commit. Rows are put aside when
-   something is still to be decided: which rows they replace, or where their fork will be.
-2. What spans rows is asked of `Ingested` afterwards, against the tables a manifest pins, as often
-   as those move. When there is little to load the rows are handed over instead, and the engine's
-   own evaluator decides; the answers are the same.
-3. Nothing is remembered of an ingest but what it returned. Tasks may have been tried twice.
+1. `ingest` reads all input once, checks each record by itself, and writes the rows to files that no
+   table version names. Rows become fragments of their table if nothing is left to decide. They
+   become pending files if the load must first find the rows that they replace, or if the branch
+   has no fork of the table yet.
+2. `Ingested.check` checks the rules across rows afterwards, against the tables that a manifest
+   pins, and again if those move. It may leave the rules to the in-process evaluator, which reads
+   the pending rows. Both report the same faults.
+3. The result of an ingest is all that the load knows of it. Tasks may have run twice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ from omnigraph.storage.layout import Root
 from omnigraph.storage.tables import Pieces, Receipt, TableRef
 
 ORDINAL: Final = "__ordinal"
-"""A column of rows put aside: where in the input a row came from. Later input has higher ones."""
+"""A column of pending rows: the place of a row in the input. Later input has higher ordinals."""
 
 ERRORS_MAX: Final = 100
-"""How many faults a load tells about, unless it is asked for more."""
+"""How many faults a load reports, unless the request says otherwise."""
 
 
 class LoadMode(StrEnum):
@@ -60,14 +60,14 @@ def type_of(catalog: Catalog, key: TableKey) -> NodeType | EdgeType:
     return found
 
 
-# ── what is asked ────────────────────────────────────────────────────────────────────────────────
+# ── the job ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class Placement(Enum):
-    """(1) Where rows go."""
+    """(1) Which files take the rows of a table."""
 
     IN_PLACE = "in_place"
-    PENDING = "aside"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,17 @@ class LoadJob:
     durability: Durability
     errors_max: int = ERRORS_MAX
     rejects: "Rejects | None" = None
-    """Is told of every fault, and not only of the first ones."""
+    """Receives every fault, and not only the first ones."""
     engine: LoadEngine | None = None
     """None leaves the choice to the bulk loader."""
 
 
-# ── what comes back ──────────────────────────────────────────────────────────────────────────────
+# ── its result ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with the input. Without a place it is about what was there before."""
+    """One error in the input. Without a place it is about committed rows."""
 
     kind: str
     """A `ViolationKind`; `record` for a line that could not be read at all; or `column`."""
@@ -124,7 +124,7 @@ class Fault:
 
 
 Rejects = Callable[[Fault], None]
-"""Takes one fault after the other; there may be as many as there are records."""
+"""Receives one fault after the other; there may be as many as records."""
 
 RECORD: Final = "record"
 COLUMN: Final = "column"
@@ -153,7 +153,7 @@ class Faults:
 
 
 def gather_faults(found: Iterable[Fault], errors_max: int, rejects: Rejects | None) -> Faults:
-    """The first are kept, all are counted, and told to who wants to know."""
+    """Keep the first faults, count all, and pass each to `rejects`."""
     listed: list[Fault] = []
     count = 0
     for each in found:
@@ -188,7 +188,7 @@ class RecordPlace:
 
 
 class Ingested(Protocol):
-    """Input that was read. Its rows are somewhere, and nothing refers to them."""
+    """Input that was read. Its rows are in files that no table version names."""
 
     @property
     def counts(self) -> Mapping[TableKey, int]:
@@ -197,7 +197,7 @@ class Ingested(Protocol):
 
     @property
     def faults(self) -> Faults:
-        """What is wrong with records, each by itself."""
+        """The faults of records, each checked by itself."""
         ...
 
     def read_faults(self) -> Iterable[Fault]:
@@ -225,7 +225,7 @@ class Ingested(Protocol):
         ...
 
     def read_pending(self, key: TableKey) -> pa.Table:
-        """The rows put aside, in the order of the input, with their `ORDINAL`."""
+        """The pending rows, in the order of the input, with their `ORDINAL`."""
         ...
 
     def open_pending(self, key: TableKey, columns: Sequence[str]) -> pa.RecordBatchReader:
@@ -233,13 +233,13 @@ class Ingested(Protocol):
         ...
 
     def fits(self, key: TableKey) -> bool:
-        """May the rows put aside be taken into the memory of this process?"""
+        """Do the pending rows fit in the memory of this process?"""
         ...
 
     def write_pending(self, key: TableKey, pin: Pin, ref: TableRef) -> tuple[Pieces, ...]:
-        """Have the rows put aside written where nothing refers to them, as the mode says.
+        """Write the pending rows as files that no version names, as the mode says.
 
-        They go to `ref`, which shows what `pin` shows, and are of use on that version alone.
+        They belong to `ref`, which shows what `pin` shows, and fit only on that version.
         Raises JobFailed.
         """
         ...
@@ -259,7 +259,7 @@ class BulkLoader(Protocol):
     """Does bulk work."""
 
     def ingest(self, job: LoadJob) -> AbstractContextManager[Ingested]:
-        """(1) Read all input. What was put aside is gone when the context ends.
+        """(1) Read all input. Pending files are deleted when the context ends.
 
         Raises FileUnreadable, JavaMissing, SparkUnusable, JobFailed.
         """

@@ -1,7 +1,7 @@
-"""Rows that come in together, judged by the evaluator that judges every other write.
+"""The rules across rows of a load, evaluated in memory by the evaluator of every other write.
 
-For loads whose rows fit in the hand. Larger ones ask the same questions as joins, in
-`pipeline.checks.run`; a property test holds the two against each other.
+Loads whose rows fit in memory use it. Larger loads check the same rules as joins, in
+`pipeline.checks`; a property test holds both to the same faults in the same order.
 """
 
 from collections import defaultdict
@@ -88,12 +88,12 @@ class Incoming:
 def _cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
     if not value_type.is_blob:
         return read_cells(column, value_type)
-    # No rule looks inside a blob; that there is one is all that matters.
+    # No rule reads the bytes of a blob, only whether there is one.
     return [Blob() if each else None for each in column.is_valid().to_pylist()]
 
 
 def key_columns(type_: Type) -> tuple[str, ...]:
-    """What checks across rows look at."""
+    """The columns that rules across rows read."""
     ends = ("src", "dst") if isinstance(type_, EdgeType) else ()
     grouped = (name for group in uniques_of(type_) for name in group)
     return tuple(dict.fromkeys(("id", *ends, *grouped)))
@@ -173,7 +173,7 @@ class _LoadEvaluation:
             case OrphanedEdge():
                 return self._locate(self._find_orphans(rule), is_sorted=False)
             case RepeatedId() | NewId():
-                return []  # a load with a repeated id ends before, a taken id is told apart
+                return []  # repeated ids end the check before, existing ids are no faults
             case _:
                 assert_never(rule)
 
@@ -201,7 +201,7 @@ def _pending(incoming: Incoming, committed: BaseRows) -> Pending:
     pending = Pending(incoming.catalog, committed, _no_new_id)
     for key, rows in incoming.rows.items():
         table = pending.table(type_of(incoming.catalog, key))
-        # Ids that were made up for all rows of a table need not be looked for.
+        # If all ids of a table are generated, none of them can exist.
         is_new = not incoming.ingested.given_ids.get(key)
         for _, row in rows:
             table.write(row, is_new=is_new)
@@ -262,7 +262,7 @@ def ordinals_of(violation: Violation, incoming: Incoming) -> list[int]:
         return [
             at
             for at, row in incoming.rows.get(key, ())
-            # Of rows with one id only the last is there to be counted.
+            # Of rows with one id only the last one counts.
             if row["src"] in sources and known[text_of(row, "id")][-1] == at
         ]
     return sorted(known[each][-1] for each in violation.ids if each in known)

@@ -30,7 +30,7 @@ class Input:
     mapping: Mapping[str, str] = field(default_factory=dict)
     """Which column feeds a property, or `id`, `from` and `to`; the rest is fed by namesakes."""
     format: Format | None = None
-    """None is told by the name of each file."""
+    """None: the name of each file says it."""
     delimiter: str | None = None
     """Between the cells of a CSV; None is a comma, or a tab if the file is called `.tsv`."""
     null: str = ""

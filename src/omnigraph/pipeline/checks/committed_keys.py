@@ -1,7 +1,7 @@
-"""The keys of committed tables, read by workers and left in buckets, or where Spark finds them.
+"""The keys of committed tables, read by tasks into buckets, or into Parquet for the joins of Spark.
 
-They have the same columns as the keys of the input, and are read at the versions a manifest pins.
-A version never changes, so keys that were read once serve every later question about it.
+They have the same columns as the keys of the input, and are read at the versions that a manifest
+pins. A version never changes, so keys that were read once serve every later check of the version.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -32,10 +32,10 @@ from omnigraph.pipeline.tasks import RunTasks
 from omnigraph.storage.tables import Index, IndexKind, ScanRequest, TableRef, TableStats
 
 UNINDEXED_ROWS_MAX: Final = 100_000
-"""So many rows may have to be read each time some values are looked up."""
+"""A lookup may read so many rows that no index covers."""
 ROWS_PER_TASK: Final = 1_000_000
 ROWS_PER_BATCH: Final = 65_536
-"""Each batch is a row group of its file; the small ones that scans like cost too much."""
+"""Each batch becomes a row group of its file, and small row groups cost too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ReadKeys:
     scratch: str
     replaces: bool
     bucket_count: int | None
-    """None for rows that Spark reads."""
+    """None for Parquet that Spark reads."""
 
     def __call__(self, number: int) -> dict[str, Any]:
         stem = Path(self.scratch) / f"committed-{number:06}-{REAL.new_id()}"
@@ -97,23 +97,23 @@ class ReadKeys:
 
 @dataclass
 class CommittedKeys:
-    """Reads what it is asked for, and remembers where it put it."""
+    """Reads the keys of tables on demand, and remembers their files."""
 
     run: RunTasks
     catalog: Catalog
     storage: Storage
     scratch: Path
     replaces: bool
-    """May rows be replaced? Then it matters where they are, and who holds what."""
+    """May the load replace rows? Then keys have partners and row addresses."""
     bucket_count: int
     _files: dict[tuple[Pin, bool], tuple[str, ...]] = field(default_factory=dict)
 
     def find_buckets(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
-        """The files that hold the keys of these tables in buckets; none for one without rows."""
+        """The files with the keys of these tables in buckets; none for an empty table."""
         return self._find(pins, in_buckets=True)
 
     def find_rows(self, pins: Collection[Pin]) -> Mapping[TableKey, tuple[str, ...]]:
-        """The same as rows for Spark, which seldom has to be asked."""
+        """The same as Parquet, for joins."""
         return self._find(pins, in_buckets=False)
 
     def _find(
@@ -142,7 +142,7 @@ class CommittedKeys:
         return {pin.key: self._files.get((pin, in_buckets), ()) for pin in pins}
 
     def is_indexed(self, pin: Pin, columns: Collection[str]) -> bool:
-        """Can a few values be found without reading much of the table?"""
+        """Do indexes cover these columns, except for a bounded number of rows?"""
         stats = self._inspect(pin)
         known = {each.column: each.covered for each in stats.indices if _is_btree(each)}
         return all(

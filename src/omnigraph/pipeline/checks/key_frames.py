@@ -23,7 +23,7 @@ from omnigraph.pipeline.stage.keys import (
 )
 
 BROADCAST_ROWS: Final = 1_000_000
-"""So many ids are sent to every task, where looking one up costs next to nothing."""
+"""Up to so many ids are sent to every task as a hash table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class KeyFrames:
     spark: SparkSession
     keys: KeyTexts
     _frames: dict[tuple[str, str, int], DataFrame] = field(default_factory=dict)
-    """Opening files costs Spark a look at each of them."""
+    """Frames are kept, because Spark looks at every file to open one."""
 
     def _read(
         self, type_: Type, files: Sequence[str], places: Sequence[str] = ()
     ) -> DataFrame | None:
-        """Keys as they were written; None where there are none."""
+        """Keys as tasks wrote them; None if there are none."""
         if not files:
             return None
         place = (type_.table_key, files[0], len(places))
@@ -55,7 +55,7 @@ class KeyFrames:
         return rows
 
     def winners(self, type_: Type) -> DataFrame:
-        """(1) The rows that count."""
+        """(1) The rows that take part."""
         rows = self.incoming(type_)
         if not self.keys.is_last_wins(type_) or not self.keys.has_given_ids(type_):
             return rows
@@ -64,7 +64,7 @@ class KeyFrames:
         return last.select("row.*")
 
     def committed(self, type_: Type) -> DataFrame | None:
-        """(3) What is there before the load, and stays unless it is replaced."""
+        """(3) Committed rows; none of a table that the load overwrites."""
         if self.keys.is_replaced(type_):
             return None
         return self._read(type_, self._rows_of(type_))
@@ -74,7 +74,7 @@ class KeyFrames:
         return () if pin is None else self.keys.source.find_rows([pin])[pin.key]
 
     def places(self, type_: Type) -> DataFrame | None:
-        """Where the rows are that are there before a merge."""
+        """The row ids and addresses of committed rows, for a merge."""
         return self._read(type_, self._rows_of(type_), (ROW_ID_KEY, ADDRESS_KEY))
 
     def kept(self, type_: Type) -> DataFrame | None:
@@ -85,13 +85,13 @@ class KeyFrames:
         return rows.join(self.incoming(type_).select("id"), "id", "left_anti")
 
     def known_ids(self, node: NodeType) -> DataFrame | None:
-        """Every node there will be; None if there will be none."""
+        """The ids of all nodes after the load; None if there are none."""
         is_touched = node.table_key in self.keys.load.key_files
         found = [self.incoming(node) if is_touched else None, self.committed(node)]
         return union(each.select("id") for each in found if each is not None)
 
     def find_absent(self, wanted: DataFrame, node: NodeType) -> DataFrame:
-        """Those of the wanted ids that no node of a type will have."""
+        """The wanted ids that no node of the type has after the load."""
         known = self.known_ids(node)
         if known is None:
             return wanted
@@ -100,7 +100,7 @@ class KeyFrames:
         return _count_both(wanted, known).where("theirs = 0").select("id")
 
     def find_common(self, type_: Type) -> DataFrame:
-        """The ids that come in and are there."""
+        """The ids that both the input and the table have."""
         committed = self.committed(type_)
         assert committed is not None, "something is there"
         incoming, there = self.incoming(type_).select("id"), committed.select("id")
@@ -124,6 +124,6 @@ def _count_both(ours: DataFrame, theirs: DataFrame) -> DataFrame:
 
 
 def union(parts: Iterable[DataFrame]) -> DataFrame | None:
-    """All of them, one under the other; None for none."""
+    """The rows of all parts; None if there is no part."""
     listed = list(parts)
     return reduce(DataFrame.unionByName, listed) if listed else None

@@ -23,7 +23,7 @@ from omnigraph.pipeline.stage.keys import KeyFiles, bucket_columns, unique_name
 
 @dataclass(frozen=True, slots=True)
 class LoadKeys:
-    """All there is to know about a load whose rows are not at hand."""
+    """The keys and the counts of a load whose rows are in files."""
 
     catalog: Catalog
     mode: LoadMode
@@ -31,7 +31,7 @@ class LoadKeys:
     """The keys of the input, for each table that has rows in it."""
     bucket_count: int
     lookup_ratio: float
-    """A table so many times as large as the input is asked, and not read."""
+    """A committed table with so many times the rows of the input is looked up, not read."""
     counts: Mapping[TableKey, int]
     given_ids: Mapping[TableKey, int]
     errors_max: int
@@ -69,7 +69,7 @@ class KeyTexts:
         return self.load.mode is LoadMode.MERGE and not is_keyed(type_)
 
     def has_given_ids(self, type_: Type) -> bool:
-        """Ids that were made up are new, and all different."""
+        """Does a record state its id or key? Generated ids are new and never repeat."""
         return bool(self.load.given_ids.get(type_.table_key))
 
     def count_committed(self, type_: Type) -> int:
@@ -85,7 +85,7 @@ class KeyTexts:
         return self._as_texts(files, type_, column, self.load.counts.get(key, 0))
 
     def committed_texts(self, type_: Type, name: str) -> tuple[BucketTexts, ...]:
-        """Of all rows that are there, and stay unless they are replaced."""
+        """The column of all committed rows; none of a table that the load overwrites."""
         return self._committed_column(type_, BucketColumn(name, name))
 
     def _committed_column(self, type_: Type, column: BucketColumn) -> tuple[BucketTexts, ...]:
@@ -107,7 +107,7 @@ class KeyTexts:
     def texts_or_lookup(
         self, type_: Type, name: str
     ) -> tuple[tuple[BucketTexts, ...], tuple[CommittedLookup, ...]]:
-        """The same; or, where there is much of it, whom to ask about the little that matters."""
+        """The texts of a committed column, or a lookup in a table that is too large to read."""
         if not self.uses_lookup(type_):
             return self.committed_texts(type_, name), ()
         return (), (self._stored(type_, name, "id"),)
@@ -120,7 +120,7 @@ class KeyTexts:
     def pairs_or_lookup(
         self, type_: Type, name: str, partner: str
     ) -> tuple[tuple[BucketPairs, ...], tuple[CommittedLookup, ...]]:
-        """Committed texts, each with its partner; or whom to ask about them."""
+        """Committed texts, each with its partner; or a lookup."""
         if self.uses_lookup(type_):
             return (), (self._stored(type_, name, partner),)
         texts = self.committed_texts(type_, name)
@@ -136,7 +136,7 @@ class KeyTexts:
         return self.source.stored(pin, column, is_unique=True, partner=partner)
 
     def uses_lookup(self, type_: Type) -> bool:
-        """Is it cheaper to look up what comes in than to read what is there?"""
+        """Is it cheaper to look the incoming keys up than to read the committed ones?"""
         count = self.count_committed(type_)
         incoming = sum(self.load.counts.values())
         if not count or count < self.load.lookup_ratio * incoming:
@@ -145,7 +145,7 @@ class KeyTexts:
         if type_.table_key in self.load.key_files:
             groups = uniques_of(type_)
             if any(len(group) > 1 for group in groups):
-                # One value of several may be in every row, and then an index is of no help.
+                # One of the columns may hold one value in every row; its index does not help.
                 return False
             columns |= {name for group in groups for name in group}
         return self.source.is_indexed(self.pins[type_.table_key], columns)

@@ -1,12 +1,11 @@
-"""Is it plain that nothing is wrong? Asked of workers, bucket by bucket, before Spark joins keys.
+"""The prefilter: proves conditions on keys with Arrow, bucket by bucket, before Spark joins them.
 
-Nearly always nothing is wrong, and telling so takes Arrow a fraction of what a join takes. So each
-check that can be put as a question about texts is asked here first. Whatever is cleared here, the
-check would have found right; a property test holds it to that. What is not cleared is in doubt, and
-no more is said about it: the check itself finds out what is wrong, if anything is.
+Most loads break no rule, and a proof takes Arrow a fraction of the time of a join. Whatever is
+proven here, the join would have found right; a property test holds the prefilter to that. Of a
+condition that is not proven, the prefilter says nothing more.
 
-A committed table that is much larger than the input is not read for this. What comes in is looked
-up in its indexes, so that a load costs what it brings and not what is there.
+A committed table that is much larger than the input is not read. The incoming keys are looked up in
+its indexes, so the cost of a load follows its input and not the graph.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,12 +28,12 @@ Column = Any
 """An Arrow array, in one piece or several; the compute functions take either."""
 
 ROWS_PER_BUCKET_MAX: Final = 8_000_000
-"""What a task may have to hold of one question. Beyond, Spark is asked, which can spill."""
+"""What a task may hold of one condition. Beyond that, joins decide, because Spark can spill."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedLookup:
-    """Texts of a committed table, which is asked and not read."""
+    """Texts of a committed table that is looked up and not read."""
 
     storage: Storage = field(hash=False)
     ref: TableRef
@@ -42,12 +41,12 @@ class CommittedLookup:
     type: Type
     column: str
     is_unique: bool = False
-    """Are the texts those of a unique column, and not the column itself?"""
+    """Are the texts those of a unique constraint, and not the cells of the column?"""
     partner: str = "id"
-    """The column that goes with a text."""
+    """The column whose cells are the partners of the texts."""
 
     def find(self, texts: Column) -> pa.Table:
-        """Those of some texts that are there, as often as they are there, with their partners."""
+        """The rows that hold one of these texts: the text and its partner."""
         tables = self.storage.open().tables
         handle = tables.open_at(self.ref, self.version)
         names = tuple(dict.fromkeys((self.column, self.partner)))
@@ -60,7 +59,7 @@ class CommittedLookup:
             if self.is_unique:
                 held = texts_of(self.type, rows, (self.column,))
             pairs = pa.table([held, rows[self.partner]], schema=PAIR)
-            # A filter may let too much through.
+            # The filter of the scan may return other rows as well.
             found.append(pairs.filter(pc.is_in(held, value_set=some)))
         return pa.concat_tables(found)
 
@@ -74,14 +73,14 @@ class CommittedLookup:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """No text is there twice."""
+    """No text occurs twice."""
 
     texts: tuple[BucketTexts, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disjoint:
-    """No text of the one is in the other."""
+    """No text of ours is in theirs."""
 
     ours: tuple[BucketTexts, ...]
     theirs: tuple[BucketTexts, ...]
@@ -90,7 +89,7 @@ class Disjoint:
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """Every text of the one is in the other."""
+    """Every wanted text is known."""
 
     wanted: tuple[BucketTexts, ...]
     known: tuple[BucketTexts, ...]
@@ -99,8 +98,8 @@ class Subset:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Every text that is there at all is there so many times. Of what is stored, only those count
-    that are among the texts too.
+    """Every text occurs between `low` and `high` times. Stored texts only count if they also occur
+    among the texts.
     """
 
     texts: tuple[BucketTexts, ...]
@@ -111,7 +110,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Every text of the one goes with one partner, be it here or there."""
+    """Every text of ours has one partner across ours, theirs and the stored texts."""
 
     ours: tuple[BucketPairs, ...]
     theirs: tuple[BucketPairs, ...]
@@ -120,7 +119,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class CountedPairs:
-    """Every text of the one goes with so many partners, here and there taken together."""
+    """Every text of ours has between `low` and `high` partners across all three."""
 
     ours: tuple[BucketPairs, ...]
     theirs: tuple[BucketPairs, ...]
@@ -163,8 +162,8 @@ class ProveConditions:
                 return _find_miscounted(_joined(found, more), low, high)
             case Paired(ours, theirs, stored):
                 pairs = self._read_pairs(ours, bucket)
-                asked = _find(stored, pc.unique(pairs["text"]))
-                return _find_shared(pairs, [self._read_pairs(theirs, bucket), asked])
+                found = _find(stored, pc.unique(pairs["text"]))
+                return _find_shared(pairs, [self._read_pairs(theirs, bucket), found])
             case CountedPairs(ours, theirs, low, high, stored):
                 pairs, others = (self._read_pairs(each, bucket) for each in (ours, theirs))
                 touched = pc.unique(pairs["text"])
@@ -199,7 +198,7 @@ def _distinct(pairs: pa.Table) -> pa.Table:
 
 
 def _find_miscounted(texts: Column, low: int, high: int | None) -> Column:
-    """Those that are there fewer times, or more."""
+    """Texts that occur fewer times than `low`, or more than `high`."""
     counted = pc.value_counts(texts)
     counts = counted.field("counts").to_numpy()
     is_wrong = counts < low
@@ -209,10 +208,10 @@ def _find_miscounted(texts: Column, low: int, high: int | None) -> Column:
 
 
 def _find_shared(ours: pa.Table, others: Iterable[pa.Table]) -> Column:
-    """Texts of ours that go with more than one partner."""
+    """Texts of ours that have more than one partner."""
     shared = pa.chunked_array([], pa.string())
     if len(pc.unique(ours["text"])) < ours.num_rows:
-        # The same row may be there several times. What is left twice has different partners.
+        # The same pair may occur several times. A text that is left twice has two partners.
         ours = _distinct(ours)
         shared = pa.chunked_array([_find_miscounted(ours["text"], 0, 1)], pa.string())
         ours = ours.filter(pc.invert(pc.is_in(ours["text"], value_set=shared)))

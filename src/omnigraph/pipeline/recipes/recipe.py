@@ -1,8 +1,8 @@
-"""A pipeline file: which data feeds which types, how it is filtered and computed, and where to.
+"""A pipeline file: which data feeds which types, its filters and expressions, and the branch.
 
     mode: merge                      # append, merge or overwrite
     branch: nightly                  # main, if it is left out
-    from: main                       # makes the branch, if it is not there
+    from: main                       # creates the branch, if it is missing
     engine: auto                     # or spark, or local
     inputs:
       - name: people
@@ -12,9 +12,9 @@
         where: country = 'PT'
       - data: rest.jsonl             # records say what they are
 
-The file is read strictly: every mistake is told, with its line. A column is the name of one, or an
-expression of Spark SQL. An input with an expression or a filter is read by Spark, the others by our
-own readers; all of them are one commit.
+The file is read strictly: every mistake is reported, with its line. A column is the name of a
+column or an expression of Spark SQL. Spark reads an input with an expression or a filter, our own
+readers read the others; all of them are one commit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class RecipeInput:
     type: str | None
     edge: str | None
     columns: Mapping[str, str]
-    """What feeds each property: a column, or an expression."""
+    """The column or the expression that supplies each property."""
     where: str | None
     delimiter: str | None
     null: str
@@ -103,7 +103,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 class _Reading:
-    """Reads nodes of YAML, which know their lines, and gathers what is wrong."""
+    """Reads nodes of YAML, which know their lines, and collects mistakes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -173,7 +173,7 @@ class _Reading:
         return tuple(self._resolve(each) for each in texts if each is not None)
 
     def _resolve(self, name: str) -> str:
-        """Files are named from where the recipe stands."""
+        """A relative name is relative to the folder of the recipe."""
         if name == STDIN or name.startswith((S3, "file://")):
             return name
         return str(self.folder / name)

@@ -1,8 +1,8 @@
-"""Following a recipe: what every input of it is and feeds, looked up but not read.
+"""Resolving a recipe: which files its inputs are, and which properties their columns supply.
 
-What our readers can do they do. An input with a filter or an expression becomes a query of Spark
-SQL, which is analysed here and run when the inputs are loaded. Everything that is wrong with the
-recipe is told at once, with its line.
+Only names, headers and footers of files are read. An input with a filter or an expression becomes a
+query of Spark SQL, which is analysed here and runs when the inputs are loaded. All mistakes of the
+recipe are reported at once, with their lines.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -132,14 +132,14 @@ class _Resolver:
 
 
 def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
-    """Is there nothing to compute?"""
+    """Does the input only name columns?"""
     return recipe.where is None and all(
         text in table.schema.names for table in tables for text in recipe.columns.values()
     )
 
 
 def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
-    """Columns that mapping what they are called like."""
+    """Columns that supply the property of the same name."""
     taken = {*recipe.columns, *recipe.columns.values()}
     names = {*targets_of(type_), *(ENDS.values() if isinstance(type_, EdgeType) else ())}
     return [name for name in table.schema.names if name in names - taken]
@@ -149,7 +149,7 @@ def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
 
 
 def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
-    """What an input would mapping."""
+    """The plan of one input."""
     tables = [each for each in items if isinstance(each, Table)]
     files = [name for each in items for name in _files_of(each)]
     counts = [sum(each.footer.row_counts) for each in tables if each.footer is not None]

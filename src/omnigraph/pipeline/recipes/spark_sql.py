@@ -1,8 +1,8 @@
 """Inputs that are computed: the filters and expressions of a recipe, as a query of Spark SQL.
 
-Files are read by workers of ours, whatever they are and wherever, and become a data frame whose
-rows know their file and line; so a fault still has its place after the query. One task reads a CSV
-file, or some row groups of a Parquet file. Rows are filtered and computed one by one, never joined.
+Our tasks read the files and return a data frame whose rows carry their file and line, so a fault
+has its place also after the query. One task reads a CSV file, or some row groups of a Parquet
+file. Rows are filtered and computed one by one, never joined.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ def _cut(table: Table, file: int, names: Sequence[str]) -> Iterator[RawSplit]:
 
 @dataclass(frozen=True, slots=True)
 class ReadRaw:
-    """What a worker does with the numbers of splits: it returns their rows."""
+    """The work of reading splits as they are; the batches hold the numbers of splits."""
 
     splits: tuple[RawSplit, ...]
     schema: pa.Schema
@@ -105,7 +105,7 @@ class ReadRaw:
 
 
 def spark_type(given: pa.DataType) -> pa.DataType:
-    """The nearest type that Spark has; nothing is lost but what is finer than a microsecond."""
+    """The nearest type of Spark. It loses nothing coarser than a microsecond."""
     if isinstance(given, pa.DictionaryType):
         return spark_type(given.value_type)
     if isinstance(given, pa.ListType | pa.LargeListType | pa.FixedSizeListType):

@@ -120,7 +120,7 @@ class CountQuotes:
 
 
 def resolve_quotes(pieces: Sequence[Split], counts: Sequence[int]) -> list[Split]:
-    """The pieces of one file, each told whether it begins between quotes."""
+    """The pieces of one file, each with the fact whether it begins between quotes."""
     resolved: list[Split] = []
     before = 0
     for piece, count in zip(pieces, counts, strict=True):
@@ -272,7 +272,7 @@ def _find_stray_quote(block: bytes, delimiter: str) -> int | None:
 
 
 def _read_strings(content: Cells, block: bytes) -> pa.Table | None:
-    """The cells that mapping something, as texts; None if Arrow does not like them."""
+    """The mapped cells as texts; None if Arrow refuses to parse them."""
     names = list(dict.fromkeys(content.mapping.columns.values()))
     try:
         return csv.read_csv(

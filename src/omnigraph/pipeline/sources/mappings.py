@@ -1,10 +1,10 @@
-"""Which column of a table feeds which part of a row, decided before anything is read.
+"""Which column of a table supplies which property of a row, decided before any row is read.
 
-A property is fed by the column that the mapping names, else by the column that is called like it.
-Edges are also fed `from` and `to`, which may be called `src` and `dst`; rows that bring their own
-ids are fed `id`. A column that can never hold what its property needs is a fault of the table as a
-whole, and so is a required property that nothing feeds. A column that feeds nothing is a fault
-unless there is a mapping: whoever gave one has chosen.
+A property takes its values from the column that the mapping names, else from the column of the
+same name. Edges also take `from` and `to`, which may be called `src` and `dst`; rows that bring
+their own ids take `id`. A column whose type can never fit its property is a fault of the table as a
+whole, and so is a required property without a column. Without a mapping, an unused column is a
+fault; a mapping states which columns are meant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class _ColumnFitter:
                 text = f"{self.type.name} has no property {clip(given)}"
                 self._report(given, text if hint is None else f"{text}; {hint}")
             elif target in columns:
-                self._report(target, f"two columns are to mapping '{target}' of {self.type.name}")
+                self._report(target, f"two columns are to feed '{target}' of {self.type.name}")
             elif column not in self.schema.names:
                 hint = suggest(column, self.schema.names)
                 listed = hint or f"there are {', '.join(self.schema.names)}"

@@ -1,4 +1,4 @@
-"""Parquet: row groups become splits, and only the columns that mapping something are read."""
+"""Parquet: row groups become splits, and only mapped columns are read."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,7 +73,7 @@ def read_row_groups(split: Split, options: Mapping[str, str]) -> Iterator[tuple[
 
 
 def read_batches(split: Split, options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """The columns of a split that mapping something. Raises FileUnreadable."""
+    """The mapped columns of a split. Raises FileUnreadable."""
     content = split.content
     assert isinstance(content, RowGroups)
     assert split.end is not None

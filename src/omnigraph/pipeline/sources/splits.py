@@ -2,12 +2,12 @@
 
 A split of plain text is a range of bytes. It owns the lines that begin in it: a reader skips to the
 first of them and reads the last one to its end, wherever that is. So every line belongs to exactly
-one split, whatever the lines look like. A compressed file is one split, because nobody can start in
-the middle of it. `delimited` and `parquet` say how tables are cut.
+one split, whatever the lines look like. A compressed file is one split, because no reader can
+start in the middle of it. `delimited` and `parquet` say how tables are cut.
 
 Splits are numbered in the order of the input, and an ordinal is the number of a split and the
-number of a line in it. Which line of the file that is can be told once every split before it has
-counted its lines; nobody reads anything twice for it.
+number of a line in it. The line number in the file is known once every split before it has counted
+its lines, so no file is read twice for it.
 """
 
 import shutil

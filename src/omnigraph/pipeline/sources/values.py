@@ -1,9 +1,9 @@
 """Columns of values → columns as tables hold them, as long as nothing about them is in doubt.
 
-What comes in is typed loosely: texts, numbers, lists of them, as a reader of files finds them. What
-goes out is exactly what `engine.write.coercion` would have made of each value. Where a value needs
-a closer look, or may break a rule, `RowByRowNeeded` is raised for the whole column without a
-reason, and the caller reads the rows one by one.
+Incoming columns are typed loosely: texts, numbers, lists of them, as a reader of files finds them.
+The result is exactly what `engine.write.coercion` makes of each value. If a value needs a closer
+look, or may break a rule, `RowByRowNeeded` is raised for the whole column without a reason, and the
+caller reads the rows one by one.
 
 In doubt are always: floats as keys, blobs given as text, and members of a key of several that JSON
 would have to escape.

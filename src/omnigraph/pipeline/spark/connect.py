@@ -157,7 +157,7 @@ def stop_server(folder: Path | None = None) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """If it was us who started it, its end has to be asked for."""
+    """A child of this process stays a zombie until it is waited for."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

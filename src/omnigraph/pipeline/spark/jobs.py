@@ -1,8 +1,7 @@
-"""Running tasks on Spark: numbers go out, one text comes back for each.
+"""Running tasks on Spark: the driver sends numbers, and each task returns one JSON text.
 
-A task is a plain Python function of its number, and what it returns is small: receipts and counts
-as JSON. Rows never pass through the JVM. A job is collected exactly once, because asking a second
-time would run it a second time, and it writes files.
+A task is a plain Python function of its number (`pipeline.tasks`). Rows never pass through the JVM.
+A job is collected exactly once, because a second collect would run it again, and it writes files.
 """
 
 import json
@@ -26,7 +25,7 @@ from omnigraph.pipeline.tasks import RunTasks, Work
 
 @dataclass(frozen=True, slots=True)
 class SparkTask:
-    """Work as it is sent to the workers, which must not send our errors back as tracebacks."""
+    """Work as it is sent to workers: our own errors return as JSON, not as tracebacks."""
 
     work: Work
     marker: str | None = None
@@ -89,14 +88,14 @@ def spark_tasks(spark: SparkSession, concurrency: int | None = None) -> RunTasks
 
 @contextmanager
 def failing_as(job: str) -> Iterator[Rows | None]:
-    """One job: somebody may watch it, and Spark's errors become ours. Raises JobFailed."""
+    """One job: a watcher sees its progress, and errors of Spark become ours. Raises JobFailed."""
     with telling(job), running(SparkSession.getActiveSession(), job) as rows:
         yield rows
 
 
 @contextmanager
 def telling(job: str) -> Iterator[None]:
-    """Make Spark's errors ours. Raises JobFailed, SparkUnusable."""
+    """Turn errors of Spark into ours. Raises JobFailed, SparkUnusable."""
     try:
         yield
     except SPARK_ERRORS as error:
@@ -109,6 +108,6 @@ def telling(job: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """The last line of a worker's traceback is what went wrong; the rest is how it got there."""
+    """The last line of a worker's traceback, which names the error."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__

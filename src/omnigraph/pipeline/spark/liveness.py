@@ -1,11 +1,10 @@
-"""A Spark that is gone: noticed, told in a line, and forgotten, so that another can be started.
+"""A Spark that died: noticed, reported in one line, and forgotten, so that another can start.
 
-1. Spark's own libraries keep a session whose Java machine died, and ask it again for ever. Whoever
-   looks for a session first has to find out whether anybody is behind the one that is known.
-2. A client of a Connect server would ask for ten minutes before it gives up. Ours goes on only as
-   long as somebody listens at the address.
-3. Spark's libraries tell of a death in pages on standard error. All there is to say is in our
-   errors.
+1. The libraries of Spark keep a session whose Java process died, and call it again for ever. So
+   `find_session` first checks whether the known session is alive.
+2. A client of a Connect server would retry for ten minutes. Ours retries only as long as the
+   address accepts connections.
+3. The libraries of Spark report a death in pages on standard error. Our errors say all of it.
 """
 
 import logging
@@ -38,7 +37,7 @@ _STEP_MS: Final = 200
 
 
 def is_lost() -> bool:
-    """(1) Is there a session in this process, and nobody behind it?"""
+    """(1) Is there a session in this process whose Spark died?"""
     if is_remote():
         return any(not _answers(each) for each in _remote_sessions())
     context = SparkContext._active_spark_context  # noqa: SLF001 - nothing else tells
@@ -73,7 +72,7 @@ def _answers(session: "Remote") -> bool:
 
 
 def reach(host: str, port: int) -> None:
-    """Is anybody there? Raises OSError."""
+    """Connect once. Raises OSError."""
     socket.create_connection((host, port), timeout=_REACH_SECONDS_MAX).close()
 
 
@@ -86,7 +85,7 @@ def _remote_sessions() -> list["Remote"]:
 
 
 def forget() -> None:
-    """(1) Forget the session of this process. Nobody is there to say goodbye to."""
+    """(1) Forget the session of this process, without a call to the Spark that died."""
     if is_remote():
         for session in _remote_sessions():
             session.release_session_on_close = False
@@ -144,7 +143,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 class _WithoutGateway(logging.Filter):
-    """py4j tells the root logger, whoever that belongs to, what it raises as well."""
+    """py4j logs to the root logger what it also raises."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.module != "java_gateway"

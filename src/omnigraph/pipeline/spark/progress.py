@@ -26,12 +26,12 @@ _GROUP: Final = ("spark.jobGroup.id", "spark.job.description")
 
 
 Rows = Accumulator[int]
-"""To this a task adds the rows it went through, where somebody watches."""
+"""A task adds the number of its rows, if there is a watcher."""
 
 
 @contextmanager
 def running(spark: SparkSession | None, job: str) -> Iterator[Rows | None]:
-    """Whatever is asked of Spark inside is this job. It ends with the wait for it."""
+    """Calls of Spark inside belong to this job. An interrupted wait cancels it."""
     with stage(job) as record:
         if spark is None:
             yield None
@@ -59,7 +59,7 @@ def _on_classic(
         with stoppable(partial(_cancel, context, group)):
             yield rows
     except BaseException:
-        # A job that failed has ended; one whose wait was interrupted would go on.
+        # A job that failed has ended; one whose wait was interrupted would continue.
         _cancel(context, group)
         raise
     finally:
@@ -74,7 +74,7 @@ def _cancel(context: SparkContext, group: str) -> None:
 
 
 def _poll(context: SparkContext, group: str, record: StageRecord, rows: Rows, over: Event) -> None:
-    with suppress(*SPARK_ERRORS):  # whoever waits for the job tells of them
+    with suppress(*SPARK_ERRORS):  # the caller that waits for the job reports them
         tracker = context.statusTracker()
         while not over.wait(_POLL_SECONDS):
             done, total = _count_tasks(tracker, group)
@@ -105,7 +105,7 @@ def _on_connect(spark: SparkSession, record: StageRecord | None) -> Iterator[Non
         if total and record is not None:
             record.advance(done=sum(each.num_completed_tasks for each in found), total=total)
 
-    handler: Any = report  # it is told more than we need
+    handler: Any = report  # it receives more than we need
     spark.addTag(tag)
     spark.registerProgressHandler(handler)
     try:

@@ -1,14 +1,14 @@
 """The Spark session: started late, once for each process, and kept.
 
 A session costs seconds and hundreds of megabytes, so nothing but bulk work asks for one. If the
-process has an active session already it is used as it is: whoever made it knows the cluster. Else
+process has an active session already it is used as it is: its owner knows the cluster. Else
 one is started on this machine, or reached, as the settings say.
 
 What the settings of a local session are for: no web interface, and no listening but on this
 machine; a collector without threads of its own, because two cores have none to spare; few shuffle
 partitions, which the adaptive planner would otherwise have to merge; workers that are kept, because
 starting one costs more than most tasks; no speculation, because two copies of a task write twice.
-What the JVM has to say goes to a file; when it dies, the end of that file is the reason we give.
+The JVM logs to a file; when it dies, the end of that file is the reason we give.
 """
 
 import atexit
@@ -86,8 +86,8 @@ def _begin(settings: SparkSettings, *, is_hasty: bool) -> SparkSession:
 
 
 def _forget_lost() -> None:
-    """A session of ours is replaced by another. Whoever made one himself has to know that what runs
-    from now on runs elsewhere. Raises SparkUnusable, once.
+    """Replace a session of ours that died. The death of a session that the user made is reported,
+    because the next one runs elsewhere. Raises SparkUnusable, once.
     """
     if not is_lost():
         return

@@ -1,9 +1,8 @@
-"""What workers on a cluster need, asked of them before a job depends on it.
+"""Checks that the workers of a cluster can run our tasks, before a job depends on it.
 
 A worker that lacks this package fails when it unpacks its task, after Spark has tried four times.
-So a task is sent first that needs nothing of ours, and says what it finds. Where nobody said which
-Python workers shall run, they get the one that runs here if they have it, as they do on this very
-machine; else the one Spark would take.
+So a first task that needs nothing of ours reports what the worker has. If no setting names the
+Python of workers, they run the Python of the driver if they have it, else the one Spark would take.
 """
 
 import json
@@ -41,7 +40,7 @@ register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 def equip(spark: SparkSession) -> None:
-    """See to it that tasks can run on the workers of a cluster. Raises SparkUnusable."""
+    """Choose a Python that runs our tasks on the workers of a cluster. Raises SparkUnusable."""
     context = spark.sparkContext
     if str(context.master).startswith("local") or context in _equipped:
         return
@@ -62,7 +61,7 @@ _equipped: Final[list[SparkContext]] = []
 
 
 def _await_executor(context: SparkContext) -> None:
-    """Without one Spark would wait for ever, and say so to nobody. Raises SparkUnusable."""
+    """Without an executor Spark would wait for ever, silently. Raises SparkUnusable."""
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return  # they come with the work
     java: Any = context._jsc  # noqa: SLF001 - nothing else tells
@@ -83,7 +82,7 @@ def _await_executor(context: SparkContext) -> None:
 
 
 def _find_lack(spark: SparkSession) -> str:
-    """What workers lack, in a line; empty if nothing. As many are asked as run at once."""
+    """What workers lack, in a line; empty if nothing. One task per slot looks."""
     slots = max(1, spark.sparkContext.defaultParallelism)
     describe = functions.udf(_describe, "string", useArrow=False).asNondeterministic()
     try:

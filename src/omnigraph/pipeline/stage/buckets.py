@@ -1,10 +1,10 @@
-"""Texts in buckets: equal ones are in the same one, so that each bucket can be judged on its own.
+"""Texts in buckets: equal texts are in the same bucket, so each bucket can be checked on its own.
 
-A worker sorts the keys of its rows into buckets as it writes them, and whoever asks a question
-about one bucket reads that bucket of every file. Which bucket a text belongs to follows from some
-of its bytes. If those are alike in all texts, one bucket gets them all: that is slow, not wrong.
+A task sorts the keys of its rows into buckets as it writes them, and a check of one bucket reads
+that bucket of every file. Some bytes of a text decide its bucket. If those bytes are equal in all
+texts, one bucket gets them all, which is slow and correct.
 
-Where it matters who has a text, the texts of another column lie beside it, in the same order.
+Where a check needs the row that holds a text, a second column lies beside it, in the same order.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 BUCKETS_MAX: Final = 256
-"""More than this would be crumbs."""
+"""More buckets would be too small to pay for a task."""
 
 _WORD: Final = 8
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
@@ -36,7 +36,7 @@ def find_buckets(texts: "pa.Array[Any]", count: int) -> "np.ndarray[Any, np.dtyp
     offsets = np.frombuffer(memoryview(bounds), dtype=np.int32)
     offsets = offsets[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     starts, sizes = offsets[:-1], np.diff(offsets)
-    # A word may be read at any byte; those behind the last text belong to nobody.
+    # A word may be read at any byte, so the buffer is padded behind the last text.
     padded = np.zeros(data.size + _WORD, dtype=np.uint8)
     padded[: data.size] = np.frombuffer(memoryview(data), dtype=np.uint8)
     words = np.ndarray((data.size + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
@@ -67,7 +67,7 @@ class BucketOrder:
         return cls(np.argsort(buckets, kind="stable"), sizes)
 
     def sort(self, texts: "pa.Array[Any]") -> Iterator["pa.Array[Any]"]:
-        """The texts of each bucket, or what goes with them."""
+        """The texts of each bucket, or their partners."""
         ordered = texts if self.positions is None else texts.take(self.positions)
         begin = 0
         for size in self.sizes:
@@ -77,7 +77,7 @@ class BucketOrder:
 
 @dataclass(frozen=True, slots=True)
 class BucketColumn:
-    """The texts of one column, in the buckets that those of another belong to; or its own."""
+    """The texts of one column, in the buckets of another column, or in its own."""
 
     column: str
     by: str
@@ -98,7 +98,7 @@ class BucketWriter:
         self._writer: pa.RecordBatchFileWriter | None = None
 
     def write(self, rows: pa.Table, *, without: Collection[str] = ()) -> None:
-        """Nulls are left out, and so are the buckets of columns that nobody will ask about."""
+        """Nulls are left out, and so are the buckets of columns that no check reads."""
         if self._writer is None:
             self._writer = pa.ipc.new_file(str(self._path), _SCHEMA)
         orders: dict[str, BucketOrder] = {}
@@ -128,7 +128,7 @@ def _joined(column: "pa.ChunkedArray[Any]") -> "pa.Array[Any]":
 
 @dataclass(frozen=True, slots=True)
 class BucketTexts:
-    """One column of some files, as a task is told of it."""
+    """One column of some bucket files, as it is sent to a task."""
 
     files: tuple[str, ...]
     columns: tuple[BucketColumn, ...]
@@ -137,7 +137,7 @@ class BucketTexts:
     row_count: int
 
     def read(self, bucket: int, count: int) -> "list[pa.Array[Any]]":
-        """What one bucket holds, left in its files until somebody looks at it."""
+        """The texts of one bucket, as memory maps of the files."""
         first = self.columns.index(self.column) * count + bucket
         found: list[pa.Array[Any]] = []
         for path in self.files:
@@ -149,7 +149,7 @@ class BucketTexts:
 
 @dataclass(frozen=True, slots=True)
 class BucketPairs:
-    """Texts, and beside each the one that goes with it."""
+    """Texts, and beside each its partner."""
 
     texts: BucketTexts
     partners: BucketTexts

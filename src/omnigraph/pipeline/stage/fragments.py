@@ -1,8 +1,8 @@
-"""Where a worker puts rows: into fragments of their table, or aside.
+"""The files that a task writes: fragments of a table, pending files, and keys.
 
-Both kinds of files are unknown to everybody until the answer of the task names them. Fragments are
-written through `storage`, on the version of the table that was pinned when the load began; the
-commit names them on whatever version it finds, which has the same columns.
+No other process knows a file until the answer of the task names it. Fragments are written through
+`storage`, on the table version at the start of the load. The commit may name them on a newer
+version, which has the same columns.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,21 +29,21 @@ from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import ROWS_PER_FILE, FragmentDeletions, Mark, Pieces, Receipt
 
 UNNAMED: Final = Mark("staged by a worker")
-"""What is staged here is committed by somebody else, under a name of his."""
+"""The driver commits what tasks stage, under a mark of its own."""
 
 FRAGMENT_BYTES: Final = 128 * 2**20
-"""Rows of this size make a fragment, be they few: a worker has to hold them."""
+"""Rows of this size become a fragment, because a task has to hold them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How a worker reaches the graph. It travels with the task, never in Spark's settings (D22)."""
+    """How a task reaches the graph. It is part of the task, never of Spark's settings (D22)."""
 
     root: Root
     options: Mapping[str, str] = field(repr=False)
     durability: Durability
     operation_id: OperationId | None = None
-    """Of a job that may end before its tasks do: the note that says whether it goes on."""
+    """Of a job that may die before its tasks end: its staging record says whether it lives."""
 
     def open(self) -> Stores:
         """Raises JobAbandoned."""
@@ -57,7 +57,7 @@ class Storage:
         )
 
     def check_not_abandoned(self) -> None:
-        """Is there anybody who will ever refer to what is written here? Raises JobAbandoned."""
+        """Raises JobAbandoned if the driver died, so that no commit will name the files."""
         if self.operation_id is None:
             return
         witness = _witnesses.get(self.operation_id)
@@ -68,21 +68,21 @@ class Storage:
             for old in list(_witnesses)[:-_WITNESSES_MAX]:
                 del _witnesses[old]
         if not witness.is_job_alive():
-            raise JobAbandoned(f"nobody waits for {self.operation_id} any more")
+            raise JobAbandoned(f"the driver of {self.operation_id} is gone")
 
 
 class JobAbandoned(Exception):
-    """Whoever asked for the work is gone; a task that notices ends, and so does its Spark job."""
+    """The driver of the job died. The task that notices ends, and so does its Spark job."""
 
 
 _WITNESSES_MAX: Final = 64
 _witnesses: Final[dict[OperationId, LivenessProbe]] = {}
-"""What a worker saw of the notes of its jobs. Workers are used again, so it outlives a task."""
+"""By operation, what this worker saw of its staging record; workers run many tasks."""
 
 
 @dataclass(slots=True)
 class FragmentWriter:
-    """Rows become fragments, each as large as the table wants them."""
+    """Writes rows as fragments of `ROWS_PER_FILE` rows, or of `FRAGMENT_BYTES`."""
 
     storage: Storage
     target: LoadTarget
@@ -127,7 +127,7 @@ class FragmentWriter:
 
 
 class PendingWriter:
-    """Rows go into a file of their own, as they are, with their ordinals."""
+    """Writes rows with their ordinals to a pending file."""
 
     def __init__(self, type_: Type, path: Path) -> None:
         self._path = path
@@ -146,12 +146,12 @@ class PendingWriter:
 
     def close(self) -> dict[str, Any]:
         self._writer.close()
-        return {"aside": str(self._path), "firsts": self._firsts, "size_bytes": self._size_bytes}
+        return {"pending": str(self._path), "firsts": self._firsts, "size_bytes": self._size_bytes}
 
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """Rows that were put aside, in the order of their lines."""
+    """Rows of one task and table that wait for a decision, in the order of their lines."""
 
     path: str
     firsts: tuple[int, ...]
@@ -206,7 +206,7 @@ class KeyWriter:
         self._buckets = BucketWriter(path.with_suffix(".arrow"), columns, bucket_count)
 
     def write(self, keys: pa.Table, *, without: Collection[str] = ()) -> None:
-        """Add some; the buckets do without columns that nobody will ask about."""
+        """Add keys; the buckets leave out columns that no check reads."""
         self._rows.write(keys)
         self._buckets.write(keys, without=without)
 
@@ -224,14 +224,14 @@ class Sink:
     row_count: int = 0
 
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, with_ids: bool) -> None:
-        """`with_ids`: some rows gave their own id, which may be anybody else's too."""
+        """`with_ids`: some records state their id, which another row may have as well."""
         self.row_count += rows.num_rows
         self.rows.write(rows, ordinals)
         if self.keys is not None:
             keys = keys_of(self.type, rows, pa.chunked_array([ordinals]))
-            # No edge leads to an edge, so ids that were made up are asked about by nobody.
-            is_unasked = isinstance(self.type, EdgeType) and not with_ids
-            self.keys.write(keys, without=("id",) if is_unasked else ())
+            # No edge leads to an edge, so no check reads the generated ids of edges.
+            is_unread = isinstance(self.type, EdgeType) and not with_ids
+            self.keys.write(keys, without=("id",) if is_unread else ())
 
     def close(self) -> dict[str, Any]:
         answer = {"rows": self.row_count, **self.rows.close()}

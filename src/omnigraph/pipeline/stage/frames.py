@@ -44,7 +44,7 @@ def _arrow_type(given: Any) -> pa.DataType:
     try:
         return to_arrow_type(given, timezone="UTC")
     except SPARK_ERRORS:
-        return pa.struct([])  # which can mapping nothing
+        return pa.struct([])  # no property takes it
 
 
 def read_frame(frame: FrameInput, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:

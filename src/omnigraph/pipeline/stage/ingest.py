@@ -1,12 +1,12 @@
-"""What a worker does with one split: read, check, write, and say what came of it.
+"""The task for one split: read records, check each by itself, write rows and keys, report.
 
-1. Rows are written as they come, some tens of thousands at a time, so that a worker's memory
-   follows the size of a block and not the size of a split, nor that of a compressed file.
-2. Once a record of the split is wrong nothing will be loaded, so no more is written; the rest is
-   read for what else is wrong.
-3. Between blocks it looks whether anybody still waits for the load, if that may be otherwise.
-4. Every file has a name of its own. A task that is tried again writes other files, and only those
-   that an answer names are ever read.
+1. Rows are written in blocks of some tens of thousands, so the memory of a task follows the size of
+   a block and not the size of a split or of a compressed file.
+2. After the first fault of a split the load cannot commit, so the task writes no more rows; it
+   reads the rest for further faults.
+3. Between blocks the task checks the staging record, if its driver may have died without it.
+4. Every file has a name of its own. A task that runs again writes other files, and only files that
+   an answer names are ever read.
 """
 
 import json
@@ -70,7 +70,7 @@ class Ingest:
         return self.absorb(split.number, self._read(split))
 
     def _read(self, split: Split) -> Iterator[tuple[Parsed, int]]:
-        """What a split holds, some at a time, and how many lines that was."""
+        """The records of a split, block by block, with the number of lines of each block."""
         match split.content:
             case Records():
                 for block in read_blocks(split, self.storage.options):
@@ -85,7 +85,7 @@ class Ingest:
                 assert_never(split.content)
 
     def absorb(self, split: int, pieces: Iterable[tuple[Parsed, int]]) -> dict[str, Any]:
-        """Write what was read of one split, and say what came of it."""
+        """Write the records of one split, and report."""
         report = Report(self.errors_max, self._faults_path(split))
         sinks: dict[TableKey, Sink] = {}
         for parsed, line_count in pieces:
@@ -129,11 +129,11 @@ class Ingest:
 
 @dataclass
 class Report:
-    """What is known of a split so far."""
+    """The counts and faults of a split so far."""
 
     errors_max: int
     path: Path | None = None
-    """Where all faults go, if they are wanted."""
+    """The file of all faults, if the load keeps them."""
     line_count: int = 0
     fault_count: int = 0
     faults: list[tuple[int, Fault]] = field(default_factory=list)
@@ -168,13 +168,13 @@ def _told(line: int, fault: Fault) -> list[object]:
 
 
 def _brief(fault: Fault) -> Fault:
-    """A fault may be about a vector or a book; where it is found they need not be repeated."""
+    """The fault with a short value: a value may be a vector or a whole document."""
     shown = repr(fault.value)
     if len(shown) > _VALUE_CHARACTERS_MAX:
         return replace(fault, value=f"{shown[:_VALUE_CHARACTERS_MAX]}…")
     try:
         json.dumps(fault.value, allow_nan=False)
     except (TypeError, ValueError):
-        # Tables hold what JSON has no word for, such as bytes and numbers that are none.
+        # Tables hold values that JSON cannot spell, such as bytes and NaN.
         return replace(fault, value=shown)
     return fault

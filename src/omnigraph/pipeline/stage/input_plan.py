@@ -1,7 +1,7 @@
-"""Before a load: what every source is, what it feeds, and how it is cut.
+"""Before a load: the format of every input, its column mapping, and its splits.
 
-Only names, headers and footers are read here, so that a table that cannot fit is refused before
-anything is done. All that is wrong with all tables is told at once.
+Only names, headers and footers are read here, so a table that cannot fit is refused before any row
+is read. The faults of all tables are reported at once.
 """
 
 import sys
@@ -64,7 +64,7 @@ def quote_counter(run: RunTasks, options: Mapping[str, str]) -> QuoteCounter:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One file or frame of rows, and what its columns mapping."""
+    """One file or frame of rows, and its column mapping."""
 
     source: Input
     shown: str
@@ -106,7 +106,7 @@ class InputPlan:
     splits: list[Split] = field(default_factory=list)
     frames: list[FrameInput] = field(default_factory=list)
     size_bytes: int = 0
-    """Of the files, as far as one can tell."""
+    """Of the files, uncompressed; an estimate."""
     next_number: int = 0
 
     def add(self, splits: Sequence[Split], size_bytes: int) -> None:
@@ -124,15 +124,15 @@ class InputPlan:
 
 @dataclass(frozen=True, slots=True)
 class InputSurvey:
-    """Finds out what sources are."""
+    """Finds the files of inputs, and reads headers and footers."""
 
     catalog: Catalog
     options: Mapping[str, str] = field(repr=False)
     scratch: Path | None = None
-    """Where standard input goes."""
+    """The folder that standard input is copied to."""
 
     def look(self, sources: Sequence[Input]) -> list[Item]:
-        """Everything that is to be read, in order. Raises UsageError, FileUnreadable."""
+        """All files and frames, in the order of the input. Raises UsageError, FileUnreadable."""
         if not sources:
             raise UsageError("there is nothing to load: name a file")
         return [item for source in sources for item in self._look_at(source)]
@@ -188,7 +188,7 @@ class InputSurvey:
 
 
 def format_of(path: str) -> Format:
-    """As the name says; what has no known ending is JSON lines."""
+    """By the ending of the name; JSON lines if it has no known ending."""
     suffixes = [each for each in Path(path).suffixes if each not in CODECS]
     return _SUFFIXES.get(suffixes[-1].lower(), Format.RECORDS) if suffixes else Format.RECORDS
 
@@ -204,7 +204,7 @@ def delimiter_of(source: Input, path: str) -> str:
 
 
 def check_tables(items: Sequence[Item], errors_max: int) -> None:
-    """Raises LoadRejected with what is wrong with tables as such."""
+    """Raises LoadRejected with the faults of tables as a whole."""
     faults: list[Fault] = [
         fault for item in items if isinstance(item, Table) for fault in item.fitting.faults
     ]

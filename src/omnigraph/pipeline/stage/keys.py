@@ -102,7 +102,7 @@ def texts_of(type_: Type, rows: pa.Table, group: tuple[str, ...]) -> Any:
     for name in group:
         text = _text_of(rows[name], column_type(type_, name))
         parts += [pc.cast(pc.binary_length(text), pa.string()), ":", text]
-    # Each text goes with its length, so that no two tuples of texts look alike.
+    # Each text follows its length, so that no two tuples of texts look alike.
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 

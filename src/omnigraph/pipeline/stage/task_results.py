@@ -1,4 +1,4 @@
-"""What the tasks of a load answered, put together."""
+"""The answers of the tasks of a load, put together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from omnigraph.storage.tables import Receipt
 
 
 class TaskResults:
-    """`engine.load.bulk.Ingested`, but for what takes more bulk work to say."""
+    """`engine.load.bulk.Ingested` without the parts that need more tasks."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class TaskResults:
         self.faults = self._gather_faults()
 
     def _gather_faults(self) -> Faults:
-        told = (
+        located = (
             self._locate(split, each)
             for split, answer in zip(self._splits, self._answers, strict=True)
             for each in answer["faults"]
         )
         count = sum(each["fault_count"] for each in self._answers)
-        return Faults(tuple(islice(told, self._job.errors_max)), count)
+        return Faults(tuple(islice(located, self._job.errors_max)), count)
 
     def read_faults(self) -> Iterator[Fault]:
         if self._job.rejects is None:
@@ -56,10 +56,10 @@ class TaskResults:
                 with Path(answer["all_faults"]).open(encoding="utf-8") as file:
                     yield from (self._locate(split, read_json(line)) for line in file)
 
-    def _locate(self, split: Split, told: Sequence[Any]) -> Fault:
-        line, document = told
+    def _locate(self, split: Split, document: Sequence[Any]) -> Fault:
+        line, fields = document
         place = self.place_of(ordinal_of(split.number, line))
-        fault = Fault(**{**document, "ids": tuple(document["ids"])})
+        fault = Fault(**{**fields, "ids": tuple(fields["ids"])})
         return replace(fault, file=place.file, line=place.line)
 
     def results_of(self, key: TableKey) -> list[Mapping[str, Any]]:
@@ -88,7 +88,7 @@ class TaskResults:
     def place_of(self, ordinal: int) -> RecordPlace:
         return self._lines.place_of(ordinal)
 
-    # rows put aside
+    # pending rows
 
     def read_pending(self, key: TableKey) -> pa.Table:
         batches = [batch for file in self.find_pending(key) for batch in file.read()]
@@ -107,16 +107,16 @@ class TaskResults:
         return self._keeps_rows or size <= self._memory_bytes
 
     def find_pending(self, key: TableKey) -> list[PendingFile]:
-        """Files that hold rows of a table, in the order of the input."""
+        """The pending files of a table, in the order of the input."""
         files = [
-            PendingFile(str(each["aside"]), tuple(each["firsts"]))
+            PendingFile(str(each["pending"]), tuple(each["firsts"]))
             for each in self.results_of(key)
             if each.get("firsts")
         ]
         return sorted(files, key=lambda file: file.firsts[0])
 
     def _pending_schema(self, key: TableKey) -> pa.Schema:
-        """As this process reads it: where Lance is at hand, a blob is a type of its own."""
+        """As this process reads it: with Lance imported, a blob is an extension type."""
         for file in self.find_pending(key):
             with pa.ipc.open_file(file.path) as opened:
                 return opened.schema

@@ -1,13 +1,13 @@
-"""Rows put aside become rows of their table, written by workers however many they are.
+"""Pending rows become fragments of their table, written by workers, however many rows there are.
 
     keys of the input ⋈ keys of the table → what each row replaces → parts → pieces
 
-1. Which row of an id counts, and which committed row it replaces, is decided by one join over keys.
-   Its answer is cut into parts: one for each range of lines that was put aside, one for each
-   fragment of the table that loses rows. A worker takes a part, and no part is large.
-2. A worker that has a range of lines writes its rows as new fragments; those that replace a row
-   take over its row id. A worker that has a fragment marks the rows that were replaced. Nobody
-   reads a row of the table for it, and nothing but the description of files comes back.
+1. One join over keys decides which row of an id counts, and which committed row it replaces. Its
+   result is cut into parts: one for each range of pending lines, one for each fragment of the
+   table that loses rows. A task takes one part, and no part is large.
+2. The task of a range writes its rows as new fragments; a row that replaces another takes over its
+   row id. The task of a fragment marks the replaced rows as deleted. No task reads a committed
+   row, and each returns only descriptions of files.
 3. All pieces are written on one version of the table, and are of use on that version alone.
 """
 

@@ -1,6 +1,7 @@
 """OmniGraph: a typed property graph on Lance datasets, with branches and a Spark pipeline.
 
-The public names are loaded when they are first used, so that importing the package costs nothing.
+`open` and `init` give an embedded graph, `connect` a graph on a server; both have the same objects.
+Each public name is loaded when it is first used, so importing the package costs nothing.
 """
 
 from importlib import import_module
@@ -9,32 +10,82 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "Branch",
+    "Commit",
+    "Detect",
     "Durability",
-    "LocalGraph",
-    "RemoteGraph",
-    "OmnigraphError",
+    "Explanation",
+    "ExportFormat",
+    "ExportResult",
+    "GraphClient",
     "Input",
+    "LoadMode",
+    "LoadResult",
+    "LocalGraph",
+    "MergeResult",
+    "MutationResult",
+    "OmnigraphError",
+    "OptimizeResult",
+    "RemoteGraph",
+    "Result",
+    "SchemaPlan",
+    "SchemaResult",
+    "Side",
+    "Snapshot",
+    "Transaction",
     "connect",
     "init",
     "open",
 ]
 
 if TYPE_CHECKING:
+    from omnigraph.commit.manifest.records import Commit
+    from omnigraph.engine.load.bulk import LoadMode
+    from omnigraph.engine.load.export import ExportFormat, ExportResult
     from omnigraph.engine.load.inputs import Input
+    from omnigraph.engine.load.run import LoadResult
+    from omnigraph.engine.maintain.optimize import OptimizeResult
+    from omnigraph.engine.merge.rulings import Detect, Side
+    from omnigraph.engine.merge.run import MergeResult
+    from omnigraph.engine.query.reading import Explanation
+    from omnigraph.engine.query.result import Result
+    from omnigraph.engine.schema.apply import SchemaResult
+    from omnigraph.engine.schema.plan import SchemaPlan
+    from omnigraph.engine.write.mutate import MutationResult
     from omnigraph.errors import OmnigraphError
+    from omnigraph.sdk.client import GraphClient
+    from omnigraph.sdk.handles import Branch, Snapshot, Transaction
     from omnigraph.sdk.local import LocalGraph, init, open
     from omnigraph.sdk.remote import RemoteGraph, connect
     from omnigraph.storage.durability import Durability
 
 _HOMES = {
-    "Durability": "omnigraph.storage.durability",
-    "LocalGraph": "omnigraph.sdk.local",
-    "OmnigraphError": "omnigraph.errors",
-    "Input": "omnigraph.engine.load.inputs",
-    "RemoteGraph": "omnigraph.sdk.remote",
-    "connect": "omnigraph.sdk.remote",
-    "init": "omnigraph.sdk.local",
-    "open": "omnigraph.sdk.local",
+    "Branch": "sdk.handles",
+    "Commit": "commit.manifest.records",
+    "Detect": "engine.merge.rulings",
+    "Durability": "storage.durability",
+    "Explanation": "engine.query.reading",
+    "ExportFormat": "engine.load.export",
+    "ExportResult": "engine.load.export",
+    "GraphClient": "sdk.client",
+    "Input": "engine.load.inputs",
+    "LoadMode": "engine.load.bulk",
+    "LoadResult": "engine.load.run",
+    "LocalGraph": "sdk.local",
+    "MergeResult": "engine.merge.run",
+    "MutationResult": "engine.write.mutate",
+    "OmnigraphError": "errors",
+    "OptimizeResult": "engine.maintain.optimize",
+    "RemoteGraph": "sdk.remote",
+    "Result": "engine.query.result",
+    "SchemaPlan": "engine.schema.plan",
+    "SchemaResult": "engine.schema.apply",
+    "Side": "engine.merge.rulings",
+    "Snapshot": "sdk.handles",
+    "Transaction": "sdk.handles",
+    "connect": "sdk.remote",
+    "init": "sdk.local",
+    "open": "sdk.local",
 }
 
 
@@ -42,4 +93,8 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'omnigraph' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(f"omnigraph.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -123,7 +123,7 @@ def test_a_read_ends_at_its_deadline_and_holds_nothing_then(root: Path, body: st
 
 def test_an_analysis_has_the_same_deadline(root: Path) -> None:
     with pytest.raises(QueryTimeout):
-        open_metered(root)[0].analyse(spelled(ENDLESS), timeout=0.2)
+        open_metered(root)[0].explain(spelled(ENDLESS), analyze=True, timeout=0.2)
 
 
 def test_without_a_deadline_nothing_is_said(root: Path) -> None:

@@ -181,7 +181,7 @@ def test_wrong_calls_are_told_apart(graph: LocalGraph, branch: str) -> None:
     with pytest.raises(UsageError):
         graph.delete("Person", "ann", branch=branch)
     with pytest.raises(UsageError):
-        graph.insert("Person", ["ann"], branch=branch)  # type: ignore[list-item]
+        graph.insert("Person", ["ann"], branch=branch)
 
 
 def test_more_rows_than_one_filter_can_name(graph: LocalGraph, branch: str) -> None:

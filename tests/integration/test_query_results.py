@@ -236,7 +236,7 @@ def test_an_analysis_tells_rows_time_and_reads_of_every_operator(graph: LocalGra
     graph.insert("E", [{"from": "full", "to": "void"}])
     body = "query q() { match { $t: T $t e $u } return { $t.name, $u.name } }"
     opened = omnigraph.open(graph.uri, read_only=True, query_access=AccessMode.RESIDENT)
-    first = opened.analyse(body)
+    first = opened.explain(body, analyze=True)
     assert [(each["operator"], each["rows"]) for each in first.steps] == [
         ("project $t.name, $u.name", 1),
         ("expand $t -E-> $u: T", 1),
@@ -244,10 +244,12 @@ def test_an_analysis_tells_rows_time_and_reads_of_every_operator(graph: LocalGra
     ]
     costs = ("reads", "bytes", "io", "io_bytes")
     assert all(sum(int(str(each[cost])) for each in first.steps) > 0 for cost in costs)
-    again = opened.analyse(body)
+    again = opened.explain(body, analyze=True)
     assert not any(each[cost] for each in again.steps for cost in costs), "all of it is kept"
     assert "[1 rows, " in again.text
-    counted = opened.analyse("query q() { match { $t: T $t e $u } return { count($u) as n } }")
+    counted = opened.explain(
+        analyze=True, source="query q() { match { $t: T $t e $u } return { count($u) as n } }"
+    )
     assert "1 counted" in counted.text
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from omnigraph.cli.render import print_json, print_line
 
 if TYPE_CHECKING:
-    from omnigraph.sdk.client import ReadResult
+    from omnigraph.engine.query.result import Result
 
 WIDTH_MIN: Final = 8
 """Narrower columns are not readable."""
@@ -37,7 +37,7 @@ class TableLayout:
     is_wrapped: bool = False
 
 
-def print_result(result: "ReadResult", row_format: RowFormat, layout: TableLayout) -> None:
+def print_result(result: "Result", row_format: RowFormat, layout: TableLayout) -> None:
     match row_format:
         case RowFormat.JSON:
             print_json(result.document())
@@ -51,7 +51,7 @@ def print_result(result: "ReadResult", row_format: RowFormat, layout: TableLayou
             _print_table(result, layout)
 
 
-def _print_lines(result: "ReadResult") -> None:
+def _print_lines(result: "Result") -> None:
     head = {
         "kind": "metadata",
         "query_name": result.query_name,
@@ -62,7 +62,7 @@ def _print_lines(result: "ReadResult") -> None:
         print_line(json.dumps(each, ensure_ascii=False))
 
 
-def _print_csv(result: "ReadResult") -> None:
+def _print_csv(result: "Result") -> None:
     print_line(",".join(map(_quoted, result.columns)))
     for row in result.json_rows():
         print_line(",".join(_quoted(_plain(each)) for each in row.values()))
@@ -75,13 +75,13 @@ def _quoted(field: str) -> str:
     return f'"{doubled}"'
 
 
-def _headline(result: "ReadResult") -> str:
+def _headline(result: "Result") -> str:
     target = result.target
     place = f"snapshot {target.snapshot}" if target.branch is None else f"branch {target.branch}"
     return f"{len(result)} rows from {place} via {result.query_name}"
 
 
-def _print_pairs(result: "ReadResult") -> None:
+def _print_pairs(result: "Result") -> None:
     print_line(_headline(result))
     for number, row in enumerate(result.json_rows(), start=1):
         if number > 1:
@@ -96,7 +96,7 @@ def print_entity(cells: Mapping[str, object]) -> None:
         print_line(f"{name}: {_plain(value)}")
 
 
-def _print_table(result: "ReadResult", layout: TableLayout) -> None:
+def _print_table(result: "Result", layout: TableLayout) -> None:
     print_line(_headline(result))
     if not result.columns:
         print_line("(no rows)")

@@ -14,7 +14,7 @@ message with a regular expression. Codes are append-only; a published code keeps
     │     ConfigInvalid · PolicyInvalid · KeyReused · NotConfirmed · OpenedReadOnly · NotAMutation
     │     NotARead · QueryMemoryExceeded · QueryTimeout [TimeoutError] · TypeUnknown
     │     ConstraintViolation · LoadRejected · RecipeInvalid · NotExportable · ResolutionsInvalid
-    │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid
+    │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid · GraphClosed
     ├── NotFoundError [KeyError]       what you named does not exist; name another
     │     ObjectNotFound · TableNotFound · VersionNotFound · ForkNotFound · BranchNotFound
     │     GraphNotFound [FileNotFoundError] · TableUnknown · OperationNotFound · GraphNotServed

@@ -165,6 +165,11 @@ class OpenedReadOnly(InputError, code=Code.OPENED_READ_ONLY):
     uri: str
 
 
+class GraphClosed(InputError, code=Code.GRAPH_CLOSED):
+    template = "{uri} is closed; open it again"
+    uri: str
+
+
 class NotAMutation(InputError, code=Code.NOT_A_MUTATION):
     template = "query '{name}' only reads; run it with query (POST /query)"
     name: str

@@ -7,9 +7,8 @@ on both. What only an embedded graph can do, such as handing rows to Spark, is n
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-import pyarrow as pa
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self, Unpack
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
@@ -18,36 +17,21 @@ from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.diff import Counts, EntityChange
 from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
 from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.export import ExportFormat, ExportResult
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import OpenBlob
-from omnigraph.engine.query.result import ReadTarget
+from omnigraph.engine.query.reading import Explanation
+from omnigraph.engine.query.result import Result
 from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import SchemaPlan
 from omnigraph.engine.write.mutate import MutationResult
-from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
-
-
-class ReadResult(Protocol):
-    """The rows of a read, in every form a caller may want."""
-
-    query_name: str
-    target: ReadTarget
-    commit_id: CommitId | None
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    def __len__(self) -> int: ...
-    def arrow(self) -> pa.Table: ...
-    def rows(self) -> list[dict[str, object]]: ...
-    def pandas(self) -> "pd.DataFrame": ...
-    def json_rows(self) -> list[JsonObject]: ...
-    def document(self) -> JsonObject: ...
+from omnigraph.engine.write.steps import WriteStep
+from omnigraph.errors import BranchNotFound
+from omnigraph.ids import MAIN, BranchName, TableKey, parse_branch
+from omnigraph.sdk.handles import Branch, Snapshot, Transaction
+from omnigraph.sdk.steps import Steps, WriteOptions
 
 
 class Differences(Protocol):
@@ -100,7 +84,115 @@ class BranchesClient(Protocol):
     ) -> Deleted: ...
 
 
-class GraphClient(Protocol):
+class GraphClient(Steps[MutationResult], Protocol):
+    """A graph, embedded or on a server. `LocalGraph` and `RemoteGraph` subclass it."""
+
+    # what both kinds share
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def at(
+        self,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        time: datetime | str | None = None,
+    ) -> Snapshot:
+        """A pinned state to read: repeated reads see the same commit.
+
+        `branch` is main if nothing else is given; `version` and `time` name a past state of it.
+        `commit` names the state that a commit left, and is given alone.
+
+        Raises BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, UsageError.
+        """
+        return Snapshot(self, self.snapshot(branch, commit=commit, version=version, at=time))
+
+    def branch(
+        self,
+        name: str,
+        *,
+        create: bool = False,
+        source: str = MAIN,
+        actor: str | None = None,
+    ) -> Branch:
+        """A branch to read and write. `create` creates it from `source` if it does not exist.
+
+        Raises BranchNotFound, BranchNameInvalid; SchemaLocked, OpenedReadOnly if it is created.
+        """
+        known = parse_branch(name)
+        if known not in self.branches.list():
+            if not create:
+                raise BranchNotFound(known)
+            self.branches.create(known, source=source, actor=actor)
+        return Branch(self, known)
+
+    def transaction(self, **options: Unpack[WriteOptions]) -> Transaction:
+        """Several steps, one commit; nothing if the block raises.
+
+        with graph.transaction(message="rehang") as tx:
+            tx.insert("Gallery", [{"code": "W2"}])
+            tx.delete("Hangs", ids)
+        """
+        return Transaction(self, options)
+
+    def entity(self, type_name: str, identity: str) -> dict[str, object] | None:
+        """One node or edge of main by its id; None if there is none. Raises TypeUnknown."""
+        return self.find(type_name, identity)
+
+    def _take(self, step: WriteStep, options: WriteOptions) -> MutationResult:
+        return self.write([step], **options)
+
+    # what each kind does in its own way
+
+    def close(self) -> None: ...
+
+    def write(
+        self,
+        steps: Sequence[WriteStep],
+        *,
+        branch: str = MAIN,
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> MutationResult: ...
+
+    def schema_at(self, snapshot: ManifestSnapshot) -> str: ...
+
+    def explain(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
+        analyze: bool = False,
+        timeout: float | None = None,
+    ) -> Explanation: ...
+
+    def export(
+        self,
+        output: str | Path | BinaryIO,
+        *,
+        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - the usual name
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> ExportResult: ...
+
     @property
     def uri(self) -> str: ...
 
@@ -114,7 +206,12 @@ class GraphClient(Protocol):
     def schema_source(self) -> str: ...
 
     def snapshot(
-        self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
     ) -> ManifestSnapshot: ...
 
     def commits(
@@ -140,7 +237,7 @@ class GraphClient(Protocol):
         version: int | None = None,
         at: datetime | str | None = None,
         timeout: float | None = None,
-    ) -> ReadResult: ...
+    ) -> Result: ...
 
     def find(
         self,
@@ -164,7 +261,7 @@ class GraphClient(Protocol):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
-    ) -> ReadResult: ...
+    ) -> Result: ...
 
     def blob(
         self,
@@ -180,59 +277,10 @@ class GraphClient(Protocol):
         at: datetime | str | None = None,
     ) -> OpenBlob: ...
 
-    def mutate(
-        self,
-        source: str | Path,
-        *,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult: ...
-
-    def insert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult: ...
-
-    def upsert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult: ...
-
-    def delete(
-        self,
-        type_name: str,
-        ids: Collection[str],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult: ...
-
     def merge(
         self,
-        source: str,
-        into: str = MAIN,
+        source: str | Branch,
+        into: str | Branch = MAIN,
         *,
         actor: str | None = None,
         detect: str = "row",

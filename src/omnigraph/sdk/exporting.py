@@ -59,12 +59,7 @@ def export(
         with _naming(output):
             export_parquet(graph.tables, pins, exporter, Path(output))
     else:
-        lines = export_lines(graph.tables, pins, exporter)
-        if isinstance(output, str | Path):
-            write_lines(Path(output), lines)
-        else:
-            for chunk in lines:
-                output.write(chunk)
+        write_output(output, export_lines(graph.tables, pins, exporter))
     return ExportResult(
         branch=snapshot.branch,
         commit=snapshot.commit,
@@ -72,6 +67,15 @@ def export(
         output=str(output) if isinstance(output, str | Path) else "-",
         counts={pin.key: pin.row_count for pin in pins},
     )
+
+
+def write_output(output: str | Path | BinaryIO, lines: Iterator[bytes]) -> None:
+    """Raises FileUnreadable."""
+    if isinstance(output, str | Path):
+        write_lines(Path(output), lines)
+    else:
+        for chunk in lines:
+            output.write(chunk)
 
 
 def write_lines(path: Path, lines: Iterator[bytes]) -> None:

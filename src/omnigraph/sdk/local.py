@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
@@ -23,20 +23,25 @@ from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import QueryResult
+from omnigraph.engine.query.target import NOW_ON_MAIN, Target
 from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
-from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.idempotency import IdempotencyKey, parse_key, parse_key_of_files
+from omnigraph.engine.write.idempotency import parse_key, parse_key_of_files
 from omnigraph.engine.write.mutate import MutationResult, WriteRequest
+from omnigraph.engine.write.steps import WriteStep
 from omnigraph.errors import UsageError
-from omnigraph.ids import MAIN, BranchName, CommitId, Version, parse_branch
+from omnigraph.ids import MAIN, BranchName, CommitId, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
 from omnigraph.sdk import exporting, merging, recipes
+from omnigraph.sdk.client import GraphClient
+from omnigraph.sdk.closed import Closed
+from omnigraph.sdk.handles import Branch
 from omnigraph.sdk.local_review import LocalReview
 from omnigraph.sdk.local_upkeep import LocalUpkeep
 from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.rejecting import rejecting
+from omnigraph.sdk.steps import parts_of
 from omnigraph.sdk.texts import read_text
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
@@ -85,12 +90,31 @@ class Branches:
         return self._graph.delete_branch(name, actor=actor, idempotency=key)
 
 
-class LocalGraph(LocalReview, LocalUpkeep):
+class LocalGraph(LocalReview, LocalUpkeep, GraphClient):
     """A graph opened in this process. Safe to share among threads."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self.branches = Branches(graph)
+        self._branches = Branches(graph)
+        self._place = graph.uri
+
+    def __repr__(self) -> str:
+        if isinstance(self._graph, Closed):
+            return f"Graph({self._place!r}, closed)"
+        manifest = self._graph.resolve(NOW_ON_MAIN)
+        head = "no commit" if manifest.commit is None else manifest.commit.id
+        counts = f"{len(manifest.pins)} types, {len(self._graph.branches())} branches"
+        return f"Graph({self._place!r}, main @ {head}, {counts})"
+
+    @property
+    def branches(self) -> Branches:
+        """The branches: `list`, `create`, `delete`."""
+        return self._branches
+
+    def close(self) -> None:
+        """Release the caches. Later calls raise GraphClosed; closing again does nothing."""
+        self._graph = cast("Graph", Closed(self._place))
+        self._branches = Branches(self._graph)
 
     @property
     def engine(self) -> Graph:
@@ -128,19 +152,13 @@ class LocalGraph(LocalReview, LocalUpkeep):
         *,
         commit: str | None = None,
         version: int | None = None,
+        at: datetime | str | None = None,
     ) -> ManifestSnapshot:
-        """One consistent view: a branch now, a branch at a manifest version, or a commit.
+        """The table versions of a state. `at` gives the same state with its reads.
 
-        Raises BranchNotFound, CommitNotFound, VersionNotFound, UsageError.
+        Raises BranchNotFound, CommitNotFound, VersionNotFound, NothingYet, UsageError.
         """
-        if commit is not None:
-            if branch is not None or version is not None:
-                raise UsageError("a commit says which branch and version it is on; name it alone")
-            return self._graph.snapshot_at_commit(CommitId(commit))
-        name = parse_branch(branch or MAIN)
-        if version is not None:
-            return self._graph.snapshot_at_version(name, Version(version))
-        return self._graph.snapshot(name)
+        return self._graph.resolve(target_of(branch, commit=commit, version=version, at=at))
 
     def query(
         self,
@@ -243,7 +261,7 @@ class LocalGraph(LocalReview, LocalUpkeep):
         target = target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
         return self._graph.blob(name, target)
 
-    def analyse(
+    def explain(
         self,
         source: str | Path,
         *,
@@ -251,118 +269,50 @@ class LocalGraph(LocalReview, LocalUpkeep):
         params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
+        analyze: bool = False,
         timeout: float | None = None,
     ) -> Explanation:
-        """Run a read for what its operators do: rows, time and reads of each.
+        """The plan of a query; with `analyze`, run it and add rows, time and reads of each step.
 
         Raises what `query` raises.
         """
         text, called = read_text(source, "<query>")
-        target = target_of(branch, snapshot=snapshot)
         return self._graph.explain(
             Source(called, text),
             name=name,
             params=params,
-            target=target,
-            analyze=True,
+            target=target_of(branch, snapshot=snapshot),
+            analyze=analyze,
             timeout=timeout,
         )
 
+    def schema_at(self, snapshot: ManifestSnapshot) -> str:
+        """The text of the schema under which a snapshot was committed."""
+        return self._graph.schema_at(Target(snapshot=snapshot)).source
+
     # writing
 
-    def mutate(
+    def write(
         self,
-        source: str | Path,
+        steps: Sequence[WriteStep],
         *,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str = MAIN,
         actor: str | None = None,
+        message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
-        message: str | None = None,
     ) -> MutationResult:
-        """Run a mutation: one commit, or none if nothing changed, or nothing at all.
-
-        `source` is the text of a query file, or the path of one; `name` picks a query when there
-        are several. `if_commit` names the commit that must be the head of the branch. Asked again
-        with the same `idempotency_key`, it answers what it answered before.
-
-        Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation, ConstraintViolation,
-        ExpectedVersionMismatch, HeadMoved, BranchNotFound, OpenedReadOnly.
-        """
-        text, called = read_text(source, "<query>")
-        return self._graph.mutate(
-            Source(called, text),
-            name=name,
-            params=params,
-            request=_order(
-                branch,
-                actor,
-                if_commit,
-                parse_key(idempotency_key, "mutate", text, name, params, branch),
-                message,
-            ),
+        """Run steps in order, as one commit or not at all. Raises what each step raises."""
+        parts = [parts_of(each) for each in steps] if idempotency_key is not None else []
+        asked = parts[0] if len(parts) == 1 else ["transaction", parts]
+        request = WriteRequest(
+            parse_branch(branch),
+            actor,
+            None if if_commit is None else CommitId(if_commit),
+            parse_key(idempotency_key, *asked, branch),
+            message,
         )
-
-    def insert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Insert rows of one node or edge type, all or none; edges name their ends `from`, `to`.
-
-        Raises KeyConflict if one exists already; TypeUnknown, ConstraintViolation, HeadMoved,
-        BranchNotFound, OpenedReadOnly.
-        """
-        key = parse_key(idempotency_key, "insert", type_name, rows, branch)
-        order = _order(branch, actor, if_commit, key, message)
-        return self._graph.write_rows(type_name, rows, existing=Existing.REFUSE, request=order)
-
-    def upsert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Insert rows, or replace those that exist: whole, so what is left out becomes null.
-
-        Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
-        """
-        key = parse_key(idempotency_key, "upsert", type_name, rows, branch)
-        order = _order(branch, actor, if_commit, key, message)
-        return self._graph.write_rows(type_name, rows, existing=Existing.REPLACE, request=order)
-
-    def delete(
-        self,
-        type_name: str,
-        ids: Collection[str],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Delete rows by id, nodes together with their edges. Ids that are not there are ignored.
-
-        Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
-        OpenedReadOnly.
-        """
-        key = parse_key(idempotency_key, "delete", type_name, sorted(ids), branch)
-        order = _order(branch, actor, if_commit, key, message)
-        return self._graph.remove_rows(type_name, ids, request=order)
+        return self._graph.write(steps, request)
 
     def load(
         self,
@@ -499,8 +449,8 @@ class LocalGraph(LocalReview, LocalUpkeep):
 
     def merge(
         self,
-        source: str,
-        into: str = MAIN,
+        source: str | Branch,
+        into: str | Branch = MAIN,
         *,
         actor: str | None = None,
         detect: str = "row",
@@ -529,7 +479,14 @@ class LocalGraph(LocalReview, LocalUpkeep):
         return merging.merge(
             self._graph,
             merging.Request(
-                source, into, actor, base, dry_run, idempotency_key, delete_branch, message
+                str(source),
+                str(into),
+                actor,
+                base,
+                dry_run,
+                idempotency_key,
+                delete_branch,
+                message,
             ),
             decided,
         )
@@ -637,14 +594,3 @@ def _format(given: ExportFormat | str) -> ExportFormat:
         return ExportFormat(given)
     except ValueError:
         raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None
-
-
-def _order(
-    branch: str,
-    actor: str | None,
-    if_commit: str | None,
-    key: IdempotencyKey | None,
-    message: str | None,
-) -> WriteRequest:
-    commit = None if if_commit is None else CommitId(if_commit)
-    return WriteRequest(parse_branch(branch), actor, commit, key, message)

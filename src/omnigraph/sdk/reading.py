@@ -3,23 +3,20 @@
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from omnigraph.catalog.temporal import format_datetime
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
-from omnigraph.engine.query.result import ReadTarget, data_frame, native_cells
+from omnigraph.engine.query.result import ReadTarget, Result, native_cells
 from omnigraph.errors import ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.jsontext import read_json
 from omnigraph.wire.media import HEADER
 
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
-
-class RemoteResult:
+class RemoteResult(Result):
     """The rows of a read, in the order it asked for."""
 
     def __init__(self, table: pa.Table, header: Mapping[str, Any]) -> None:
@@ -50,13 +47,6 @@ class RemoteResult:
         """Python's own values: a Date is a `date`, a DateTime a `datetime` in UTC."""
         cells = zip(*map(native_cells, self._table.columns), strict=True)
         return [dict(zip(self.columns, row, strict=True)) for row in cells]
-
-    def pandas(self) -> "pd.DataFrame":
-        """A data frame; columns with nulls keep their types.
-
-        A column with days or instants outside of the years 1 to 9999 has the values of `rows`.
-        """
-        return data_frame(self._table)
 
     def json_rows(self) -> list[JsonObject]:
         """The rows alone, as JSON values."""

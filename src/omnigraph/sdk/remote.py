@@ -7,8 +7,7 @@ affair: an actor cannot be named. What is written is written once, also if an an
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, cast
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
@@ -16,17 +15,22 @@ from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection, select_pins
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult, decode_table
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import BlobName, OpenBlob
+from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import SchemaPlan, decode_schema_plan
-from omnigraph.engine.write.batch import check_ids
+from omnigraph.engine.write.batch import Existing, check_ids
 from omnigraph.engine.write.mutate import MutationResult
+from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
+from omnigraph.sdk.client import GraphClient
+from omnigraph.sdk.closed import Closed
 from omnigraph.sdk.decoding import (
     decode_commit,
     decode_commits,
@@ -37,6 +41,7 @@ from omnigraph.sdk.decoding import (
     decode_snapshot,
     decoded,
 )
+from omnigraph.sdk.handles import Branch
 from omnigraph.sdk.http import ServerConnection, segment, whole_lines
 from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.reading import RemoteResult, decode_result
@@ -45,7 +50,13 @@ from omnigraph.sdk.remote_review import RemoteReview
 from omnigraph.sdk.spelling import spell
 from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import ARROW, NDJSON
-from omnigraph.wire.replies import BranchCreateReply, BranchesReply, OptimizeReply, SchemaReply
+from omnigraph.wire.replies import (
+    BranchCreateReply,
+    BranchesReply,
+    ExplainReply,
+    OptimizeReply,
+    SchemaReply,
+)
 
 
 class RemoteBranches:
@@ -103,29 +114,27 @@ class RemoteBranches:
         return self._connection.write("DELETE", path, key=idempotency_key)
 
 
-class RemoteGraph(RemoteReview):
+class RemoteGraph(RemoteReview, GraphClient):
     """A graph on a server. Safe to share among threads; close it, or use it in a `with`."""
 
     def __init__(self, connection: ServerConnection) -> None:
         super().__init__(connection)
-        self.branches = RemoteBranches(connection)
+        self._branches = RemoteBranches(connection)
+        self._place = connection.url
+
+    @property
+    def branches(self) -> RemoteBranches:
+        """The branches: `list`, `create`, `delete`."""
+        return self._branches
 
     def __repr__(self) -> str:
-        return f"RemoteGraph({self.uri!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        return f"RemoteGraph({self._place!r})"
 
     def close(self) -> None:
+        """Close the connection. Later calls raise GraphClosed; closing again does nothing."""
         self._connection.close()
+        self._connection = cast("ServerConnection", Closed(self._place))
+        self._branches = RemoteBranches(self._connection)
 
     @property
     def uri(self) -> str:
@@ -145,12 +154,49 @@ class RemoteGraph(RemoteReview):
     # reading
 
     def snapshot(
-        self, branch: str | None = None, *, commit: str | None = None, version: int | None = None
+        self,
+        branch: str | None = None,
+        *,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
     ) -> ManifestSnapshot:
-        if commit is not None and (branch is not None or version is not None):
-            raise UsageError("a commit says which branch and version it is on; name it alone")
-        asked = {"branch": branch, "commit": commit, "version": version}
+        """The table versions of a state. `at` gives the same state with its reads."""
+        asked = _moment(branch, commit=commit, version=version, at=at)
+        asked["commit"] = asked.pop("snapshot")
         return decoded(self.uri, self._connection.get("/snapshot", asked), decode_snapshot)
+
+    def schema_at(self, snapshot: ManifestSnapshot) -> str:
+        """The text of the schema under which a snapshot was committed."""
+        asked = {"branch": snapshot.branch, "version": snapshot.manifest_version}
+        document = self._connection.get("/schema", asked)
+        return decoded(self.uri, document, SchemaReply.model_validate).schema_source
+
+    def explain(
+        self,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        params: Mapping[str, object] | None = None,
+        branch: str | None = None,
+        snapshot: ManifestSnapshot | str | None = None,
+        analyze: bool = False,
+        timeout: float | None = None,
+    ) -> Explanation:
+        """The plan of a query; with `analyze`, run it and add what each operator did."""
+        body = {
+            "query": read_text(source)[0],
+            "name": name,
+            "params": _params(params),
+            **_moment(branch, snapshot=snapshot),
+            "analyze": analyze,
+            "timeout": timeout,
+        }
+        reply = decoded(
+            self.uri, self._connection.post("/explain", body), ExplainReply.model_validate
+        )
+        text = "\n".join(reply.plan)
+        return Explanation(reply.query_name, text, tuple(reply.steps), reply.row_count)
 
     def query(
         self,
@@ -313,90 +359,30 @@ class RemoteGraph(RemoteReview):
 
     # writing
 
-    def mutate(
+    def write(
         self,
-        source: str | Path,
-        *,
-        name: str | None = None,
-        params: Mapping[str, object] | None = None,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Run a mutation: one commit, or nothing at all."""
-        body = {
-            "query": read_text(source)[0],
-            "name": name,
-            "params": _params(params),
-            "branch": branch,
-        }
-        path = "/mutate" if if_commit is None else "/mutate/if-graph-commit"
-        return self._change(
-            path, body, actor, key=idempotency_key, if_commit=if_commit, message=message
-        )
-
-    def insert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
+        steps: Sequence[WriteStep],
         *,
         branch: str = MAIN,
         actor: str | None = None,
+        message: str | None = None,
         if_commit: str | None = None,
         idempotency_key: str | None = None,
-        message: str | None = None,
     ) -> MutationResult:
-        """Insert rows of one node or edge type, all or none."""
-        body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
+        """Run steps in order, as one commit or not at all."""
+        if len(steps) == 1:
+            path, body = _request_of(steps[0])
+            if path == "/mutate" and if_commit is not None:
+                path = "/mutate/if-graph-commit"
+        else:
+            path, body = "/transaction", {"steps": [_step_of(each) for each in steps]}
         return self._change(
-            "/rows",
-            {**body, "existing": "refuse"},
+            path,
+            {**body, "branch": branch},
             actor,
             key=idempotency_key,
             if_commit=if_commit,
             message=message,
-        )
-
-    def upsert(
-        self,
-        type_name: str,
-        rows: Sequence[Mapping[str, object]],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Insert rows, or replace those that exist."""
-        body = {"type": type_name, "rows": spell(list(rows)), "branch": branch}
-        return self._change(
-            "/rows",
-            {**body, "existing": "replace"},
-            actor,
-            key=idempotency_key,
-            if_commit=if_commit,
-            message=message,
-        )
-
-    def delete(
-        self,
-        type_name: str,
-        ids: Collection[str],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Delete rows by id, nodes together with their edges."""
-        check_ids(ids)
-        body = {"type": type_name, "ids": sorted(ids), "branch": branch}
-        return self._change(
-            "/rows/delete", body, actor, key=idempotency_key, if_commit=if_commit, message=message
         )
 
     def _change(
@@ -417,8 +403,8 @@ class RemoteGraph(RemoteReview):
 
     def merge(
         self,
-        source: str,
-        into: str = MAIN,
+        source: str | Branch,
+        into: str | Branch = MAIN,
         *,
         actor: str | None = None,
         detect: str = "row",
@@ -433,8 +419,8 @@ class RemoteGraph(RemoteReview):
         """Make `into` show what `source` changed since they last agreed."""
         _check_actor(actor)
         body = {
-            "source": source,
-            "target": into,
+            "source": str(source),
+            "target": str(into),
             "detect": detect,
             "on_conflict": on_conflict,
             "resolutions": None if resolutions is None else read_text(resolutions)[0],
@@ -489,6 +475,38 @@ class RemoteGraph(RemoteReview):
         return decoded(self.uri, document, decode_load)
 
     # exporting
+
+    def export(
+        self,
+        output: str | Path | BinaryIO,
+        *,
+        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - the usual name
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> ExportResult:
+        """Write all records to a file. A server exports records, not Parquet."""
+        if ExportFormat(format) is not ExportFormat.JSONL:
+            raise UsageError("a server exports records; open the graph itself for Parquet")
+        from omnigraph.sdk.exporting import write_output  # noqa: PLC0415 - brings the engine
+
+        shown = self.snapshot(branch, commit=commit, version=version)
+        pins = select_pins(shown, Selection(tuple(types), tuple(tables)))
+        write_output(
+            output,
+            self.export_lines(
+                types=types, tables=tables, branch=shown.branch, version=shown.manifest_version
+            ),
+        )
+        return ExportResult(
+            branch=shown.branch,
+            commit=shown.commit,
+            format=ExportFormat.JSONL,
+            output=str(output) if isinstance(output, str | Path) else "-",
+            counts={pin.key: pin.row_count for pin in pins},
+        )
 
     def export_lines(
         self,
@@ -594,7 +612,7 @@ def _moment(
     return {"branch": branch, "snapshot": snapshot or commit, "version": version, "at": at}
 
 
-def _params(given: Mapping[str, object] | None) -> object:
+def _params(given: object) -> object:
     """Raises UsageError."""
     if given is not None and not isinstance(given, Mapping):
         raise UsageError("parameters are an object of names and values")
@@ -614,3 +632,29 @@ def _schema_body(
 def _check_actor(actor: str | None) -> None:
     if actor is not None:
         raise UsageError("a server knows who writes by the token; do not name an actor")
+
+
+def _request_of(step: WriteStep) -> tuple[str, dict[str, object]]:
+    """The route of one step, and its body."""
+    body = _step_of(step)
+    match body.pop("op"):
+        case "mutate":
+            return "/mutate", body
+        case "delete":
+            return "/rows/delete", body
+        case verb:
+            return "/rows", {**body, "existing": "refuse" if verb == "insert" else "replace"}
+
+
+def _step_of(step: WriteStep) -> dict[str, object]:
+    """A step as a transaction spells it. Raises UsageError."""
+    match step:
+        case ProgramStep():
+            program = {"query": step.source.text, "name": step.name}
+            return {"op": "mutate", **program, "params": _params(step.params)}
+        case RowsStep():
+            verb = "insert" if step.existing is Existing.REFUSE else "upsert"
+            return {"op": verb, "type": step.type_name, "rows": spell(list(step.rows))}
+        case DeleteStep():
+            check_ids(step.ids)
+            return {"op": "delete", "type": step.type_name, "ids": sorted(step.ids)}

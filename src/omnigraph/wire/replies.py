@@ -71,6 +71,13 @@ class SnapshotReply(_Reply):
     datasets: list[DatasetEntry]
 
 
+class ExplainReply(_Reply):
+    query_name: str
+    plan: list[str]
+    row_count: int | None = None
+    steps: list[dict[str, Any]]
+
+
 class MutationReply(_Reply):
     branch: str
     query_name: str | None

@@ -90,6 +90,43 @@ class MutateBody(_Body):
     branch: _Branch = None
 
 
+class ExplainBody(QueryBody):
+    analyze: Annotated[
+        bool, Field(description="Run the query, and report what each operator did.")
+    ] = False
+
+
+class _InsertStep(_Body):
+    op: Literal["insert", "upsert"]
+    type: _Type
+    rows: Annotated[
+        list[dict[str, Any]], Field(description="Edges name their ends `from` and `to`.")
+    ]
+
+
+class _DeleteStep(_Body):
+    op: Literal["delete"]
+    type: _Type
+    ids: list[str]
+
+
+class _MutateStep(_Body):
+    op: Literal["mutate"]
+    query: _Program
+    name: str | None = None
+    params: dict[str, Any] | None = None
+
+
+Step = Annotated[_InsertStep | _DeleteStep | _MutateStep, Field(discriminator="op")]
+
+
+class TransactionBody(_Body):
+    steps: Annotated[
+        list[Step], Field(description="Run in order; each sees what the ones before it wrote.")
+    ]
+    branch: _Branch = None
+
+
 class InvokeBody(_Body):
     model_config = ConfigDict(
         json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))

@@ -39,8 +39,9 @@ def explain(
         if schema is not None:
             raise UsageError("a query is analysed on a graph, not on a schema")
         graph = open_graph(None, context.obj, read_only=True)
-        found = graph.analyse(
+        found = graph.explain(
             query,
+            analyze=True,
             name=name,
             params=read_params(params, None),
             branch=branch,

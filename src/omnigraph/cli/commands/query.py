@@ -27,7 +27,8 @@ from omnigraph.errors import Misaddressed, UsageError
 from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:
-    from omnigraph.sdk.client import GraphClient, ReadResult
+    from omnigraph.engine.query.result import Result
+    from omnigraph.sdk.client import GraphClient
 
 
 def query(
@@ -92,7 +93,7 @@ def run_stored(
     version: int | None = None,
     at: str | None = None,
     timeout: float | None = None,
-) -> "ReadResult":
+) -> "Result":
     """A query that the server knows by name. Raises UsageError."""
     from omnigraph.sdk.remote import RemoteGraph
 

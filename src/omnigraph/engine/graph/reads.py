@@ -6,6 +6,7 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.parameters import IntegerEncoding
+from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.cancellation import time_limit
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph.state import OpenGraph
@@ -52,9 +53,9 @@ class GraphReads(OpenGraph):
         self._check_readable(None)
         return self.active_schema().source
 
-    def schema_at(self, target: Target) -> Catalog:
+    def schema_at(self, target: Target) -> ActiveSchema:
         """The schema that a target is read by. Raises Forbidden, BranchNotFound, …"""
-        return self._see(target)[1]
+        return self._targets.schema_at(self.resolve(target))
 
     def plan_schema(self, request: SchemaRequest) -> SchemaPlan:
         """What another schema would change. Raises SchemaInvalid, BackfillInvalid, Forbidden."""

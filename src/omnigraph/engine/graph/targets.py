@@ -17,7 +17,7 @@ from omnigraph.commit.manifest.snapshot import (
     snapshot_at_version,
     snapshot_of,
 )
-from omnigraph.engine.active_schema import SchemaCache
+from omnigraph.engine.active_schema import ActiveSchema, SchemaCache
 from omnigraph.engine.query.reading import ReadView
 from omnigraph.engine.query.result import ReadTarget
 from omnigraph.engine.query.target import Target
@@ -83,10 +83,13 @@ class TargetResolver:
         return self._view_now(self.bases.current(target.branch))
 
     def catalog_at(self, snapshot: ManifestSnapshot) -> Catalog:
+        return self.schema_at(snapshot).catalog
+
+    def schema_at(self, snapshot: ManifestSnapshot) -> ActiveSchema:
         """The schema under which a snapshot was committed."""
         schema_hash = self.schema_hash_at(snapshot.commit)
         self.schemas.for_manifest(self.bases.current(MAIN).manifest)
-        return self.schemas.at(schema_hash).catalog
+        return self.schemas.at(schema_hash)
 
     def schema_hash_at(self, commit: Commit | None) -> str | None:
         """The schema under which a commit was made; None if no commit records it."""

@@ -2,9 +2,12 @@
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -16,6 +19,7 @@ from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.tables.arrays import Array, is_null, one_chunk
+from omnigraph.errors import ExtraMissing
 from omnigraph.ids import BranchName, CommitId
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
 _SAFE_MAX: Final = 2**53 - 1
 """What a number may be without losing digits in JavaScript."""
+
+HTML_ROWS_MAX: Final = 50
+"""How many rows a notebook shows."""
 
 _INSTANT: Final = pa.timestamp("ms", tz="UTC")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,8 +53,90 @@ class ReadTarget:
         return {"branch": self.branch, "snapshot": self.snapshot}
 
 
-class QueryResult:
-    """The rows of a read, in the order it asked for."""
+class Result(ABC):
+    """The rows of a read, in the order the query asks for.
+
+    It iterates as dicts, has a length, shows as a table in a notebook, and speaks the Arrow C
+    stream, so that `polars.from_arrow(result)` or `duckdb.from_arrow(result)` take it.
+    """
+
+    query_name: str
+    target: ReadTarget
+    commit_id: CommitId | None
+    """The newest commit of the snapshot that was read."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def arrow(self) -> pa.Table:
+        """An Arrow table; a DateTime is a timestamp in UTC."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, object]]:
+        """Python's own values: a Date is a `date`, a DateTime a `datetime` in UTC."""
+
+    @abstractmethod
+    def json_rows(self) -> list[JsonObject]:
+        """The rows alone, as JSON values."""
+
+    @abstractmethod
+    def document(self) -> JsonObject:
+        """The result as JSON values."""
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        return iter(self.rows())
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.columns)
+        return f"<{type(self).__name__} {self.query_name}: {len(self)} rows of {names}>"
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.arrow().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+
+    def pandas(self) -> "pd.DataFrame":
+        """A data frame; columns with nulls keep their types.
+
+        A column with days or instants outside of the years 1 to 9999 has the values of `rows`.
+        Raises ExtraMissing.
+        """
+        return data_frame(self.arrow())
+
+    def polars(self) -> "Any":
+        """A polars data frame. Raises ExtraMissing."""
+        return find_package("polars").from_arrow(self.arrow())
+
+    def _repr_html_(self) -> str:
+        """A table of at most 50 rows, for notebooks."""
+        head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
+        shown = self.rows()[:HTML_ROWS_MAX]
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(_shown(cell))}</td>' for cell in row.values())}</tr>"
+            for row in shown
+        )
+        rest = len(self) - len(shown)
+        more = f"<p>… and {rest} more rows</p>" if rest else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _shown(cell: object) -> str:
+    return "" if cell is None else str(cell)
+
+
+def find_package(name: str) -> "Any":
+    """A package that a form of a result needs. Raises ExtraMissing."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise ExtraMissing(name, extra=name) from None
+
+
+class QueryResult(Result):
+    """The result of a read that ran in this process."""
 
     def __init__(
         self,
@@ -83,13 +172,6 @@ class QueryResult:
     def rows(self) -> list[dict[str, object]]:
         """Python's own values: a Date is a `date`, a DateTime a `datetime` in UTC."""
         return [dict(zip(self.columns, cells, strict=True)) for cells in self._cells(_native)]
-
-    def pandas(self) -> "pd.DataFrame":
-        """A data frame; columns with nulls keep their types.
-
-        A column with days or instants outside of the years 1 to 9999 has the values of `rows`.
-        """
-        return data_frame(self.arrow())
 
     def json(
         self, integers: IntegerEncoding = IntegerEncoding.NATIVE, *, indent: int | None = None
@@ -135,7 +217,7 @@ class QueryResult:
 
 
 def data_frame(table: pa.Table) -> "pd.DataFrame":
-    import pandas as pd  # noqa: PLC0415 - heavy, and not everybody wants it
+    pd = find_package("pandas")
 
     beyond = [at for at, column in enumerate(table.columns) if _is_beyond(column)]
     kept = table

@@ -14,13 +14,13 @@ from omnigraph.engine.query.result import QueryResult
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.server.request_context import BranchQuery, Context, ReadRoute, RequestContext
-from omnigraph.server.responses.answers import Stream, deprecate
+from omnigraph.server.responses.answers import Stream, answer, deprecate
 from omnigraph.server.responses.negotiation import choose_form
 from omnigraph.server.responses.openapi import READING_BODY, Responses
 from omnigraph.wire.formats import TIME, TYPE, VERSION_MAX
 from omnigraph.wire.media import ARROW, HEADER, JSON, NDJSON
-from omnigraph.wire.replies import ReadReply
-from omnigraph.wire.requests import QueryBody
+from omnigraph.wire.replies import ExplainReply, ReadReply
+from omnigraph.wire.requests import ExplainBody, QueryBody
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -66,6 +66,28 @@ def run_query(context: RequestContext, body: QueryBody) -> QueryResult:
             version=body.version,
             at=body.at,
         )
+
+
+@router.post("/explain", operation_id="cluster_explain", response_model=ExplainReply)
+def explain(context: Context, body: ExplainBody) -> Response:
+    """The plan of a query; with `analyze`, run it and report what each operator did."""
+    with context.reading(body.timeout):
+        found = context.graph.explain(
+            body.query,
+            name=body.name,
+            params=body.params,
+            branch=find_branch(body.branch, body.snapshot),
+            snapshot=body.snapshot,
+            analyze=body.analyze,
+        )
+    return answer(
+        {
+            "query_name": found.query_name,
+            "plan": [*found.text.splitlines()],
+            "row_count": found.row_count,
+            "steps": [*found.steps],
+        }
+    )
 
 
 class SnapshotSelector(TypedDict):

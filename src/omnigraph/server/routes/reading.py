@@ -12,7 +12,7 @@ from omnigraph.sdk.documents import commit_document, snapshot_document
 from omnigraph.server.request_context import BranchQuery, Context, GraphRoute
 from omnigraph.server.responses.answers import answer, health_document
 from omnigraph.server.responses.openapi import READING
-from omnigraph.wire.formats import VERSION_MAX
+from omnigraph.wire.formats import TIME, VERSION_MAX
 from omnigraph.wire.replies import (
     CommitReply,
     CommitsReply,
@@ -22,6 +22,18 @@ from omnigraph.wire.replies import (
 )
 
 router = APIRouter(route_class=GraphRoute, responses=READING)
+
+Version = Annotated[
+    int | None, Query(description="At this version of its manifest.", ge=1, le=VERSION_MAX)
+]
+At = Annotated[
+    str | None,
+    Query(
+        description="As it was, e.g. 2026-06-01T00:00:00Z.",
+        max_length=100,
+        json_schema_extra=TIME,
+    ),
+]
 
 
 @router.get("/healthz", operation_id="cluster_health", response_model=HealthReply)
@@ -36,12 +48,15 @@ def snapshot(
     context: Context,
     branch: BranchQuery = None,
     commit: Annotated[str | None, Query(description="The state at this commit.")] = None,
-    version: Annotated[int | None, Query(ge=1, le=VERSION_MAX)] = None,
+    version: Version = None,
+    at: At = None,
 ) -> Response:
     """The version and row count of every table, on a branch, at a commit or at a version."""
     if commit is not None and (branch is not None or version is not None):
         raise RequestInvalid("a commit says which branch and version it is on; name it alone")
-    return answer(snapshot_document(context.graph.snapshot(branch, commit=commit, version=version)))
+    return answer(
+        snapshot_document(context.graph.snapshot(branch, commit=commit, version=version, at=at))
+    )
 
 
 @router.get("/commits", operation_id="cluster_listCommits", response_model=CommitsReply)
@@ -67,6 +82,9 @@ def show_commit(context: Context, commit_id: str) -> Response:
 
 
 @router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)
-def show_schema(context: Context) -> Response:
-    """The active schema, as it was written."""
-    return answer({"schema_source": context.graph.schema_source})
+def show_schema(context: Context, branch: BranchQuery = None, version: Version = None) -> Response:
+    """The active schema, as it was written; or that of a branch at a version."""
+    if version is None:
+        return answer({"schema_source": context.graph.schema_source})
+    shown = context.graph.snapshot(branch, version=version)
+    return answer({"schema_source": context.graph.schema_at(shown)})

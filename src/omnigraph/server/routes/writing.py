@@ -5,16 +5,19 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from starlette.responses import Response
 
+from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import MutationResult
+from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
+from omnigraph.lang.source import Source
 from omnigraph.policy.actions import Action
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.server.request_context import IF_COMMIT, KEYED, Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import answer, deprecate
 from omnigraph.server.responses.openapi import WRITING
 from omnigraph.wire.replies import MutationReply
-from omnigraph.wire.requests import MutateBody, RowsBody, RowsDeleteBody
+from omnigraph.wire.requests import MutateBody, RowsBody, RowsDeleteBody, Step, TransactionBody
 
 router = APIRouter(route_class=GraphRoute, responses=WRITING, dependencies=[KEYED])
 
@@ -120,3 +123,37 @@ def delete_rows(
         )
     context.count(result.commit)
     return answer(mutation_document(result))
+
+
+@router.post("/transaction", operation_id="cluster_transaction", response_model=MutationReply)
+def run_transaction(
+    context: Context,
+    body: TransactionBody,
+    if_commit: Annotated[str | None, Header(alias=IF_COMMIT)] = None,
+) -> Response:
+    """Run several steps in order, as one commit or not at all."""
+    branch = parse_branch(body.branch or MAIN)
+    context.check(Action.CHANGE, branch)
+    with context.admitted():
+        result = context.graph.write(
+            [_step_of(each) for each in body.steps],
+            branch=branch,
+            actor=context.actor,
+            if_commit=if_commit,
+            idempotency_key=context.key,
+            message=context.message,
+        )
+    context.count(result.commit)
+    return answer(mutation_document(result))
+
+
+def _step_of(step: Step) -> WriteStep:
+    match step.op:
+        case "mutate":
+            return ProgramStep(Source("<query>", step.query), step.name, step.params)
+        case "delete":
+            return DeleteStep(step.type, step.ids)
+        case "insert":
+            return RowsStep(step.type, step.rows, Existing.REFUSE)
+        case "upsert":
+            return RowsStep(step.type, step.rows, Existing.REPLACE)

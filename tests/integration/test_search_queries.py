@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.embed.mock import mock_vector
+from omnigraph.embed.providers import mock_vector
 from omnigraph.embed.settings import EmbedSettings, Provider
 from omnigraph.errors import EmbedderMissing, EmbeddingModelMismatch
 from omnigraph.sdk.local import LocalGraph

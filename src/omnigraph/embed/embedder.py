@@ -1,19 +1,25 @@
-"""Asking a provider, waiting, and asking again.
+"""Embedding one text: ask the provider, wait, ask again.
 
-Worth another attempt are silence, a connection that fails, too many requests (429) and trouble on
-the other side (5xx); everything else is final. The deadline covers all attempts and the waits
-between them. Vectors are normalised. The last ones are kept, since the same question is often
-asked twice.
+A timeout, a failed connection, HTTP 429 and HTTP 5xx are followed by another attempt; every other
+failure is final. The deadline covers all attempts and the waits between them. Vectors are
+normalised, and the last `KEPT_MAX` are cached.
 """
 
 import math
-from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from cachetools import LRUCache
+
 from omnigraph.effects import REAL, Effects
-from omnigraph.embed.mock import mock_vector
-from omnigraph.embed.providers import EmbeddingRequest, Purpose, ask, read_complaint, read_vector
+from omnigraph.embed.providers import (
+    EmbeddingRequest,
+    Purpose,
+    build_request,
+    mock_vector,
+    read_error,
+    read_vector,
+)
 from omnigraph.embed.settings import PRESETS, EmbedSettings, Provider
 from omnigraph.errors import EmbedderMissing, EmbeddingFailed, EmbeddingModelMismatch
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from omnigraph.embed.provider_client import ProviderClient
 
 KEPT_MAX: Final = 256
-COMPLAINT_LENGTH_MAX: Final = 200
+MESSAGE_LENGTH_MAX: Final = 200
 
 
 class Embedder:
@@ -39,8 +45,8 @@ class Embedder:
         self.settings = settings
         self._effects = effects
         self._transport = transport
-        self._line: ProviderClient | None = None
-        self._kept: OrderedDict[tuple[str, int, Purpose], tuple[float, ...]] = OrderedDict()
+        self._client: ProviderClient | None = None
+        self._cache: LRUCache[tuple[str, int, Purpose], tuple[float, ...]] = LRUCache(KEPT_MAX)
         self._lock = Lock()
 
     def embed(
@@ -50,26 +56,24 @@ class Embedder:
         model: str | None = None,
         purpose: Purpose = Purpose.QUERY,
     ) -> tuple[float, ...]:
-        """A vector of length one, by the model that is asked for, if one is.
+        """A vector of length one. `model` is the model that the schema declares, if any.
 
         Raises EmbeddingModelMismatch, EmbedderMissing, EmbeddingFailed.
         """
         self.check(model)
         key = (text, dimension, purpose)
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            cached = self._cache.get(key)
+        if cached is not None:
+            return cached
         values, attempts = self._values(text, dimension, purpose)
         vector = self._normalised(values, dimension, attempts)
         with self._lock:
-            self._kept[key] = vector
-            if len(self._kept) > KEPT_MAX:
-                self._kept.popitem(last=False)
+            self._cache[key] = vector
         return vector
 
     def check(self, model: str | None) -> None:
-        """Could texts be embedded by this model?
+        """Check that this embedder can use the model.
 
         Raises EmbeddingModelMismatch, EmbedderMissing.
         """
@@ -81,10 +85,10 @@ class Embedder:
             raise EmbedderMissing(settings.provider, reason=f"set {names}")
 
     def _values(self, text: str, dimension: int, purpose: Purpose) -> tuple[list[float], int]:
-        """What the provider answers, and how often it was asked."""
+        """The vector of the provider, and the number of attempts."""
         if self.settings.provider is Provider.MOCK:
             return mock_vector(text, dimension), 1
-        return self._persist(ask(self.settings, text, dimension, purpose))
+        return self._ask_with_retries(build_request(self.settings, text, dimension, purpose))
 
     def _normalised(self, values: list[float], dimension: int, attempts: int) -> tuple[float, ...]:
         if len(values) != dimension:
@@ -95,17 +99,15 @@ class Embedder:
             raise self._failure("it answered with a vector that has no direction", attempts)
         return tuple(each / length for each in values)
 
-    # asking
-
-    def _persist(self, request: EmbeddingRequest) -> tuple[list[float], int]:
+    def _ask_with_retries(self, request: EmbeddingRequest) -> tuple[list[float], int]:
         settings, effects = self.settings, self._effects
         started_ms = effects.monotonic_ms()
         for attempt in range(1, settings.attempts + 1):
             left_ms = settings.deadline_ms - (effects.monotonic_ms() - started_ms)
-            patience_ms = settings.timeout_ms
+            timeout_ms = settings.timeout_ms
             if settings.deadline_ms:
-                patience_ms = max(1, min(patience_ms, left_ms))
-            answer = self._try(request, patience_ms, attempt)
+                timeout_ms = max(1, min(timeout_ms, left_ms))
+            answer = self._try(request, timeout_ms, attempt)
             if not isinstance(answer, str):
                 return answer, attempt
             wait_ms = settings.backoff_ms * 2 ** (attempt - 1)
@@ -119,31 +121,31 @@ class Embedder:
             effects.sleep_ms(wait_ms)
         raise AssertionError("the last attempt returns or raises")
 
-    def _try(self, request: EmbeddingRequest, patience_ms: int, attempt: int) -> list[float] | str:
-        """The numbers, or why it is worth another attempt."""
+    def _try(self, request: EmbeddingRequest, timeout_ms: int, attempt: int) -> list[float] | str:
+        """The vector, or the reason for another attempt."""
         from omnigraph.embed import provider_client  # noqa: PLC0415 - most never ask, and it takes a while
 
         with self._lock:
-            if self._line is None:
-                self._line = provider_client.ProviderClient(self._transport)
-        match self._line.ask(request, timeout_ms=patience_ms):
-            case provider_client.Answered(document):
+            if self._client is None:
+                self._client = provider_client.ProviderClient(self._transport)
+        match self._client.ask(request, timeout_ms=timeout_ms):
+            case provider_client.ProviderAnswer(document):
                 values = read_vector(self.settings.provider, document)
                 if values is None:
                     raise self._failure("its answer holds no vector", attempt)
                 return values
-            case provider_client.Failed(reason, document):
-                complaint = read_complaint(document)
-                return self._hidden(reason if complaint is None else f"{reason}: {complaint}")
+            case provider_client.ProviderUnavailable(reason, document):
+                said = read_error(document)
+                return self._hidden(reason if said is None else f"{reason}: {said}")
             case provider_client.ProviderRefused(status, document):
-                complaint = read_complaint(document) or "it does not say why"
-                raise self._failure(self._hidden(f"HTTP {status}: {complaint}"), attempt)
+                said = read_error(document) or "it does not say why"
+                raise self._failure(self._hidden(f"HTTP {status}: {said}"), attempt)
 
     def _failure(self, reason: str, attempts: int) -> EmbeddingFailed:
         return EmbeddingFailed(self.settings.provider, reason=reason, attempts=attempts)
 
     def _hidden(self, text: str) -> str:
-        """What a provider said, short, and without our key should it repeat it."""
+        """A message of the provider, shortened, with the key replaced if the message repeats it."""
         key = self.settings.key
         shown = text.replace(key, "***") if key else text
-        return shown[:COMPLAINT_LENGTH_MAX]
+        return shown[:MESSAGE_LENGTH_MAX]

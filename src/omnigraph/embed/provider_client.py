@@ -1,4 +1,4 @@
-"""The connection to a provider: one question, and what came of it."""
+"""The HTTP connection to a provider: one request, one of three outcomes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,29 +14,29 @@ _THEIR_FAULT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """It answered, perhaps with something that is no JSON, which is then None."""
+class ProviderAnswer:
+    """HTTP 200. `document` is None if the body is not JSON."""
 
     document: object
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRefused:
-    """It will not answer this question, ever."""
+    """The provider rejects the request; another attempt is useless."""
 
     status: int
     document: object
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """It may answer the next time."""
+class ProviderUnavailable:
+    """No usable answer; another attempt may succeed."""
 
     reason: str
     document: object = None
 
 
-Reply = Answered | ProviderRefused | Failed
+Reply = ProviderAnswer | ProviderRefused | ProviderUnavailable
 
 
 class ProviderClient:
@@ -54,17 +54,17 @@ class ProviderClient:
                 timeout=timeout_ms / 1000,
             )
         except httpx.TimeoutException:
-            return Failed(f"no answer within {timeout_ms} ms")
+            return ProviderUnavailable(f"no answer within {timeout_ms} ms")
         except httpx.TransportError as error:
-            return Failed(f"it cannot be reached ({error})")
+            return ProviderUnavailable(f"it cannot be reached ({error})")
         except httpx.InvalidURL as error:
             return ProviderRefused(0, {"error": f"{request.url} cannot be asked: {error}"})
         document = _json(answer)
         status = answer.status_code
         if status == _OK:
-            return Answered(document)
+            return ProviderAnswer(document)
         if status == _TOO_MANY or status >= _THEIR_FAULT:
-            return Failed(f"HTTP {status}", document)
+            return ProviderUnavailable(f"HTTP {status}", document)
         return ProviderRefused(status, document)
 
 

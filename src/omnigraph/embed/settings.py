@@ -1,4 +1,4 @@
-"""Which provider embeds, and how patient to be with it. All of it comes from the environment."""
+"""The provider, its model and its time limits, read from the environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What a provider is unless the settings say otherwise."""
+    """The defaults of a provider."""
 
     base_url: str
     model: str
     keys: tuple[str, ...]
-    """The variables that may hold its key, the first one that is set counts."""
+    """Environment variables for its key; the first one that is set is used."""
 
 
 PRESETS: Final[Mapping[Provider, Preset]] = {
@@ -59,15 +59,15 @@ class EmbedSettings:
     provider: Provider = Provider.OPENAI_COMPATIBLE
     base_url: str = PRESETS[Provider.OPENAI_COMPATIBLE].base_url
     model: str = PRESETS[Provider.OPENAI_COMPATIBLE].model
-    """Of the mock, an empty one: it passes for any."""
+    """Empty for the mock, which stands for every model."""
     key: str | None = field(default=None, repr=False)
     deadline_ms: int = 60_000
-    """For a whole call, with all attempts; 0 for none."""
+    """For a whole call, with all attempts; 0 means no limit."""
     timeout_ms: int = 30_000
     """For one attempt."""
     attempts: int = 4
     backoff_ms: int = 200
-    """Before the second attempt; doubled before each further one."""
+    """The wait before the second attempt; doubled before each further one."""
 
 
 def read_settings(environment: Mapping[str, str]) -> EmbedSettings:

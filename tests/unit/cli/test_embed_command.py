@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.cli.app import run
-from omnigraph.embed.seeds import text_of
+from omnigraph.embed.record_file import text_of
 
 RECORDS = [
     '{"type":"Doc","data":{"slug":"a","title":"fox","n":1}}',

@@ -10,8 +10,7 @@ import pytest
 
 from omnigraph.effects import Effects
 from omnigraph.embed.embedder import Embedder
-from omnigraph.embed.mock import mock_vector
-from omnigraph.embed.providers import Purpose
+from omnigraph.embed.providers import Purpose, mock_vector
 from omnigraph.embed.settings import EmbedSettings, Provider, read_settings
 from omnigraph.errors import (
     ConfigInvalid,

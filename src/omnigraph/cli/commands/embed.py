@@ -17,7 +17,7 @@ from omnigraph.jsontext import read_json
 from omnigraph.yamltext import read_yaml
 
 if TYPE_CHECKING:
-    from omnigraph.embed.seeds import EmbedMode, Recipes, RecordSelection, Tally
+    from omnigraph.embed.record_file import EmbedCounts, EmbedMode, EmbedRecipes, RecordSelection
 
 PROGRESS_EVERY = 100
 OUTPUT_DEFAULT = Path("build/seed.embedded.jsonl")
@@ -29,7 +29,7 @@ class EmbedJob:
 
     source: Path
     target: Path
-    recipes: "Recipes"
+    recipes: "EmbedRecipes"
 
 
 def embed(
@@ -62,7 +62,7 @@ def embed(
     """
     from omnigraph.embed.embedder import Embedder
     from omnigraph.embed.providers import Purpose
-    from omnigraph.embed.seeds import Seeding, Tally
+    from omnigraph.embed.record_file import EmbedCounts, EmbedRun
     from omnigraph.embed.settings import read_settings
 
     job = _read_job(seed, source, target, spec)
@@ -74,9 +74,9 @@ def embed(
     def vector(text: str) -> tuple[float, ...]:
         return embedder.embed(text, dimension, purpose=Purpose.DOCUMENT)
 
-    tally = Tally()
-    seeding = Seeding(job.recipes, mode, selection, vector, str(job.source))
-    lines = _noting(seeding.run(_lines(job.source), tally), tally)
+    tally = EmbedCounts()
+    embed_run = EmbedRun(job.recipes, mode, selection, vector, str(job.source))
+    lines = _noting(embed_run.run(_lines(job.source), tally), tally)
     _make_folder(job.target.parent)
     write_whole(job.target, (f"{line}\n".encode() for line in lines))
     result = _document(job, tally, mode, embedder.settings.model)
@@ -89,7 +89,9 @@ def embed(
         )
 
 
-def _document(job: EmbedJob, tally: "Tally", mode: "EmbedMode", model: str) -> dict[str, object]:
+def _document(
+    job: EmbedJob, tally: "EmbedCounts", mode: "EmbedMode", model: str
+) -> dict[str, object]:
     counts = {
         "": tally.records,
         "selected_": tally.selected,
@@ -113,7 +115,7 @@ def _document(job: EmbedJob, tally: "Tally", mode: "EmbedMode", model: str) -> d
 def _read_job(
     seed: Path | None, source: Path | None, target: Path | None, spec: Path | None
 ) -> EmbedJob:
-    from omnigraph.embed.seeds import read_recipes
+    from omnigraph.embed.record_file import read_recipes
 
     explicit = (source, target, spec)
     if seed is not None:
@@ -131,7 +133,7 @@ def _read_job(
 
 
 def _read_seed(seed: Path) -> EmbedJob:
-    from omnigraph.embed.seeds import read_recipes
+    from omnigraph.embed.record_file import read_recipes
 
     try:
         document = read_yaml(read_source(seed).text)
@@ -153,11 +155,11 @@ def _read_seed(seed: Path) -> EmbedJob:
 
 
 def _read_selection(types: list[str], select: list[str]) -> "RecordSelection":
-    from omnigraph.embed.seeds import RecordSelection, read_choice
+    from omnigraph.embed.record_file import RecordSelection, parse_field_match
 
     choices = []
     for each in select:
-        choice = read_choice(each)
+        choice = parse_field_match(each)
         if choice is None:
             raise UsageError(f"--select takes [Type:]field=value, not '{each}'")
         choices.append(choice)
@@ -165,7 +167,7 @@ def _read_selection(types: list[str], select: list[str]) -> "RecordSelection":
 
 
 def _mode(selection: "RecordSelection", *, reembed_all: bool, clean: bool) -> "EmbedMode":
-    from omnigraph.embed.seeds import EmbedMode
+    from omnigraph.embed.record_file import EmbedMode
 
     if reembed_all and clean:
         raise UsageError("--reembed-all makes vectors and --clean takes them out; choose one")
@@ -187,7 +189,7 @@ def _lines(path: Path) -> Iterator[str]:
         raise FileUnreadable(str(path), reason=f"not UTF-8 text: {error.reason}") from error
 
 
-def _noting(lines: Iterator[str], tally: "Tally") -> Iterator[str]:
+def _noting(lines: Iterator[str], tally: "EmbedCounts") -> Iterator[str]:
     """Say now and then how far it got."""
     noted = 0
     for line in lines:

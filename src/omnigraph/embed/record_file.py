@@ -1,8 +1,8 @@
-"""Vectors for the records of a file, before it is loaded.
+"""Vectors for the records of a file, before the file is loaded.
 
-Loads store what they are given. So a file of records is embedded first: for every type that has a
-recipe, a text is made of some properties of a record and its vector is put into another. Records
-that need nothing done, and all edges, are passed on to the letter.
+A load stores the vectors of its input and computes none. So `omnigraph embed` embeds a file of
+records first: for every type with a recipe, some properties of a record become a text, and the
+vector of the text becomes another property. All other lines, edges included, are copied unchanged.
 """
 
 import json
@@ -21,26 +21,26 @@ class EmbedMode(StrEnum):
     REEMBED_ALL = "reembed_all"
     """Every record that is selected."""
     CLEAN = "clean"
-    """Take the vectors out."""
+    """Remove the vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedRecipe:
-    """The vector in `target` is that of `fields`."""
+    """The property `target` holds the vector of the properties `fields`."""
 
     target: str
     fields: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipes:
+class EmbedRecipes:
     dimension: int
     types: Mapping[str, EmbedRecipe]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Records of a type, or of any, that have this value; spelled as in JSON unless it is text."""
+class FieldMatch:
+    """Matches records of one type, or of any, by a value in JSON spelling; text has no quotes."""
 
     type_name: str | None
     field: str
@@ -49,10 +49,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RecordSelection:
-    """Which records count. Nothing said: all of them; several choices: any of them."""
+    """Selects records: all of them, or those that match any of the choices."""
 
     types: frozenset[str] = frozenset()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[FieldMatch, ...] = ()
 
     def accepts(self, type_name: str, data: Mapping[str, object]) -> bool:
         if self.types and type_name not in self.types:
@@ -64,7 +64,7 @@ class RecordSelection:
 
 
 @dataclass
-class Tally:
+class EmbedCounts:
     records: int = 0
     selected: int = 0
     embedded: int = 0
@@ -75,18 +75,18 @@ Embed = Callable[[str], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Seeding:
+class EmbedRun:
     """One pass over a file."""
 
-    recipes: Recipes
+    recipes: EmbedRecipes
     mode: EmbedMode
     selection: RecordSelection
     embed: Embed
     source: str
-    """What the file is called in messages."""
+    """The name of the file in messages."""
 
-    def run(self, lines: Iterable[str], tally: Tally) -> Iterator[str]:
-        """The lines of the new file. Raises FileUnreadable and whatever embedding raises."""
+    def run(self, lines: Iterable[str], tally: EmbedCounts) -> Iterator[str]:
+        """The lines of the new file. Raises FileUnreadable and the errors of `Embedder.embed`."""
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -118,9 +118,9 @@ class Seeding:
         return record
 
     def _change(
-        self, type_name: str, data: dict[str, object], recipe: EmbedRecipe, tally: Tally
+        self, type_name: str, data: dict[str, object], recipe: EmbedRecipe, tally: EmbedCounts
     ) -> dict[str, object] | None:
-        """The data as it will be; None if it stays."""
+        """The changed data; None if it does not change."""
         has_vector = data.get(recipe.target) is not None
         match self.mode:
             case EmbedMode.CLEAN:
@@ -141,7 +141,7 @@ class Seeding:
 
 
 def text_of(type_name: str, data: Mapping[str, object], fields: Sequence[str]) -> str | None:
-    """What is embedded of a record; None if it has none of these properties."""
+    """The text of a record to embed; None if the record has none of these properties."""
     held = [(field, spelled(data[field])) for field in fields if data.get(field) is not None]
     if not held:
         return None
@@ -152,11 +152,13 @@ def spelled(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def read_recipes(document: object, place: str) -> Recipes:
-    """`dimension`, and by type a `target` and its `fields`. Raises ConfigInvalid."""
+def read_recipes(document: object, place: str) -> EmbedRecipes:
+    """Decode `dimension`, and for each type `target` and `fields`. Raises ConfigInvalid."""
     match document:
         case {"dimension": int(dimension), "types": {**types}} if dimension > 0 and types:
-            return Recipes(dimension, {str(name): _recipe(types[name], place) for name in types})
+            return EmbedRecipes(
+                dimension, {str(name): _recipe(types[name], place) for name in types}
+            )
         case _:
             raise ConfigInvalid(place, reason="it needs a positive `dimension`, and `types`")
 
@@ -171,10 +173,10 @@ def _recipe(found: object, place: str) -> EmbedRecipe:
     raise ConfigInvalid(place, reason="every type needs a `target` and a list of `fields`")
 
 
-def read_choice(text: str) -> Choice | None:
-    """`[Type:]field=value`; None if it is not."""
+def parse_field_match(text: str) -> FieldMatch | None:
+    """Parse `[Type:]field=value`; None if the text has another form."""
     left, equals, value = text.partition("=")
     type_name, colon, field = left.rpartition(":")
     if not equals or not field or (colon and not type_name):
         return None
-    return Choice(type_name or None, field, value)
+    return FieldMatch(type_name or None, field, value)

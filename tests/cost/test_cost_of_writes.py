@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("branch", [MAIN, SIDE])
 @pytest.mark.parametrize(("ask", "tables"), [(INSERT, 1), (PAIR, 2), (CASCADE, 3)])
-def test_a_write_leaves_one_note_looks_for_others_once_and_swaps_once(
+def test_a_write_leaves_one_sidecar_looks_for_others_once_and_swaps_once(
     root: Path, ask: Ask, tables: int, branch: BranchName
 ) -> None:
     calls = Recorder()

@@ -307,7 +307,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 # ── stories of their own ─────────────────────────────────────────────────────────────────────────
 
 
-def test_half_a_note_is_no_note(stages: dict[Scene, Stage]) -> None:
+def test_half_a_sidecar_is_no_sidecar(stages: dict[Scene, Stage]) -> None:
     stage = scene_of(stages, Scene.WRITE)
 
     def tear(where: str) -> None:
@@ -510,7 +510,7 @@ def test_a_branch_deleted_under_its_writer_is_a_conflict_and_its_name_can_be_use
     assert list(find_orphans(stores_at(stage.root))) == []
 
 
-def test_two_that_resolve_one_note_resolve_it_once(
+def test_two_that_resolve_one_sidecar_resolve_it_once(
     stages: dict[Scene, Stage], threads: ThreadPoolExecutor
 ) -> None:
     stage = scene_of(stages, Scene.FORWARD)
@@ -580,7 +580,7 @@ def test_a_graph_that_was_moved_after_a_crash_recovers_where_it_is(
     check_lasting(moved)
 
 
-def test_a_note_without_movement_is_recorded_as_undone_even_if_others_moved_on(
+def test_a_sidecar_without_movement_is_recorded_as_undone_even_if_others_moved_on(
     stages: dict[Scene, Stage],
 ) -> None:
     """That a table moved on is no proof that this operation did it."""

@@ -89,7 +89,7 @@ def test_nobody_waits_for_an_index_that_is_being_built(
     pause.release()
     assert building.result(PATIENCE_S).commits
     check_found(stage.root)
-    assert not find_staging(stores_at(stage.root).objects), "the note is gone with the work"
+    assert not find_staging(stores_at(stage.root).objects), "the record is removed with the work"
     rest = build(open_mortal(stage.root))
     assert rest.commits, "the row that was updated has an index again"
     assert not build(open_mortal(stage.root)).commits

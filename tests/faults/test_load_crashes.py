@@ -178,7 +178,7 @@ def interrupt_at(step: int) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("mode", LoadMode)
-def test_an_interrupted_load_leaves_nothing_and_no_note(
+def test_an_interrupted_load_leaves_nothing_and_no_record(
     tmp_path: Path, before: Path, mode: LoadMode
 ) -> None:
     names, after = expected(mode)

@@ -215,12 +215,12 @@ def test_a_merge_that_moved_everything_goes_forward_with_both_parents(
     check_again(made)
 
 
-def test_the_note_of_a_merge_names_everything_it_will_make_visible(tmp_path: Path) -> None:
+def test_the_sidecar_of_a_merge_names_everything_it_will_make_visible(tmp_path: Path) -> None:
     made = set_merge(MergeScene.MIXED, tmp_path / "g")
     made.stage.reset()
     die(made.stage.root, At(PUBLISH), made.pair.merge)
-    (note,) = (made.stage.root / "__recovery").glob("*.json")
-    said = json.loads(note.read_text())
+    (sidecar,) = (made.stage.root / "__recovery").glob("*.json")
+    said = json.loads(sidecar.read_text())
     graph = open_mortal(made.stage.root)
     source = graph.snapshot(made.pair.source)
     assert said["writer_kind"] == "BranchMerge"
@@ -234,15 +234,15 @@ def test_the_note_of_a_merge_names_everything_it_will_make_visible(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("version", "outcome"), [(1, 1), (2, 0)])
-def test_a_note_the_reference_left_keeps_its_meaning(
+def test_a_sidecar_the_reference_left_keeps_its_meaning(
     tmp_path: Path, version: int, outcome: int
 ) -> None:
     """Version 1 never confirms, and goes forward; version 2 does, and goes back without."""
     made = set_merge(MergeScene.FAST_FORWARD, tmp_path / "g")
     made.stage.reset()
     die(made.stage.root, At(PUBLISH), made.pair.merge)
-    (note,) = (made.stage.root / "__recovery").glob("*.json")
-    said = json.loads(note.read_text())
+    (sidecar,) = (made.stage.root / "__recovery").glob("*.json")
+    said = json.loads(sidecar.read_text())
     old = {
         "schema_version": version,
         "operation_id": said["operation_id"],
@@ -262,7 +262,7 @@ def test_a_note_the_reference_left_keeps_its_meaning(
             for each in said["tables"]
         ],
     }
-    note.write_text(json.dumps(old))
+    sidecar.write_text(json.dumps(old))
     heal(open_mortal(made.stage.root).context)
     content = read_content(made.stage.root)
     assert made.stage.allowed.index(content) == outcome

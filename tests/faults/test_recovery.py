@@ -85,7 +85,7 @@ def head(root: Path, branch: BranchName = MAIN) -> Commit:
 
 
 def move(root: Path, key: object, name: str, branch: str | None = None) -> int:
-    """Move a table as the reference would: no note of ours, no name we know."""
+    """Move a table as the reference would: no sidecar of ours, no name we know."""
     context = mortal_bench(stores_at(root))
     path = Bases(context.stores).current(MAIN).manifest.paths[key]  # type: ignore[index]  # a key
     handle = context.stores.tables.open_at(TableRef(path, branch))
@@ -131,7 +131,7 @@ def add(
     on_top_of: CommitId | None = None,
     read: tuple[TableKey, ...] = (),
 ) -> None:
-    """One row, without looking for the notes of others first."""
+    """One row, without looking for the sidecars of other writers first."""
     with acquire_write_locks(context, MAIN, [key]) as lock:
         manifest = lock.base.manifest
         writes = (TableWrite(key, manifest.pins[key].version, (appending(context, name),)),)
@@ -236,7 +236,7 @@ def test_an_old_write_that_went_too_far_goes_back(root: Path) -> None:
     check_recovered(root, "RolledBack")
 
 
-def test_an_old_note_that_moved_nothing_is_only_recorded(root: Path) -> None:
+def test_an_old_sidecar_that_moved_nothing_is_only_recorded(root: Path) -> None:
     leave_old_note(root)
     versions = Bases(stores_at(root)).current(MAIN).manifest.pins
     heal(mortal_bench(stores_at(root)))
@@ -244,7 +244,7 @@ def test_an_old_note_that_moved_nothing_is_only_recorded(root: Path) -> None:
     check_recovered(root, "RolledBack")
 
 
-def test_an_old_note_whose_work_is_visible_is_recorded_as_forward(root: Path) -> None:
+def test_an_old_sidecar_whose_work_is_visible_is_recorded_as_forward(root: Path) -> None:
     leave_old_note(root, expected_version=1, post_commit_pin=2)
     heal(mortal_bench(stores_at(root)))
     check_recovered(root, "RolledForward")
@@ -285,7 +285,7 @@ def check_recovered(root: Path, kind: str) -> None:
     assert "next" in names_in(root, PERSON)
 
 
-# ── notes that cannot be used ────────────────────────────────────────────────────────────────────
+# ── sidecars that cannot be used ─────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def check_recovered(root: Path, kind: str) -> None:
         (b'{"schema_version": 9}', SidecarTooNew),
     ],
 )
-def test_a_note_nobody_understands_stops_writers_and_stays(
+def test_a_sidecar_nobody_understands_stops_writers_and_stays(
     root: Path, data: bytes, error: type[Exception]
 ) -> None:
     stores = stores_at(root)
@@ -357,7 +357,7 @@ def test_a_table_behind_what_its_branch_shows_stops_everything(root: Path) -> No
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back(
+def test_a_sidecar_of_a_deleted_branch_is_discarded_even_if_the_name_is_back(
     root: Path, *, again: bool
 ) -> None:
     graph = open_in(stores_at(root), Mode.READ_WRITE)
@@ -383,7 +383,7 @@ def test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back(
 # ── stores that fail ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_note_that_cannot_be_written_stops_the_write_before_anything_moved(root: Path) -> None:
+def test_a_sidecar_that_cannot_be_written_stops_the_write_before_anything_moved(root: Path) -> None:
     before = names_in(root, PERSON), head(root)
     stores = watch_stores(stores_at(root), FailOn("objects.put_over"))
     with pytest.raises(StorageFailure):
@@ -394,7 +394,7 @@ def test_a_note_that_cannot_be_written_stops_the_write_before_anything_moved(roo
     assert names_in(root, PERSON) == {"first", "second"}
 
 
-def test_a_note_that_cannot_be_removed_does_not_fail_the_write(root: Path) -> None:
+def test_a_sidecar_that_cannot_be_removed_does_not_fail_the_write(root: Path) -> None:
     stores = watch_stores(stores_at(root), FailOn("objects.delete"))
     write(mortal_bench(stores), "second")
     assert len(find_sidecars(stores.objects)) == 1

@@ -139,8 +139,8 @@ def test_all_of_a_write_is_on_the_disk_before_it_is_visible_and_its_manifest_bef
         for key in moved:
             check_flushed(files_of(root, key, branch), before_swap)
         check_flushed(manifest_files(root, branch), set(log.flushed))
-        notes = {each for each in log.at_commit[0] if each.parent == root / RECOVERY}
-        assert len(notes) == repeat + 1, "no table moves before the note is on the disk"
+        sidecars = {each for each in log.at_commit[0] if each.parent == root / RECOVERY}
+        assert len(sidecars) == repeat + 1, "no table moves before the sidecar is on the disk"
 
 
 def manifest_files(root: Path, branch: BranchName) -> set[Path]:

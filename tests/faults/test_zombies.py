@@ -81,12 +81,12 @@ def await_frozen(process: Process[None]) -> None:
 @pytest.mark.parametrize(
     ("call", "nth", "when", "landed"),
     [
-        ("objects.put_over", 1, When.BEFORE, False),  # about to leave its note
+        ("objects.put_over", 1, When.BEFORE, False),  # about to write its sidecar
         ("tables.commit_exact", 1, When.BEFORE, False),  # armed, nothing moved
         ("tables.commit_exact", 2, When.BEFORE, False),  # one table of two moved
         ("tables.commit_exact", 2, When.AFTER, True),  # both moved, about to look at its leases
         ("tables.single_step.swap_rows", 1, When.BEFORE, True),  # both moved, about to publish
-        ("objects.delete", 1, When.BEFORE, True),  # published, about to remove its note
+        ("objects.delete", 1, When.BEFORE, True),  # published, about to remove its sidecar
     ],
 )
 def test_a_writer_that_froze_and_was_recovered_does_no_harm(
@@ -123,7 +123,7 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
     assert find_sidecars(stores_at(root).objects) == ()
 
 
-def test_a_note_without_movement_is_recovered_too_and_fences_its_writer(tmp_path: Path) -> None:
+def test_a_sidecar_without_movement_is_recovered_too_and_fences_its_writer(tmp_path: Path) -> None:
     """Nothing had moved, so nothing conflicts; only the recovery commit stands in the way (D2)."""
     root = tmp_path / "g"
     new_graph(root)
@@ -167,7 +167,7 @@ def test_a_writer_that_fails_after_its_heir_finished_it_says_that_it_is_there(
 
 
 def test_a_writer_whose_heir_is_not_done_does_not_guess(tmp_path: Path) -> None:
-    """Its leases are gone, its note is there: it may be finished yet, or undone (D4)."""
+    """Its leases are gone, its sidecar exists: it may be rolled forward yet, or back (D4)."""
     root = tmp_path / "g"
     new_graph(root)
     context = mortal_bench(stores_at(root), TIMING)

@@ -325,7 +325,7 @@ def test_a_graph_opened_for_reading_is_not_loaded(loader: Loader) -> None:
         graph.load(LoadRequest((loader.write(),), APPEND), SMALL)
 
 
-def test_a_load_leaves_no_note_and_no_files_aside(either: Loader) -> None:
+def test_a_load_leaves_no_record_and_no_files_aside(either: Loader) -> None:
     either.put(MERGE, person("ada"))
     rejected(either, MERGE, "{")
     assert list((Path(either.graph.uri) / STAGING).iterdir()) == []

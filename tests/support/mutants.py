@@ -459,7 +459,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "a sidecar is applied to another branch of its name",
             "if isinstance(sidecar, Sidecar) and sidecar.branch_identifier != identifier:",
             'if isinstance(sidecar, Sidecar) and sidecar.branch_identifier == "":',
-            "tests/faults/test_recovery.py::test_a_note_of_a_deleted_branch_is_discarded_even_if_the_name_is_back",
+            "tests/faults/test_recovery.py::test_a_sidecar_of_a_deleted_branch_is_discarded_even_if_the_name_is_back",
         ),
     ),
     *_of(
@@ -474,7 +474,7 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "a recovery is not recorded",
             "    audit.record(context.stores, recovery)\n",
             "",
-            "tests/faults/test_failpoints.py::test_two_that_resolve_one_note_resolve_it_once",
+            "tests/faults/test_failpoints.py::test_two_that_resolve_one_sidecar_resolve_it_once",
         ),
     ),
     *_of(

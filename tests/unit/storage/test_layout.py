@@ -56,7 +56,7 @@ def test_leases_name_a_table_and_a_branch_in_one_segment() -> None:
     assert layout.lease_key("a@b", "c") != layout.lease_key("a", "b@c")
 
 
-def test_operations_leave_their_notes_under_their_id() -> None:
+def test_operations_leave_their_sidecars_under_their_id() -> None:
     assert layout.sidecar_key("01J") == "__recovery/01J.json"
     assert layout.staging_record_key("01J") == "__staging/01J.json"
     assert layout.job_key("01J") == "__jobs/01J.json"

@@ -1,4 +1,4 @@
-"""What a worker makes of the note of its job."""
+"""A worker probes the staging record of its job."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,12 +23,12 @@ class Scene:
     objects: Objects
     now_ms: int = 0
 
-    def witness(self) -> LivenessProbe:
+    def probe(self) -> LivenessProbe:
         return LivenessProbe(self.objects, JOB, replace(REAL, monotonic_ms=lambda: self.now_ms))
 
     def renew(self, beats: int, owner: Owner = ELSEWHERE) -> None:
-        note = StagingRecord(JOB, MAIN, {}, owner, TTL_MS)
-        self.objects.put_over(staging_record_key(JOB), note.encode(beats))
+        record = StagingRecord(JOB, MAIN, {}, owner, TTL_MS)
+        self.objects.put_over(staging_record_key(JOB), record.encode(beats))
 
 
 @pytest.fixture
@@ -36,28 +36,28 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(stores_at(tmp_path).objects)
 
 
-def test_a_job_is_wanted_while_its_note_is_renewed(scene: Scene) -> None:
-    witness = scene.witness()
+def test_a_job_is_alive_while_its_record_is_renewed(scene: Scene) -> None:
+    probe = scene.probe()
     for beats in range(5):
         scene.renew(beats)
-        assert witness.is_job_alive()
+        assert probe.is_job_alive()
         scene.now_ms += SILENT_TTLS * TTL_MS
-    assert witness.is_job_alive()
+    assert probe.is_job_alive()
     scene.now_ms += PROBE_MS
-    assert not witness.is_job_alive(), "it was not renewed"
+    assert not probe.is_job_alive(), "it was not renewed"
 
 
-def test_a_job_whose_owner_died_on_this_machine_is_not_wanted(scene: Scene) -> None:
+def test_a_job_whose_owner_died_on_this_machine_is_not_alive(scene: Scene) -> None:
     scene.renew(0, this_process())
-    assert scene.witness().is_job_alive()
+    assert scene.probe().is_job_alive()
     scene.renew(0, replace(this_process(), pid_start=1))
-    assert not scene.witness().is_job_alive()
+    assert not scene.probe().is_job_alive()
 
 
-def test_a_job_whose_note_was_removed_is_over(scene: Scene) -> None:
-    assert not scene.witness().is_job_alive()
+def test_a_job_whose_record_was_removed_has_ended(scene: Scene) -> None:
+    assert not scene.probe().is_job_alive()
 
 
-def test_a_note_that_cannot_be_read_says_nothing(scene: Scene) -> None:
+def test_a_record_that_cannot_be_read_says_nothing(scene: Scene) -> None:
     scene.objects.put_over(staging_record_key(JOB), b"{")
-    assert scene.witness().is_job_alive()
+    assert scene.probe().is_job_alive()

@@ -119,7 +119,7 @@ OLD = {
 }
 
 
-def test_a_note_of_version_2_is_read_with_its_own_meaning(objects: Objects) -> None:
+def test_a_sidecar_of_version_2_is_read_with_its_own_meaning(objects: Objects) -> None:
     put(objects, OLD)
     found = read_sidecar(objects, OPERATION)
     assert isinstance(found, OldSidecar)
@@ -150,7 +150,7 @@ def test_the_writer_and_the_version_say_how_strictly_numbers_count(
     assert found.mode is mode
 
 
-def test_the_oldest_notes_lack_everything_that_came_later(objects: Objects) -> None:
+def test_the_oldest_sidecars_lack_everything_that_came_later(objects: Objects) -> None:
     pin = {
         "table_key": "node:Person",
         "table_path": "/g/nodes/x",
@@ -173,7 +173,7 @@ def test_the_oldest_notes_lack_everything_that_came_later(objects: Objects) -> N
     assert found.pins[0].branch == MAIN
 
 
-def test_a_newer_note_is_refused_by_its_number(objects: Objects) -> None:
+def test_a_newer_sidecar_is_refused_by_its_number(objects: Objects) -> None:
     put(objects, {"schema_version": 4, "whatever": True})
     with pytest.raises(SidecarTooNew, match="upgrade"):
         read_sidecar(objects, OPERATION)

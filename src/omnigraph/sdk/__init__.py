@@ -1,4 +1,14 @@
-"""The Python interface: `omnigraph.init`, `omnigraph.open`, and the graph they give.
+"""The Python interface: `omnigraph.init`, `omnigraph.open`, `omnigraph.connect`.
 
-`local` is an embedded graph; `documents` are the JSON forms that every surface prints.
+1. An embedded graph and a graph on a server are both a `GraphClient` and have the same objects.
+2. A `Snapshot` is pinned to one commit; a `Branch` reads its head at each call, and writes.
+3. A write is a list of steps. A transaction collects its steps and sends them once.
+4. A client invents an idempotency key for every write that has none, so a lost answer is asked for
+   again and the write still happens once.
+
+Modules in reading order: `client` (what a graph is to a caller), `handles` (branch, snapshot,
+transaction), `steps` (writes as steps), `moments` (which state a read names); `local` with
+`local_review`, `local_upkeep`, `merging`, `recipes`, `exporting`, `rejecting` and `rewriting`, the
+embedded graph; `remote` with `remote_review`, `remote_blob`, `http`, `sending`, `decoding` and
+`reading`, the graph on a server; `documents` and `reviewing`, the JSON that every surface prints.
 """

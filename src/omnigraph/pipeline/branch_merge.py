@@ -1,12 +1,12 @@
-"""A merge of branches on Spark: decided by shares of ids, written by portions of rows.
+"""A merge of branches on Spark: tasks decide about shares of ids and write portions of rows.
 
     ids → shares → drafts (places, conflicts) → one plan → portions → pieces → one commit
 
-1. A task that drafts is given a share of the ids, and runs the very code that the engine runs for
-   all of them. It leaves its draft in a file, because places are too much for an answer.
-2. A task that writes is given some rows of the source, in the order they are kept, or some
-   fragments of the target that lose rows. No two tasks have a fragment in common.
-3. The driver holds the places of what is merged, and no row of it.
+1. A drafting task takes a share of the ids and runs the code that the engine runs for all of them.
+   It writes its draft to a file, because row addresses are too large for an answer.
+2. A writing task takes some rows of the source in storage order, or some fragments of the target
+   that lose rows. No two tasks share a fragment.
+3. The driver holds the addresses of merged rows, and no row.
 """
 
 import os
@@ -134,7 +134,7 @@ def _pinned(handle: Handle) -> Pinned:
 
 
 def _put(scratch: Path, value: object) -> str:
-    """Leave something for another process of this job. A task that is tried again leaves more."""
+    """Pickle a value for another process of this job, in a file of its own."""
     path = scratch / f"{REAL.new_id()}.pickle"
     path.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
     return str(path)

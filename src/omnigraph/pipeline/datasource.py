@@ -1,9 +1,9 @@
 """`spark.read.format("omnigraph")`: the rows of one type as a DataFrame.
 
 1. A source finds its snapshot when it is made, which is when `load` is called, and Spark keeps the
-   source. So however often a DataFrame is used, it shows the rows it showed first.
-2. A partition is some fragments; each is read by one task. Only the selected columns are
-   read, because Spark does not tell which ones it needs.
+   source. So a DataFrame shows the same rows every time it is used.
+2. A partition is some fragments, which one task reads. It reads only the columns of the option
+   `columns`, because Spark does not tell which ones it needs.
 3. Filters are left to Spark. What Spark 4.3 pushes for one use of a DataFrame it keeps for every
    other, and so loses rows; a source cannot notice (docs/adr/0011).
 4. Spark may print options, so credentials are none (D22). They are part of the class that is
@@ -46,7 +46,7 @@ _OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "col
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the options ask for."""
+    """The options of a read."""
 
     path: str
     key: TableKey
@@ -219,7 +219,7 @@ def register(spark: SparkSession, *, storage_options: Mapping[str, str] | None =
 
 
 def _equipped(called: str, options: Mapping[str, str]) -> type[DataSource]:
-    """(4) A source that brings its credentials along."""
+    """(4) A source class that contains its credentials."""
     given = dict(options)
 
     class Equipped(OmnigraphSource):

@@ -1,4 +1,4 @@
-"""Large tables written anew on Spark: each task writes a part, the driver has descriptions only."""
+"""Rewriting large tables on Spark: tasks write fragments, the driver holds their descriptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FRAGMENTS_PER_TASK: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RewritePlace:
-    """The version of a table, as a worker reaches it."""
+    """The version of a table, as a task opens it."""
 
     storage: Storage
     at: TableAt

@@ -34,22 +34,22 @@ from omnigraph.ids import TableKey
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What a write does to the rows of one type."""
+    """The changes of a write to the rows of one type."""
 
     type: Type
     rows: Mapping[str, Row] = field(default_factory=dict)
-    """By id, whole, as they will be: new ones, and those that replace a committed row."""
+    """By id, the whole rows after the write: new rows, and rows that replace a committed one."""
     gone: Collection[str] = frozenset()
-    """The ids of committed rows that will not be there any more."""
+    """The ids of committed rows that the write deletes."""
     left: Collection[str] = frozenset()
-    """Of an edge type: the sources of edges that are gone, or that now start elsewhere."""
+    """Of an edge type: the sources of edges that are deleted or get another source."""
 
 
 class Before(Protocol):
     """What the branch showed before the write."""
 
     def find_ids(self, node: str, ids: Collection[str]) -> Collection[str]:
-        """Those of the ids that exist, of the node type of that name."""
+        """The ids that nodes of this type have."""
         ...
 
     def find_holders(self, delta: Delta) -> Iterable[Row]:
@@ -105,7 +105,7 @@ class Evaluation:
 
 
 def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
-    """What is wrong with one row, whatever others there are: required, range, check, enum."""
+    """The rules that one row breaks by itself: required, range, check, enum."""
     identity = row.get("id")
     ids = (identity,) if isinstance(identity, str) else ()
     for column, name in _required(type_):
@@ -126,7 +126,7 @@ def find_value_violations(type_: Type, row: Row) -> Iterator[Violation]:
 
 
 def _required(type_: Type) -> Iterator[tuple[str, str]]:
-    """The columns that null is not allowed in, and what people call them."""
+    """The columns that may not be null, with their names in messages."""
     if isinstance(type_, EdgeType):
         yield from (("src", "from"), ("dst", "to"))
     yield from ((each.name, each.name) for each in type_.properties if not each.type.nullable)
@@ -171,7 +171,7 @@ def _find_mismatch(
 
 
 def _check_pattern(written: str, value: str) -> str | None:
-    """What is wrong with a value, in words that follow it."""
+    """Why a value breaks a pattern, in words that follow the value; None if it does not."""
     try:
         pattern = compile_pattern(written)
     except PatternInvalid as invalid:
@@ -206,7 +206,7 @@ def _find_foreign_value(
 def _find_shared_values(
     delta: Delta, columns: tuple[str, ...], before: Before
 ) -> Iterator[Violation]:
-    """Values that two rows would hold, among the written and between them and the committed."""
+    """Values that several rows hold after the write, at least one of them written."""
     if not delta.rows:
         return
     replaced = delta.rows.keys() | set(delta.gone)
@@ -267,7 +267,7 @@ def find_missing_ends(
 
 
 def missing_end(edge: EdgeType, identity: str, column: str, end: Cell) -> Violation:
-    """An edge whose `src` or `dst` is not there."""
+    """An edge whose node at one end does not exist."""
     name = edge.source if column == "src" else edge.target
     message = f"edge {edge.name} {clip(identity)}: {column} {clip(end)} not found in {name}"
     return Violation(ViolationKind.ENDPOINT, edge.name, column, (identity,), end, message)
@@ -276,7 +276,7 @@ def missing_end(edge: EdgeType, identity: str, column: str, end: Cell) -> Violat
 def find_missing_nodes(
     wanted: Collection[str], node: str, delta: Delta | None, before: Before
 ) -> set[str]:
-    """Those of the wanted nodes that will not be there."""
+    """The wanted nodes that do not exist after the write."""
     written = delta.rows.keys() if delta is not None else frozenset[str]()
     gone = set(delta.gone) if delta is not None else set[str]()
     unsure = {each for each in wanted if each not in written and each not in gone}
@@ -287,7 +287,7 @@ def find_missing_nodes(
 def find_miscounts(
     delta: Delta, edge: EdgeType, sources: Delta | None, before: Before
 ) -> Iterator[Violation]:
-    """Sources that the write touches, stay, and end with too few edges or too many."""
+    """Sources that the write touches and keeps, and that then have too few or too many edges."""
     written = [text_of(row, "src") for row in delta.rows.values() if row["src"] is not None]
     touched = {*written, *delta.left}
     if sources is not None:
@@ -304,7 +304,7 @@ def find_miscounts(
 
 
 def check_count(edge: EdgeType, source: str, count: int) -> Iterator[Violation]:
-    """What is wrong, if anything, with so many edges leaving one source."""
+    """The violation, if any, of a source that so many edges leave."""
     low, high = edge.cardinality.low, edge.cardinality.high
     bound = f"(min {low})" if count < low else None
     if high is not None and count > high:

@@ -1,4 +1,4 @@
-"""What a write can break, as values: every broken rule of a write is one `Violation`."""
+"""Violations: every way in which rows of a write break the schema, as a value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class ViolationKind(StrEnum):
     ENUM = "enum"
     UNIQUE = "unique"
     KEY = "key"
-    """One identity given to two rows of a write, or an id that is not the one its key spells."""
+    """Two rows of a write with one id, or an id that differs from the one its key spells."""
     ENDPOINT = "endpoint"
-    """An edge that leads from or to a node that is not there."""
+    """An edge whose node at one end does not exist."""
     CARDINALITY = "cardinality"
 
 
@@ -36,7 +36,7 @@ class Violation:
 
 
 def check_none(violations: Sequence[Violation]) -> None:
-    """Raises ConstraintViolation, with all of them, if there are any."""
+    """Raises ConstraintViolation with all violations, if there are any."""
     if violations:
         raise ConstraintViolation(violations)
 

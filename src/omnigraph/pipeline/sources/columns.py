@@ -1,13 +1,13 @@
-"""Many lines of one type at once, as long as nothing about them is in doubt.
+"""The fast reader of JSON lines: many lines of one type at once.
 
-Lines are read by Arrow's JSON reader, with a schema that leaves it no choice: unknown fields,
-repeated names, numbers with a fraction for integers and texts for numbers are errors to it as they
-are to us. Where it is more lenient than we are, or where a value needs a closer look, the answer is
-`None`: read those lines one by one. So this module never says what is wrong, and whatever it
-accepts, `records` would have accepted, and as the same rows. A property test holds it to that.
+Arrow's JSON reader reads the lines with an explicit schema, so unknown fields, repeated names,
+fractions in integers and texts for numbers are errors. Where Arrow accepts more than `records`, or
+where a value needs a closer look, the result is `None`, and the caller reads these lines one by
+one. This module reports no faults. Whatever it accepts, `records` accepts with the same rows; a
+property test holds it to that.
 
-What it leaves to `records`: blobs, dates given as numbers, instants with an offset, keys that are
-floats, and every line that some rule might object to.
+It leaves to `records`: blobs, dates as numbers, instants with an offset, keys that are floats, and
+every line that may break a rule.
 """
 
 from typing import Any, Final
@@ -37,7 +37,7 @@ _TEXTUAL: Final = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
 def read_columns(
     type_: Type, name: str, text: pa.Buffer, line_count: int
 ) -> tuple[pa.Table, int] | None:
-    """The rows of lines that begin with one name, and how many gave their own id."""
+    """The rows of lines of one type, and how many state their id or key."""
     try:
         return _Reading(type_, name).read(text, line_count)
     except (RowByRowNeeded, pa.ArrowException):
@@ -96,7 +96,7 @@ def _document_schema(type_: Type) -> pa.Schema:
 
 
 def _json_type(value_type: ValueType) -> pa.DataType:
-    """As what a property is read, before it becomes what it is stored as."""
+    """The Arrow type in which a property is read, before it is converted for storage."""
     base = value_type.base
     if base is Scalar.BLOB:
         raise RowByRowNeeded

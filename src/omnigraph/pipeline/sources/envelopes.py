@@ -1,8 +1,8 @@
-"""The lines of a block, sorted by how they begin, without a look at each of them.
+"""The lines of a block, grouped by their first bytes, without parsing each line.
 
-Most lines begin with one of a few envelopes, `{"type":"Person"` or the like. The first line that is
-left tells one, all lines that begin with the same bytes are found at once, and so on. Whatever
-begins otherwise, and whatever there are too many kinds of, is left to be read one by one.
+Most lines begin with one of a few envelopes, such as `{"type":"Person"`. The first line without a
+group gives an envelope, all lines with the same first bytes are found at once, and so on. Lines
+with other beginnings, or with one envelope too many, are read one by one.
 """
 
 import re
@@ -34,9 +34,9 @@ class Group:
     kind: bytes
     name: bytes
     numbers: Numbers
-    """Which lines these are, in order."""
+    """The numbers of the lines, ascending."""
     text: pa.Buffer
-    """All of them, each with its newline."""
+    """The text of the lines, each with its newline."""
 
 
 class Lines:

@@ -15,7 +15,7 @@ _RANDOM_BYTES: Final = 10
 
 
 def new_ids(count: int, effects: Effects = REAL) -> "pa.Array[Any]":
-    """So many fresh ULIDs, all of this moment."""
+    """`count` new ULIDs with the time of this moment."""
     return encode_ulids(effects.now_ms(), os.urandom(count * _RANDOM_BYTES))
 
 

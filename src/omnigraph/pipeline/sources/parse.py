@@ -1,8 +1,8 @@
-"""A block of lines → the rows of each type, as Arrow tables, and what is wrong with the lines.
+"""A block of lines → the rows of each type, as Arrow tables, and the faults of the lines.
 
-Lines are sorted by how they begin (`envelopes`), because Arrow reads one schema at a time and a
-name may mean different things in different types. Those of one type are read together (`columns`);
-if anything about them is in doubt, one by one (`records`), which tells exactly what is wrong.
+Lines are grouped by type (`envelopes`), because Arrow reads one schema at a time and a name may
+mean different things in different types. The lines of one type are read together (`columns`). If that
+reader is not sure, they are read one by one (`records`), which reports exact faults.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ from omnigraph.pipeline.sources.records import Record, Rejected, read_record
 
 @dataclass(slots=True)
 class Parsed:
-    """What a block held. Lines count from 0."""
+    """The rows and faults of a block. Lines count from 0."""
 
     tables: list[tuple[Type, pa.Table, Numbers]] = field(default_factory=list)
     """Rows of one type, and the line of each."""
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     given_ids: dict[TableKey, int] = field(default_factory=dict)
-    """How many rows of a table named themselves, by their key or an id."""
+    """By table, how many records state their id or key."""
 
     def add(self, type_: Type, rows: pa.Table, lines: Numbers, given_ids: int) -> None:
         self.tables.append((type_, rows, lines))
@@ -43,7 +43,7 @@ class Parsed:
         self.faults = [(line + by, fault) for line, fault in self.faults]
 
     def place_lines(self, places: Numbers) -> None:
-        """Say where each line really is."""
+        """Replace the number of each line by its place."""
         self.tables = [(type_, rows, places[lines]) for type_, rows, lines in self.tables]
         self.faults = [(int(places[line]), fault) for line, fault in self.faults]
 
@@ -98,7 +98,7 @@ def _read_together(catalog: Catalog, group: Group, parsed: Parsed) -> bool:
 
 
 def read_one_by_one(catalog: Catalog, lines: Iterable[tuple[int, bytes]], parsed: Parsed) -> None:
-    """Read numbered lines with all care."""
+    """Read numbered lines with the row reader."""
     rows: dict[TableKey, tuple[Type, list[Row], list[int]]] = {}
     given: dict[TableKey, int] = {}
     for number, line in lines:

@@ -1,4 +1,4 @@
-"""One line, one record: reading it strictly, and saying exactly what is wrong with it.
+"""The row reader of JSON lines: reads one record strictly, and reports its exact faults.
 
     {"type": "Gallery", "data": {"code": "W1"}}
     {"edge": "Hangs", "from": "AB-7", "to": "W1", "data": {"since": "2023-02-11"}}
@@ -39,12 +39,12 @@ class Record:
     type: Type
     row: Row
     is_new: bool
-    """Its id was made up here."""
+    """The id was generated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What is wrong with a line; without a place, which the line itself does not know."""
+    """The faults of a line, without file and line number."""
 
     faults: tuple[Fault, ...]
 

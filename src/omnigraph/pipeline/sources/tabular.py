@@ -1,9 +1,8 @@
-"""Rows of a table → rows of a type, together where nothing is in doubt, else one by one.
+"""Rows of a table → rows of a type, all at once where that is sure, else one by one.
 
-Columns come in as files and frames hold them. For reading together they are brought into the few
-forms that `values` knows, as columns; for reading one by one they become what JSON would have
-said, as Python values, and `engine.write.coercion` decides. The two ways agree, and a property
-test says so.
+The fast reader converts the columns of a file or frame into the few forms that `values` takes. The
+row reader spells each cell as a JSON value, and `engine.write.coercion` decides. A property test
+holds both to the same rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +50,7 @@ def read_table(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parse
 def read_together(
     mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch, lines: Numbers
 ) -> Parsed | None:
-    """All rows at once, and the line of each; None if something is in doubt."""
+    """All rows at once, and the line of each; None if the rows must be read one by one."""
     try:
         table, given_ids = _read_columns(mapping, rows)
     except (RowByRowNeeded, pa.ArrowException):
@@ -65,7 +64,7 @@ def read_together(
 def read_givens(
     mapping: ColumnMapping, givens: Iterable[tuple[int, Mapping[str, object]]]
 ) -> Parsed:
-    """Rows by what JSON would have said of them, each with its line; with all care."""
+    """Rows from JSON values, each with its line, by the row reader."""
     type_ = mapping.type
     parsed = Parsed()
     rows: list[Row] = []
@@ -212,7 +211,7 @@ def _read_one_by_one(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) ->
 def _spell(
     mapping: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
 ) -> Sequence[object]:
-    """A column as JSON would have said it."""
+    """A column as JSON values."""
     plain = _decoded(column)
     if mapping.are_texts and arrow.is_string(plain.type):
         texts = _texts(plain)
@@ -252,7 +251,7 @@ def _to_ms(count: int, unit: str) -> int:
 
 
 def _texts(column: Column) -> Sequence[object]:
-    """Texts; bytes where there are none that can be read."""
+    """Texts; bytes if they are not UTF-8."""
     whole = column.cast(pa.large_binary()) if arrow.is_large_string(column.type) else column
     return [_decode(each) for each in _list(whole.cast(pa.binary()))]
 

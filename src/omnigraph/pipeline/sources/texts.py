@@ -1,8 +1,8 @@
-"""What the cells of a CSV spell: numbers as JSON writes them, arrays as JSON, the rest as text.
+"""The values of CSV cells: numbers as JSON writes them, arrays as JSON, the rest as text.
 
 `true` and `false` are booleans. A number has no leading zeros, no plus sign and no blanks; dates
 and instants are read as everywhere. `parse_texts` reads a column, `read_text` one cell; a cell that
-does not spell what it should stays a text, and the type it does not fit says so.
+does not spell its type stays a text, and the check of the type reports it.
 """
 
 import io
@@ -73,7 +73,7 @@ def _parse_arrays(column: Column, wanted: ValueType) -> Column:
 
 
 def read_text(text: str, wanted: ValueType) -> object:
-    """What one cell says, as JSON would have said it."""
+    """The value of one cell, as JSON would have it."""
     base = wanted.base
     if wanted.is_list or wanted.is_vector:
         return _read_array(text)

@@ -1,4 +1,4 @@
-"""The class archive: what lets a Java machine start in half the time.
+"""The class archive, with which Java starts Spark in half the time.
 
 Starting Spark is mostly loading and checking some ten thousand classes. Java can write down what it
 loaded, and map that file the next time. The file is large, fits one Java and one Spark, and is kept
@@ -34,7 +34,7 @@ def archive_path(java: Path) -> Path:
 
 
 def archive_options(java: Path, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What to tell Java about the archive."""
+    """The options of Java for the archive."""
     building = environment.get(BUILDING)
     if building:
         return [f"-XX:ArchiveClassesAtExit={building}"]

@@ -1,9 +1,9 @@
 """A Spark Connect server of this user on this machine: started once, used by many processes.
 
-Starting Spark takes longer than a small load. A server that is up makes the difference: a client
-needs no Java machine of its own. It listens on this machine only, and runs workers with the Python
-that started it, so they find this package. A record in the user's folder says which process it is;
-the record and the process are compared before anything is believed of them.
+Starting Spark takes longer than most loads. A client of a running server needs no Java process of
+its own. The server listens on this machine only, and runs workers with the Python that started it,
+so they find this package. A record in the user's folder names the process; the record counts only
+if the process still is that server.
 """
 
 import json

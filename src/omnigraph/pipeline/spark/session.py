@@ -1,14 +1,14 @@
 """The Spark session: started late, once for each process, and kept.
 
-A session costs seconds and hundreds of megabytes, so nothing but bulk work asks for one. If the
+A session costs seconds and hundreds of megabytes, so only bulk work starts one. If the
 process has an active session already it is used as it is: its owner knows the cluster. Else
 one is started on this machine, or reached, as the settings say.
 
-What the settings of a local session are for: no web interface, and no listening but on this
+The settings of a local session: no web interface, and no listening except on this
 machine; a collector without threads of its own, because two cores have none to spare; few shuffle
 partitions, which the adaptive planner would otherwise have to merge; workers that are kept, because
 starting one costs more than most tasks; no speculation, because two copies of a task write twice.
-The JVM logs to a file; when it dies, the end of that file is the reason we give.
+The JVM logs to a file; when it dies, our error quotes the end of that file.
 """
 
 import atexit
@@ -115,7 +115,10 @@ def _connect(settings: SparkSettings, remote: str) -> SparkSession:
 
 
 def check_reachable(remote: str) -> tuple[str, int]:
-    """Where it is. The client itself would ask for minutes. Raises SparkUnusable."""
+    """Host and port of a server that accepts connections. Spark's client would retry for minutes.
+
+    Raises SparkUnusable.
+    """
     address = urlsplit(remote)
     try:
         host, port = address.hostname, address.port or CONNECT_PORT
@@ -230,6 +233,6 @@ def _first_line(error: Exception) -> str:
 
 
 def tail_of(log: Path) -> str:
-    """The last thing the JVM said."""
+    """The last line of the log of the JVM."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1] if lines else "it said nothing"

@@ -1,8 +1,8 @@
-"""Data frames: Spark cuts them and hands every partition to a worker of ours, as Arrow batches.
+"""Data frames: Spark cuts them and passes every partition to a task of ours, as Arrow batches.
 
-Rows go from Spark's executors to our workers and from there into files; nothing of them passes
-through the driver. A row is named by its number in the frame, in the order of its partitions; or,
-if the frame was made of files, by the file and the line that it says it comes from.
+Rows go from Spark's executors to our tasks and into files; none passes through the driver. The
+place of a row is its number in the frame, in the order of partitions. If the frame was made of
+files, the place is the file and the line that the row carries.
 """
 
 import json
@@ -33,7 +33,7 @@ _ANSWER: Final = pa.schema(_FIELDS)
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
-    """The columns of a frame as workers will see them. What Arrow cannot hold has no type."""
+    """The columns of a frame as tasks see them. A type that Arrow lacks is an empty struct."""
     fields: list[pa.Field[Any]] = [
         pa.field(each.name, _arrow_type(each.dataType)) for each in frame.schema
     ]
@@ -48,7 +48,7 @@ def _arrow_type(given: Any) -> pa.DataType:
 
 
 def read_frame(frame: FrameInput, ingest: "Ingest") -> tuple[list[Split], list[dict[str, Any]]]:
-    """Read a frame once. Its splits, and what became of each. Raises JobFailed."""
+    """Read a frame once. Its splits and the answer for each. Raises JobFailed."""
     names = list(dict.fromkeys(frame.mapping.columns.values()))
     names += [FILE, LINE] if frame.files else []
     first = frame.first + len(frame.files)
@@ -77,7 +77,7 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IngestFrame:
-    """What a worker does with one partition."""
+    """The task for one partition."""
 
     ingest: "Ingest"
     first: int

@@ -1,8 +1,8 @@
 """A block of lines → the rows of each type, as Arrow tables, and the faults of the lines.
 
 Lines are grouped by type (`envelopes`), because Arrow reads one schema at a time and a name may
-mean different things in different types. The lines of one type are read together (`columns`). If that
-reader is not sure, they are read one by one (`records`), which reports exact faults.
+mean different things in different types. The lines of one type are read together (`columns`). If
+that reader is not sure, they are read one by one (`records`), which reports exact faults.
 """
 
 from collections.abc import Iterable

@@ -8,7 +8,8 @@
 
 Modules in reading order: `client` (what a graph is to a caller), `handles` (branch, snapshot,
 transaction), `steps` (writes as steps), `moments` (which state a read names); `local` with
-`local_review`, `local_upkeep`, `merging`, `recipes`, `exporting`, `rejecting` and `rewriting`, the
-embedded graph; `remote` with `remote_review`, `remote_blob`, `http`, `sending`, `decoding` and
-`reading`, the graph on a server; `documents` and `reviewing`, the JSON that every surface prints.
+`local_reads`, `local_review`, `local_upkeep`, `local_bulk`, `merging`, `recipes`, `exporting`,
+`rejecting` and `rewriting`, the embedded graph; `remote` with `remote_reads`, `remote_review`,
+`remote_bulk`, `remote_blob`, `http`, `sending`, `decoding` and `reading`, the graph on a server;
+`documents` and `reviewing`, the JSON that every surface prints.
 """

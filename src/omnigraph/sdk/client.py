@@ -1,7 +1,7 @@
-"""What a graph is to a caller, wherever it is: in this process, or behind a server.
+"""What a graph is to a caller: embedded in this process, or on a server.
 
-`local.LocalGraph` and `remote.RemoteGraph` both fulfil `GraphClient`, and one suite of tests runs
-on both. What only an embedded graph can do, such as handing rows to Spark, is not here.
+`LocalGraph` and `RemoteGraph` subclass `GraphClient`, and one suite of tests runs on both. What
+only an embedded graph can do, such as a Spark data frame, is not here.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -87,8 +87,6 @@ class BranchesClient(Protocol):
 class GraphClient(Steps[MutationResult], Protocol):
     """A graph, embedded or on a server. `LocalGraph` and `RemoteGraph` subclass it."""
 
-    # what both kinds share
-
     def __enter__(self) -> Self:
         return self
 
@@ -151,8 +149,6 @@ class GraphClient(Steps[MutationResult], Protocol):
 
     def _take(self, step: WriteStep, options: WriteOptions) -> MutationResult:
         return self.write([step], **options)
-
-    # what each kind does in its own way
 
     def close(self) -> None: ...
 
@@ -249,7 +245,21 @@ class GraphClient(Steps[MutationResult], Protocol):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
-    ) -> dict[str, object] | None: ...
+    ) -> dict[str, object] | None:
+        """One node or edge by its id, now or in the past; None if there is none.
+
+        Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, VersionNotFound, NothingYet.
+        """
+        found = self.look_up(
+            type_name,
+            identity,
+            branch=branch,
+            snapshot=snapshot,
+            commit=commit,
+            version=version,
+            at=at,
+        ).rows()
+        return found[0] if found else None
 
     def look_up(
         self,

@@ -132,6 +132,10 @@ class RemoteReview:
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
+    @property
+    def uri(self) -> str:
+        return self._connection.url
+
     def diff(
         self,
         before: str,

@@ -1,0 +1,193 @@
+"""Bulk work on an embedded graph: loads, pipelines, exports, Spark data frames."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from omnigraph.engine.graph import Graph
+from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine, LoadMode
+from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection
+from omnigraph.engine.load.inputs import Input, find_inputs_in
+from omnigraph.engine.load.recipe_plan import RecipePlan
+from omnigraph.engine.load.run import LoadRequest, LoadResult
+from omnigraph.engine.write.idempotency import parse_key_of_files
+from omnigraph.errors import UsageError
+from omnigraph.ids import MAIN, parse_branch
+from omnigraph.pipeline.settings import SparkSettings
+from omnigraph.policy.actions import Action
+from omnigraph.sdk import exporting, recipes
+from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.rejecting import rejecting
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.datasource import DataFrame, SparkSession
+
+
+class LocalBulk:
+    """The part of an embedded graph that moves many rows, on Spark if they are very many."""
+
+    _graph: Graph
+
+    def load(
+        self,
+        source: object,
+        *,
+        mode: LoadMode | str,
+        type: str | None = None,  # noqa: A002 - as the schema calls it
+        edge: str | None = None,
+        mapping: Mapping[str, str] | None = None,
+        branch: str = MAIN,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        max_errors: int = ERRORS_MAX,
+        rejects: str | Path | None = None,
+        idempotency_key: str | None = None,
+        message: str | None = None,
+        engine: LoadEngine | str | None = None,
+        spark: SparkSettings | None = None,
+    ) -> LoadResult:
+        """Load data as one commit, or nothing: `append`, `merge` or `overwrite`.
+
+        `source` names files, folders or patterns, here or at `s3://`, compressed or not; `-` is
+        standard input. Or it is a Spark data frame, an `Input`, or a list of all these. Parquet
+        files, CSV files and data frames are tables: `type` says which nodes their rows are, or
+        `edge` which edges, and `mapping` which column feeds which property. A branch that does not
+        exist is made from `from_branch`, if that is given.
+
+        `engine` says where the load runs: `local` in this process, `spark` on Spark, `auto` by the
+        size of the input; None takes `OMNIGRAPH_LOAD_ENGINE`, else `auto`. The result names the
+        engine that ran. Spark is started once in a process, unless a session is active; where,
+        `spark` says, or the environment.
+
+        Raises LoadRejected with up to `max_errors` faults, each with its file and line, and writes
+        all of them to the file `rejects`, as JSON lines, if that is given; KeyConflict
+        when appended rows exist; ExpectedVersionMismatch when an overwritten table moved;
+        FileUnreadable, TypeUnknown, UsageError, BranchNotFound, OpenedReadOnly, JavaMissing,
+        SparkUnusable, JobFailed.
+        """
+        from omnigraph.pipeline.load import open_bulk, parse_engine  # noqa: PLC0415 - for loads only
+
+        table = Input(None, type=type, edge=edge, mapping=dict(mapping or {}))
+        inputs = find_inputs_in(source, table)
+        files = [str(each.data) for each in inputs if isinstance(each.data, str | Path)]
+        shapes = [each.shape for each in inputs if each.is_table]
+        order = LoadRequest(
+            sources=inputs,
+            mode=_mode(mode),
+            branch=parse_branch(branch),
+            actor=actor,
+            errors_max=max_errors,
+            message=message,
+            engine=None if engine is None else parse_engine(engine),
+            idempotency=parse_key_of_files(
+                idempotency_key, files, shapes, str(mode), branch, from_branch
+            ),
+        )
+        base = None if from_branch is None else parse_branch(from_branch)
+        with rejecting(rejects) as told:
+            return self._graph.load(
+                replace(order, rejects=told), open_bulk(spark), from_branch=base
+            )
+
+    def run_pipeline(
+        self,
+        path: str | Path,
+        *,
+        branch: str | None = None,
+        from_branch: str | None = None,
+        actor: str | None = None,
+        max_errors: int | None = None,
+        rejects: str | Path | None = None,
+        engine: LoadEngine | str | None = None,
+        spark: SparkSettings | None = None,
+    ) -> LoadResult:
+        """Load everything that a pipeline file names, as one commit or not at all.
+
+        What is given here goes before what the file says. Raises RecipeInvalid with every mistake
+        of the file, and whatever `load` raises.
+        """
+        overrides = recipes.Overrides(branch, from_branch, max_errors, rejects, engine, spark)
+        return recipes.run(self._graph, path, actor, overrides)
+
+    def plan_pipeline(self, path: str | Path, *, spark: SparkSettings | None = None) -> RecipePlan:
+        """What a pipeline file would feed, by the schema of this graph. Nothing is loaded.
+
+        Names, headers and footers of files are read; Spark is started if there are expressions.
+        Raises RecipeInvalid, FileUnreadable.
+        """
+        return recipes.plan(self._graph, path, spark)
+
+    def export(
+        self,
+        output: str | Path | BinaryIO,
+        *,
+        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - what everybody calls it
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        spark: SparkSettings | None = None,
+    ) -> ExportResult:
+        """Write what a snapshot shows: records to a file, or Parquet to a new folder.
+
+        All types, or those named by `types` and by table key in `tables`. What is written loads
+        back into an equal graph. Large graphs are exported on Spark. Raises TypeUnknown,
+        TableUnknown, BranchNotFound, CommitNotFound, VersionNotFound, FileUnreadable,
+        NotExportable, UsageError.
+        """
+        shown = self._graph.resolve(
+            target_of(branch, commit=commit, version=version), Action.EXPORT
+        )
+        selection = Selection(tuple(types), tuple(tables))
+        return exporting.export(self._graph, shown, selection, output, _format(format), spark=spark)
+
+    def export_lines(
+        self,
+        *,
+        types: Collection[str] = (),
+        tables: Collection[str] = (),
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> Iterator[bytes]:
+        """The same records as a stream, some whole lines at a time."""
+        shown = self._graph.resolve(
+            target_of(branch, commit=commit, version=version), Action.EXPORT
+        )
+        return exporting.lines_of(self._graph, shown, Selection(tuple(types), tuple(tables)))
+
+    def dataframe(
+        self,
+        type_name: str,
+        *,
+        spark: "SparkSession | None" = None,
+        columns: Sequence[str] | None = None,
+        branch: str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+    ) -> "DataFrame":
+        """The rows of one type as a Spark DataFrame; edges have columns `from` and `to`.
+
+        It shows one snapshot, whatever is written later. Uses the active session, or starts one.
+        Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, JavaMissing, SparkUnusable.
+        """
+        from omnigraph.pipeline.datasource import open_dataframe  # noqa: PLC0415 - brings Spark
+
+        shown = self._graph.resolve(target_of(branch, commit=commit, version=version))
+        return open_dataframe(self._graph, shown, type_name, spark=spark, columns=columns)
+
+
+def _mode(given: LoadMode | str) -> LoadMode:
+    try:
+        return LoadMode(given)
+    except ValueError:
+        raise UsageError(f"a load is append, merge or overwrite, not '{given}'") from None
+
+
+def _format(given: ExportFormat | str) -> ExportFormat:
+    try:
+        return ExportFormat(given)
+    except ValueError:
+        raise UsageError(f"an export is jsonl or parquet, not '{given}'") from None

@@ -1,7 +1,7 @@
-"""Time and identity come from outside, so that a run is a function of its seed.
+"""Time and identity are passed in, so that a run is a function of its seed.
 
-This is the only module that may ask the clock or mint an id. Everything else takes an `Effects`
-from its caller: `REAL` in production, a scripted one in tests.
+Only this module reads the clock or makes an id. Every other module takes an `Effects` from its
+caller: `REAL` in production, a scripted one in tests.
 """
 
 import time
@@ -13,13 +13,13 @@ from ulid import ULID
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The world's answers to "when" and "who"."""
+    """The sources of time, sleep and identity."""
 
     now_ms: Callable[[], int]
-    """Wall clock, milliseconds since the epoch. For people and for records, never for waiting."""
+    """Wall clock, milliseconds since the epoch. For messages and records, never for waiting."""
 
     monotonic_ms: Callable[[], int]
-    """A clock that only goes forward. For waiting, never for records."""
+    """A clock that never runs backwards. For waiting, never for records."""
 
     sleep_ms: Callable[[int], None]
 

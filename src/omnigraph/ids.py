@@ -1,4 +1,4 @@
-"""The small names everything else is addressed by, and the rules for the ones people choose."""
+"""The names of tables, branches, commits and versions, and the rules for branch names."""
 
 import re
 from typing import Final, Literal, NewType
@@ -11,7 +11,7 @@ TableKey = NewType("TableKey", str)
 """`node:Person` or `edge:Knows`: one table of a graph."""
 
 BranchName = NewType("BranchName", str)
-"""A branch of the graph. Main is called `main` here, and has no name on disk."""
+"""A branch of the graph. The main branch is `main` here and has no name on disk."""
 
 CommitId = NewType("CommitId", str)
 """A ULID: 26 characters that sort by time."""
@@ -25,16 +25,16 @@ Version = NewType("Version", int)
 MAIN: Final = BranchName("main")
 
 SCHEMA_LOCK: Final = "__schema_apply_lock__"
-"""The branch that stands for «a schema change is under way». Not a branch of the graph."""
+"""The branch that locks the schema during a schema change. Not a branch of the graph."""
 
 BRANCH_NAME_MAX: Final = 150
-"""Files are called after branches, with slashes spelled %2F, and have names of 255 at most."""
+"""File names contain the branch name, with %2F for a slash, and have at most 255 characters."""
 
 _SEGMENT: Final = re.compile(r"[\w.-]+")
 
 
 def is_encodable(text: str) -> bool:
-    """JSON and command lines can name half a character; no file and no table can hold it."""
+    """False for half of a surrogate pair: JSON and command lines can pass it, files cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -53,10 +53,10 @@ def split_table_key(key: TableKey) -> tuple[str, str]:
 
 
 def parse_branch(text: str) -> BranchName:
-    """A branch name as people write it. Raises BranchNameInvalid.
+    """Parse a branch name. Raises BranchNameInvalid.
 
-    Segments between slashes are letters, digits, dots, dashes and underscores; the table format
-    refuses the rest, and this says why before anything is touched.
+    Segments between slashes consist of letters, digits, dots, dashes and underscores. Lance refuses
+    other names; this check gives the reason before anything is written.
     """
     name = text.strip()
     reason = _find_fault(name)
@@ -89,10 +89,10 @@ def _find_fault(name: str) -> str | None:
 def find_overlap(
     name: BranchName, others: "frozenset[BranchName] | set[BranchName]"
 ) -> BranchName | None:
-    """A live branch whose path this name would nest in, or the other way round.
+    """A live branch that contains this name as a path prefix, or is a path prefix of it.
 
-    Branch files nest as the slashes do, and the table format cannot delete one branch that lies
-    inside another's folder.
+    The folder of branch a contains the folder of branch a/b, and Lance cannot delete a branch
+    inside the folder of another branch.
     """
     for other in sorted(others):
         if name.startswith(f"{other}/") or other.startswith(f"{name}/"):
@@ -101,10 +101,10 @@ def find_overlap(
 
 
 def lance_branch(branch: BranchName) -> str | None:
-    """How tables and manifest rows spell a branch: main has no name there."""
+    """The branch as tables and manifest rows spell it: main is None."""
     return None if branch == MAIN else branch
 
 
 def graph_branch(spelled: str | None) -> BranchName:
-    """The branch that `lance_branch` spelled."""
+    """The inverse of `lance_branch`."""
     return MAIN if spelled is None else BranchName(spelled)

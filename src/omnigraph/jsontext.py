@@ -1,7 +1,7 @@
-"""Reading JSON that comes from outside: from a file, a request, a line, a flag.
+"""Parsing JSON from outside: from files, requests, lines and flags.
 
-Whoever walks a document by calling itself runs out of stack on one that is nested deeply enough,
-be it the parser, the printer or a message that shows it. So no such document is read at all.
+Code that walks a document by recursion overflows the stack if the document is nested deeply enough:
+the parser, the printer, a message that shows it. So deeply nested documents are refused here.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 NESTING_MAX: Final = 100
-"""As deep as queries may be. What we keep ourselves stays below ten."""
+"""The limit that queries have too. Documents of our own have less than ten levels."""
 
 
 class NestedTooDeeply(ValueError):
@@ -25,13 +25,13 @@ def read_json(
 ) -> Any:
     """Raises ValueError: JSONDecodeError, UnicodeDecodeError, NestedTooDeeply, too many digits.
 
-    Whoever asks knows where the text came from, and says so.
+    The caller adds the origin of the text to its own error.
     """
     try:
         found = json.loads(text, object_pairs_hook=object_pairs_hook, parse_constant=parse_constant)
     except RecursionError:
         raise NestedTooDeeply from None
-    if _count_brackets(text) > NESTING_MAX:  # most texts do not even have so many
+    if _count_brackets(text) > NESTING_MAX:  # most texts have fewer brackets
         check_nesting(found)
     return found
 
@@ -49,7 +49,7 @@ def check_nesting(document: object) -> None:
         depth += 1
         if depth > NESTING_MAX:
             raise NestedTooDeeply
-        # By identity: in YAML one value may stand in many places, even in itself.
+        # By identity: a YAML alias may repeat a value in many places, even inside itself.
         level = list(
             {
                 id(inner): inner

@@ -1,6 +1,6 @@
-"""Reading YAML that people write: one key, one value.
+"""Parsing YAML that users write. A repeated key is an error.
 
-A key that is there twice would silently count once, and half of a policy would be no policy.
+PyYAML by itself would keep only the last value of a repeated key, so half of a policy could vanish.
 """
 
 from collections.abc import Hashable

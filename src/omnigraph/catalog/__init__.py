@@ -1,9 +1,14 @@
-"""What a schema means: an immutable catalog of types, built from a tree or from its canonical JSON.
+"""The meaning of a schema: an immutable catalog of types, from a tree or from its canonical JSON.
 
-Reading order: `types` (value types), `model` (the catalog), `rules` (why a schema is rejected),
-`build` (tree → catalog, or every diagnostic; its passes are `declare`, `annotate`, `constrain` and
-`defaults`, over a `draft`), `regex` (the patterns of `@check`, with `charset`), `codec` (catalog ⇄
-canonical JSON and its hash, in the order `canonical` gives it), `arrow` (catalog → Arrow schemas),
-`keys` (the id of a keyed row), `fitting` (values from outside, with `temporal` and `precision`),
-`diff` and `migration` (two catalogs → migration steps).
+1. Equal schemas give equal catalogs, equal canonical bytes and equal hashes, here and in the
+   reference.
+2. A schema is rejected with every diagnostic at once.
+3. A pattern of `@check` runs in linear time (ADR 22).
+
+Reading order: `types` (value types), `model` (the catalog), `rules` (the codes of rejections),
+`build` (tree to catalog; its passes `declare`, `annotate`, `constrain` and `defaults` work on a
+`draft`), `regex` and `charset` (patterns), `canonical` and `codec` (canonical JSON and its hash),
+`document` (decoding stored JSON), `arrow` (Arrow schemas), `keys` (ids of keyed rows), `fitting`,
+`temporal` and `precision` (values from outside), `diff`, `migration`, `steps` and `plan_codec` (two
+catalogs to migration steps).
 """

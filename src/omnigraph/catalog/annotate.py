@@ -1,7 +1,7 @@
-"""Pass A: what annotations may say, and where.
+"""Pass A: the content and the place of annotations.
 
-`@key`, `@unique` and `@index` without parentheses are constraints in another spelling; those that
-may stand where they stand are handed on to the next pass. Annotations nobody knows are kept.
+`@key`, `@unique` and `@index` without parentheses are constraints in another spelling; the correct
+ones are passed on to pass C. Unknown annotations are kept.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ PROPERTY_ONLY: Final = frozenset({*COLUMN_LISTS, "embed", "default"})
 
 
 def annotation_text(annotation: ast.Annotation) -> str | None:
-    """The value as it is kept: a name, or the text of a literal."""
+    """The value as the catalog stores it: a name, or the text of a literal."""
     return None if annotation.value is None else annotation.value.text
 
 

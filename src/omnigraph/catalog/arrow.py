@@ -1,11 +1,11 @@
 """Node and edge types → the Arrow schemas of their tables.
 
-`id` comes first, for edges then `src` and `dst`, then the properties in the order of the catalog,
-which is by name. That is the order at creation only: a column added later stands last, so readers
-take columns by name.
+`id` is first; edges then have `src` and `dst`; then come the properties, sorted by name as in the
+catalog. This order holds at creation only: a column that is added later is last, so readers find
+columns by name.
 
-A DateTime is Date64 with its full time of day. Arrow's own casts to Date64 cut the day off; the
-values are made and read as 64-bit integers seen as Date64 (`Array.view`), never cast.
+A DateTime is a Date64 with its time of day. Arrow's casts to Date64 drop the time of day, so values
+are written and read as 64-bit integers through `Array.view` and never cast.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from omnigraph.catalog.model import EdgeType, NodeType, Property
 from omnigraph.catalog.types import Scalar, ValueType, Vector
 
 BLOB_METADATA: Final = {"ARROW:extension:name": "lance.blob.v2"}
-"""Marks the struct as one that the table format keeps outside of the row."""
+"""Marks the struct as a blob, which Lance may store outside the row."""
 
 _BLOB: Final = pa.struct(
     [

@@ -1,8 +1,9 @@
 """Schema tree → `Catalog`, or every diagnostic at once.
 
-The passes follow each other as the rules are lettered: D and I (`declare`), A (`annotate`),
-C (`constrain`), the values of `@default` (`defaults`), then K and R here, over all types. A pass
-never stops another; the catalog is assembled only if none of them found anything.
+The passes run in the order of the rule letters: D and I (`declare`), A (`annotate`), C
+(`constrain`), the values of `@default` (`defaults`), then K and R in this module, over all types.
+Every pass runs, whatever the earlier ones found. The catalog is assembled only if no pass found a
+fault.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,19 +38,19 @@ from omnigraph.lang.source import Source
 from omnigraph.lang.syntax import close_match
 
 UNRUNNABLE: Final = frozenset({SchemaRule.C9.value, SchemaRule.C13.value})
-"""Patterns that another program may have accepted. Values are what cannot be written then."""
+"""Patterns that another program may have accepted. Their values cannot be written here."""
 
 
 def compile_schema(source: Source, *, in_force: bool = False) -> Catalog:
-    """The catalog that a `.pg` text describes. Raises `SchemaInvalid` with everything wrong.
+    """The catalog of a `.pg` text. Raises `SchemaInvalid` with every diagnostic.
 
-    A schema that is in force may hold patterns that cannot be run here: its graph can be read.
+    An accepted schema may hold patterns that this program cannot run; its graph can be read.
     """
     return build(parse(source), source, in_force=in_force)
 
 
 def build(schema: ast.Schema, source: Source, *, in_force: bool = False) -> Catalog:
-    """The catalog of a parsed schema; `source` is what it was parsed from."""
+    """The catalog of a parsed schema; `source` is its text."""
     findings = Findings(source)
     declared = declare(schema, findings)
     draft = SchemaDraft(
@@ -67,7 +68,7 @@ def build(schema: ast.Schema, source: Source, *, in_force: bool = False) -> Cata
 
 
 def _check_type(draft: DraftType, findings: Findings) -> DraftType:
-    """Passes A and C over one type; the constraints written as annotations join the others."""
+    """Passes A and C over one type, with the constraints that were written as annotations."""
     marks = check_annotations(draft, findings)
     constraints = sorted((*draft.constraints, *marks), key=lambda each: each.span)
     whole = replace(draft, constraints=tuple(constraints))
@@ -77,7 +78,7 @@ def _check_type(draft: DraftType, findings: Findings) -> DraftType:
 
 
 def _check_names(draft: SchemaDraft, findings: Findings) -> None:
-    """A name means one thing among its kind. Edges are also told apart without regard to case."""
+    """Names are unique in their kind; names of edges also if case is ignored."""
     for rule, kind, names in (
         (SchemaRule.R1, "interface", [each.name for each in draft.interfaces]),
         (SchemaRule.K1, "node", [each.name for each in draft.nodes]),
@@ -123,7 +124,7 @@ def _check_ends(draft: SchemaDraft, findings: Findings) -> None:
 
 
 def _check_ids(draft: SchemaDraft, findings: Findings) -> None:
-    """The canonical form calls types and properties by a hash, which two names may share."""
+    """The canonical form identifies types and properties by a hash, which may collide."""
     types: dict[int, str] = {}
     for kind, name, properties in _entities(draft):
         first = types.setdefault(type_id(kind, name.text), f"{kind} {name.text}")

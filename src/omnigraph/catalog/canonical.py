@@ -1,7 +1,7 @@
-"""The one order and the one spelling of everything in a catalog, shared with the reference.
+"""The canonical order and spelling of a catalog, equal to those of the reference.
 
-Equal schemas must become equal bytes, whoever writes them, because the hash of the bytes is what
-two programs compare. So the sort keys and the text of floats follow the reference to the letter.
+Equal schemas must give equal bytes in both programs, because the programs compare the hash of the
+bytes. So the sort keys and the text of floats are exactly those of the reference.
 """
 
 from decimal import Decimal
@@ -21,7 +21,7 @@ EntityKind = Literal["interface", "node", "edge"]
 
 
 def fnv1a_32(text: str) -> int:
-    """32-bit FNV-1a of the UTF-8 bytes; 0 means «none» and is replaced by 1."""
+    """The 32-bit FNV-1a hash of the UTF-8 bytes; 0 means «none» and is replaced by 1."""
     value = 2_166_136_261
     for byte in text.encode():
         value = ((value ^ byte) * 16_777_619) & 0xFFFF_FFFF
@@ -37,7 +37,7 @@ def property_id(kind: EntityKind, owner: str, name: str) -> int:
 
 
 def sort_annotations(annotations: list[Annotation]) -> tuple[Annotation, ...]:
-    """By name, then by value, none first; keywords only keep a repeated annotation in place."""
+    """By name, then by value, without a value first; keywords order repeated annotations."""
     return tuple(
         sorted(annotations, key=lambda a: (a.name, a.value is not None, a.value or "", a.keywords))
     )
@@ -48,7 +48,7 @@ def sort_constraints(constraints: list[Constraint]) -> tuple[Constraint, ...]:
 
 
 def float_text(value: float) -> str:
-    """The shortest text that reads back as `value`, with the exponent style of Rust's JSON.
+    """The shortest text that parses to `value`, with the exponents of Rust's JSON.
 
     Python writes 1e+22 and 1e-05 where Rust writes 1e22 and 0.00001.
     """
@@ -56,7 +56,7 @@ def float_text(value: float) -> str:
 
 
 def _spelled(value: float, *, zeros_max: int) -> str:
-    """`zeros_max` zeros after the point are written out; more call for an exponent."""
+    """Up to `zeros_max` zeros after the point are written; more need an exponent."""
     sign, digits, point = _decimal_parts(value)
     if 0 < point <= 16:
         whole = digits[:point].ljust(point, "0")
@@ -67,7 +67,7 @@ def _spelled(value: float, *, zeros_max: int) -> str:
 
 
 def _decimal_parts(value: float) -> tuple[str, str, int]:
-    """Sign, digits without outer zeros, and how many of them stand before the point."""
+    """Sign, digits without outer zeros, and the number of digits before the point."""
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int), "an infinite bound was let through"
     text = "".join(map(str, digits)).lstrip("0")
@@ -93,7 +93,7 @@ def _constraint_text(constraint: Constraint) -> str:
 
 
 def _bound_text(bound: float | None) -> str:
-    """Rust's debug text, which decides the order of two ranges on one property."""
+    """Rust's debug text, by which two ranges of one property are sorted."""
     match bound:
         case None:
             return "None"

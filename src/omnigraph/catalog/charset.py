@@ -1,8 +1,7 @@
-r"""Sets of characters, and the ones Unicode defines, as the Rust `regex` crate understands them.
+r"""Sets of characters, and the classes of Unicode as the Rust `regex` crate defines them.
 
-RE2 knows `\w` and `\s` of ASCII only, ignores case by the tables of its own version of Unicode, and
-cannot intersect classes. So a class is computed here as a set of code points, and written out as
-plain ranges.
+RE2 has `\w` and `\s` for ASCII only, folds case by its own version of Unicode, and cannot intersect
+classes. So this module computes a class as a set of code points and writes it as plain ranges.
 """
 
 import unicodedata
@@ -17,7 +16,7 @@ from typing import Final
 MAX: Final = 0x10FFFF
 SURROGATES: Final = (0xD800, 0xDFFF)
 
-# Nothing is assigned between these planes; scanning them would take a hundred milliseconds.
+# No character is assigned between these planes; scanning them would take 100 ms.
 _ASSIGNED: Final = (range(0x32400), range(0xE0000, 0xE0200))
 _PRIVATE_PLANES: Final = ((0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 
@@ -32,12 +31,12 @@ _ALPHABETIC_SYMBOLS: Final = (
 _JOINERS: Final = (0x200C, 0x200D)
 
 _CASED_STOP: Final = 0x1E960
-"""The last script with two cases, Adlam, ends before this."""
+"""Adlam, the last script with two cases, ends before this code point."""
 
 
 @dataclass(frozen=True, slots=True)
 class CharSet:
-    """Code points, as sorted ranges with a gap between any two, ends included."""
+    """Code points, as sorted, inclusive ranges with a gap between any two."""
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -83,7 +82,7 @@ class CharSet:
         return (self - other) | (other - self)
 
     def folded(self) -> "CharSet":
-        """With every character that differs only in case, by simple case folding."""
+        """The set with every character that differs only in case, by simple case folding."""
         added = (
             (other, other)
             for code, others in _case_partners().items()
@@ -182,7 +181,7 @@ _LONG_NAMES: Final = {
 
 
 def find_property(name: str) -> CharSet | None:
-    r"""The characters of a `\p{name}` we know: categories, `Any`, `ASCII`, `Assigned`."""
+    r"""The characters of a supported `\p{name}`: categories, `Any`, `ASCII`, `Assigned`."""
     loose = "".join(each for each in name.lower() if each not in " _-")
     match loose:
         case "any":
@@ -211,8 +210,8 @@ def category(name: str) -> CharSet:
 @cache
 def word() -> CharSet:
     r"""`\w`: letters, marks, digits, connectors such as `_`, and the two joiners."""
-    # Unicode says «alphabetic» of letters, letter numbers, some marks and these symbols. Which
-    # marks does not matter: all of them belong to a word.
+    # «Alphabetic» in Unicode: letters, letter numbers, some marks and these symbols. Which marks
+    # does not matter, because all marks belong to a word.
     categories = (each for name in ("L", "Nl", "M", "Nd", "Pc") for each in category(name).ranges)
     return CharSet.of((*categories, *_ALPHABETIC_SYMBOLS, _JOINERS))
 
@@ -226,12 +225,12 @@ def _categories() -> dict[str, tuple[tuple[int, int], ...]]:
     codes["Co"].extend(_PRIVATE_PLANES)
     known = CharSet.of(each for name, found in codes.items() if name != "Cn" for each in found)
     codes["Cn"] = list((~known).ranges)
-    codes.pop("Cs")  # surrogates are no characters
+    codes.pop("Cs")  # surrogates are not characters
     return {name: CharSet.of(found).ranges for name, found in codes.items()}
 
 
 def _runs(block: range) -> Iterator[tuple[str, int, int]]:
-    """Stretches of one category."""
+    """Ranges of one category."""
     start, current = block.start, unicodedata.category(chr(block.start))
     for code in block[1:]:
         name = unicodedata.category(chr(code))
@@ -249,7 +248,7 @@ def _short_names() -> dict[str, str]:
 
 @cache
 def _case_partners() -> dict[int, tuple[int, ...]]:
-    """For each character that has others: those which are the same when case is ignored."""
+    """Character → the other characters that equal it if case is ignored."""
     classes: defaultdict[str, list[int]] = defaultdict(list)
     for code in range(_CASED_STOP):
         classes[_simple_fold(chr(code))].append(code)
@@ -262,7 +261,7 @@ def _case_partners() -> dict[int, tuple[int, ...]]:
 
 
 def _simple_fold(character: str) -> str:
-    """One character for one: where full folding gives several, the lower case if it is one."""
+    """Folds to one character: where full folding gives several, the lower case if it is one."""
     folded = character.casefold()
     if len(folded) > 1:
         folded = character.lower()

@@ -1,11 +1,10 @@
-"""Catalog ⇄ canonical JSON, and the hash that says whether two schemas are the same.
+"""Catalog ⇄ canonical JSON, and the hash by which schemas are compared.
 
-The JSON is the reference's, byte for byte: keys in a fixed order, no key left out but an empty
-`kwargs`, floats spelled as Rust spells them. The file on disk is the indented form; the hash is
-over the compact one, so that white space and keys from a later version do not count.
+The JSON equals that of the reference byte for byte: keys in a fixed order, every key present except
+an empty `kwargs`, floats in Rust's spelling. The file on disk is the indented form. The hash is
+over the compact form, so white space and keys of a later version do not change it.
 
-A catalog is encoded in the order it has, and decoded in the order it was written. `catalog.build`
-is what puts it in canonical order.
+Encoding and decoding keep the order of the catalog; `catalog.build` sorts it.
 """
 
 import hashlib
@@ -40,7 +39,7 @@ IR_VERSION: Final = 1
 
 
 def schema_hash(catalog: Catalog) -> str:
-    """`sha256:` and 64 digits: equal exactly when the schemas say the same."""
+    """`sha256:` and 64 hex digits: equal exactly if the schemas are equal."""
     return f"sha256:{hashlib.sha256(encode_compact(catalog).encode()).hexdigest()}"
 
 
@@ -50,7 +49,7 @@ def encode_compact(catalog: Catalog) -> str:
 
 
 def encode_pretty(catalog: Catalog) -> str:
-    """The form that is kept in a file: two spaces, no newline at the end."""
+    """The form of the file: indented by two spaces, no newline at the end."""
     return _write(encode_ir(catalog), indent="\n")
 
 
@@ -151,9 +150,9 @@ def _encode_bound(bound: float | None) -> JsonValue:
 
 
 def _write(value: JsonValue, *, indent: str | None) -> str:
-    """JSON text. The library's own writer would spell floats as Python does.
+    """JSON text. Python's own encoder would spell floats differently.
 
-    `indent` is the line break in force here, indentation included; None writes one line.
+    `indent` is the line break with the current indentation; None writes one line.
     """
     match value:
         case float():
@@ -183,8 +182,8 @@ def _enclose(opening: str, items: list[str], closing: str, indent: str | None) -
 def decode_ir(text: str) -> Catalog:
     """The catalog in a stored `_schema.ir.json`. Raises `SchemaCorrupt`.
 
-    Keys we do not know are skipped. Whether what is said makes sense — an edge whose ends exist,
-    a key whose columns exist — is checked too: a reader of the catalog relies on it.
+    Unknown keys are skipped. References are checked, such as the ends of an edge and the columns of
+    a key, because the users of a catalog rely on them.
     """
     root = read_document(text)
     version = root.key("ir_version").whole_number()

@@ -1,4 +1,4 @@
-"""Pass C: what constraints may say of the properties they name."""
+"""Pass C: whether constraints fit the properties that they name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def check_constraints(draft: DraftType, findings: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A property that a constraint names, and where it does."""
+    """A property that a constraint names, and the place of the name."""
 
     property: DraftProperty
     span: Span
@@ -96,7 +96,7 @@ def _check_bounds(bounds: Range, place: str, span: Span, findings: Findings) -> 
     low, high = bounds.low, bounds.high
     smallest, largest = INTEGER_BOUNDS[Scalar.I64]
     for bound in (low, high):
-        # The canonical form keeps a whole bound in 64 bits, and so does whoever else reads it.
+        # The canonical form stores an integer bound in 64 bits, here and in the reference.
         if isinstance(bound, int) and not smallest <= bound <= largest:
             findings.add(
                 SchemaRule.C11,

@@ -1,4 +1,4 @@
-"""Passes D and I: what each declaration says by itself, and what it takes from its interfaces."""
+"""Passes D and I: each declaration by itself, and what a node inherits from its interfaces."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -37,11 +37,11 @@ ROW_COLUMNS: Final = frozenset(
         "_row_last_updated_at_version",
     }
 )
-"""Names under which the table format offers facts about a row."""
+"""Names of Lance's own columns, which hold facts about a row."""
 
 NODE_COLUMNS: Final = frozenset({"id"})
 EDGE_COLUMNS: Final = frozenset({"id", "src", "dst", "from", "to"})
-"""`src` and `dst` are columns; `from` and `to` are what mutations and loads call them."""
+"""`src` and `dst` are columns; mutations and loads call them `from` and `to`."""
 
 COLUMN_LISTS: Final[Mapping[str, type[Key | Unique | IndexConstraint]]] = {
     "key": Key,
@@ -106,7 +106,7 @@ def _properties(
     taken: frozenset[str],
     findings: Findings,
 ) -> tuple[DraftProperty, ...]:
-    """The properties of one declaration; of two with one name, the first."""
+    """The properties of one declaration; of two with the same name, the first."""
     declared: dict[str, DraftProperty] = {}
     for each in written:
         name = each.name.text
@@ -213,7 +213,7 @@ _SHAPES: Final = {
 
 
 def _shape(written: ast.Constraint) -> DraftConstraint | None:
-    """The constraint, if its arguments fit its name. Arguments after those needed are ignored."""
+    """The constraint, if its arguments are correct. Further arguments are ignored."""
     value: Constraint
     match written.name, written.arguments:
         case "key" | "unique" | "index", arguments:
@@ -242,7 +242,7 @@ def _inherited(
     interfaces: Mapping[str, DraftInterface],
     findings: Findings,
 ) -> tuple[DraftProperty, ...]:
-    """The properties that the node takes from its interfaces, in the order they are listed."""
+    """The properties that a node inherits, in the order of its interfaces."""
     redeclared = {each.name: each for each in own}
     inherited: dict[str, DraftProperty] = {}
     for listed in dict.fromkeys(node.implements):
@@ -272,7 +272,7 @@ def _check_agreement(
     listed: ast.Name,
     findings: Findings,
 ) -> None:
-    """Two interfaces give one property: they must mean the same by it."""
+    """If two interfaces declare one property, the declarations must be equal."""
     if not _check_type(first, second, listed.span, findings):
         return
     if _said(first) != _said(second):
@@ -286,7 +286,7 @@ def _check_agreement(
 
 
 def _said(property_: DraftProperty) -> set[tuple[str, str | None, frozenset[tuple[str, str]]]]:
-    """The annotations of a property, as far as they are kept."""
+    """The annotations of a property that the catalog stores."""
     return {
         (
             each.name,

@@ -1,6 +1,6 @@
-"""`@default(literal)`: the value must be one that the property accepts.
+"""`@default(literal)`: the property must accept the value.
 
-Rows that are older than the property get it when the schema is applied.
+Rows that are older than the property get the value when the schema is applied.
 """
 
 import struct
@@ -55,7 +55,7 @@ def _check_default(
 
 
 def find_misfit(value: Value, value_type: ValueType) -> str | None:
-    """Why a literal is not a value of a scalar type, in words that follow the literal."""
+    """Why a literal is not a value of a scalar type; the text continues the literal."""
     base = value_type.base
     assert isinstance(base, Scalar)
     match value:
@@ -95,7 +95,7 @@ def _find_temporal_misfit(text: str, base: Scalar) -> str | None:
 
 
 def _find_broken(value: Value, name: str, constraints: Sequence[DraftConstraint]) -> str | None:
-    """Which constraint of the property its own default would break."""
+    """The constraint of the property that its default would break."""
     for constraint in constraints:
         match constraint.value:
             case Range(property=on, low=low, high=high) if on == name and not isinstance(

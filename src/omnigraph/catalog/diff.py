@@ -1,13 +1,13 @@
-"""What differs between two catalogs, entity by entity. Whether a difference is allowed is decided
-elsewhere (`migration`).
+"""The differences between two catalogs, entity by entity. `migration` decides which are allowed.
 
-Matching: the same name is the same entity. A name that is new may say `@rename_from("Old")` to
-claim an accepted entity of the same kind (for a property: of the same type); each accepted entity
-is claimed once. What nobody claims was dropped. Endpoints of edges and columns of constraints are
-compared after the renames, so that a rename alone changes nothing else.
+Matching: entities with the same name match. An entity with a new name may claim an accepted entity
+of the same kind (for a property, of the same type) by `@rename_from("Old")`. An accepted entity can
+be claimed once; an accepted entity that is neither matched nor claimed is dropped. Endpoints of
+edges and columns of constraints are compared after the renames, so a rename alone changes nothing
+else.
 
-Order: interfaces, nodes, edges, each by desired name; within a type its rename, what it implements,
-its own annotations, its properties by name, its constraints; the drops of a kind come last.
+Order: interfaces, nodes, edges, each by desired name; within a type its rename, its interfaces, its
+annotations, its properties by name, its constraints; the drops of a kind are last.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from omnigraph.catalog.types import ValueType
 EntityKind = Literal["interface", "node", "edge"]
 AnyType = InterfaceType | NodeType | EdgeType
 
-# The first three are compared as constraints; a rename hint is an instruction, not a property.
+# The first three are compared as constraints; a rename is an instruction, not a fact.
 UNCOMPARED_ANNOTATIONS = frozenset({"key", "unique", "index", "rename_from"})
 
 
@@ -136,7 +136,7 @@ class ConstraintRemoved:
 
 @dataclass(frozen=True, slots=True)
 class RenameUnmatched:
-    """`@rename_from` names nothing that is there, or something another entity claims as well."""
+    """`@rename_from` names an entity that does not exist, or that another entity claims."""
 
     kind: EntityKind
     type_name: str
@@ -176,15 +176,15 @@ def diff(accepted: Catalog, desired: Catalog) -> tuple[SchemaChange, ...]:
 # ── matching ─────────────────────────────────────────────────────────────────────────────────────
 
 _Hints = Mapping[str, str | None]
-"""Names in order, each with the older name it claims, if any."""
+"""Names in order, each with the older name that it claims, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Matching:
     old_names: Mapping[str, str]
-    """Desired name to accepted name, for every entity that is on both sides."""
+    """Desired name to accepted name, for every matched entity."""
     unmatched: Mapping[str, tuple[str, str | None]]
-    """Desired name to the name it claims in vain, and who holds that one."""
+    """Desired name to the name that it claims in vain, and the entity that has that name."""
     dropped: tuple[str, ...]
 
     @property
@@ -321,7 +321,7 @@ def _diff_annotations(
 def _rename_embed(
     annotations: tuple[Annotation, ...], renames: Mapping[str, str]
 ) -> tuple[Annotation, ...]:
-    """`@embed(title)` follows when `title` is renamed."""
+    """`@embed(title)` follows a rename of `title`."""
     return tuple(
         replace(each, value=renames.get(each.value, each.value))
         if each.name == "embed" and each.value is not None

@@ -1,4 +1,4 @@
-"""A stored JSON document, read with suspicion: each step says what it wants and where it looked."""
+"""Decoding a stored JSON document that may be damaged. Errors carry the path in the document."""
 
 import json
 from collections.abc import Callable
@@ -17,13 +17,13 @@ def read_document(text: str) -> "Field":
     """The root of a JSON text. Raises `SchemaCorrupt`."""
     try:
         return Field(read_json(text), ROOT)
-    # A number of thousands of digits and a hundred thousand brackets are damage like any other.
+    # Numbers of thousands of digits and deep nesting count as damage too.
     except ValueError as failure:
         raise SchemaCorrupt(ROOT, reason=f"it is not JSON: {failure}") from failure
 
 
 class Field:
-    """A value inside the document, and the path to it for the message if it is not as it should."""
+    """A value inside the document, and its path for messages."""
 
     def __init__(self, value: object, place: str) -> None:
         self._value = value
@@ -41,7 +41,7 @@ class Field:
         return self.key(name) if isinstance(self._value, dict) and name in self._value else None
 
     def only_key(self) -> tuple[str, "Field"]:
-        """The one key of an object that stands for a choice."""
+        """The only key of an object that encodes an alternative."""
         if not isinstance(self._value, dict) or len(self._value) != 1:
             raise self.wrong("an object with one key")
         (name,) = self._value

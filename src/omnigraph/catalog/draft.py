@@ -1,7 +1,7 @@
-"""A schema on its way to a catalog: types resolved, interfaces expanded, places remembered.
+"""A schema between tree and catalog: types resolved, interfaces expanded, with source places.
 
-Every pass of `catalog.build` reads a draft and adds to `Findings`. What is wrong is reported once
-and then stood in for by something harmless, so that the later passes can look at the rest.
+Every pass of `catalog.build` reads a draft and adds to `Findings`. A fault is reported once and
+replaced by a harmless value, so that later passes can check the rest.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class DraftProperty:
     written: ast.Property
     type: ValueType
     owner: str
-    """The type that wrote it down: for an inherited property, the interface."""
+    """The type that declares it: for an inherited property, the interface."""
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class DraftProperty:
 
     @property
     def place(self) -> str:
-        """How messages call it: `Person.age`."""
+        """Its name in messages: `Person.age`."""
         return f"{self.owner}.{self.name}"
 
 
@@ -54,9 +54,9 @@ class DraftType:
     name: ast.Name
     written: ast.Node | ast.Edge
     properties: tuple[DraftProperty, ...]
-    """Own ones in the order they were written, then inherited ones."""
+    """Its own properties as written, then the inherited ones."""
     constraints: tuple[DraftConstraint, ...]
-    """Those of the body; once the annotations are checked, also those written as annotations."""
+    """Those of the body; after pass A also those that were written as annotations."""
     cardinality: Cardinality
 
     @cached_property
@@ -83,11 +83,11 @@ class SchemaDraft:
 
 
 class Findings:
-    """What is wrong with a schema so far."""
+    """The faults of a schema so far."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        # A fault in an interface is met again in each node that implements it, and said once.
+        # Every node that implements an interface meets its faults again; they are reported once.
         self._found: dict[Diagnostic, None] = {}
 
     def add(self, rule: SchemaRule, message: str, span: Span, *, hint: str | None = None) -> None:

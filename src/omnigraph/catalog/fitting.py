@@ -1,7 +1,7 @@
-"""Fitting values from outside into the language's types, where parameters and rows agree.
+"""Converting values from outside to the types of the language, for parameters and for rows.
 
-Nothing is guessed: `3.0` is not an integer and `"3"` is not a number. The callers add what only
-they know: which integers may arrive as text, whose value it was, how lists are read.
+Nothing is guessed: `3.0` is not an integer and `"3"` is not a number. The callers add their own
+rules: which integers may be text, the name of the value in messages, how lists are decoded.
 """
 
 import base64
@@ -15,11 +15,11 @@ from omnigraph.catalog.types import Scalar
 from omnigraph.ids import is_encodable
 
 INLINE: Final = "base64:"
-"""Text that starts with this spells bytes; any other text for a Blob is an address."""
+"""Text with this prefix encodes the bytes of a Blob; any other text is an address."""
 
 
 class Misfit(Exception):
-    """A value that its type cannot hold. The message says why, and not whose it is."""
+    """A value that its type cannot hold. The message gives the reason without the name."""
 
 
 def fit_text(value: object) -> str:
@@ -32,7 +32,7 @@ def fit_text(value: object) -> str:
 
 
 def fit_blob_text(value: object) -> str:
-    """What a Blob holds, or its address, as text. Raises Misfit."""
+    """The bytes of a Blob as text, or its address. Raises Misfit."""
     if isinstance(value, bytes | bytearray | memoryview):
         return INLINE + base64.b64encode(value).decode()
     return fit_text(value)
@@ -46,7 +46,7 @@ def fit_boolean(value: object) -> bool:
 
 
 def fit_float(value: object, wanted: Scalar) -> float:
-    """A finite number, rounded as it will be stored. Raises Misfit."""
+    """A finite number, rounded to the stored precision. Raises Misfit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Misfit(f"expected a number, got {spell_kind(value)}")
     number = to_single(value) if wanted is Scalar.F32 else to_double(value)
@@ -56,7 +56,7 @@ def fit_float(value: object, wanted: Scalar) -> float:
 
 
 def fit_moment(value: object, wanted: Scalar) -> int:
-    """A Date as days, a DateTime as milliseconds; from text or Python's own. Raises Misfit."""
+    """A Date as days, a DateTime as milliseconds; from text or from `datetime`. Raises Misfit."""
     is_date = wanted is Scalar.DATE
     match value:
         case datetime() if not is_date:
@@ -74,7 +74,7 @@ def fit_moment(value: object, wanted: Scalar) -> int:
 
 
 def spell_kind(value: object) -> str:
-    """What arrived, by the name JSON has for it; the value itself may be long or secret."""
+    """The JSON type of a value, for messages; the value may be long or secret."""
     match value:
         case None:
             return "null"

@@ -1,9 +1,9 @@
-"""The id of a keyed row: a text that is a function of its key, the same however it was written.
+"""The id of a keyed row: a text that depends on the key alone.
 
-Strings stand for themselves, integers are decimal, booleans are `true` and `false`, a Date is its
-days and a DateTime its milliseconds since the epoch, a float is the shortest decimal that names it
-at the width it is stored with. Several members make a JSON array of those texts, in the order of
-the members' names.
+A string is its own text, an integer is decimal, a boolean is `true` or `false`, a Date is the days
+and a DateTime the milliseconds since the epoch, a float is the shortest decimal that identifies it
+at its stored width. The id of several members is a JSON array of their texts, sorted by the names
+of the members.
 """
 
 import json
@@ -35,7 +35,7 @@ def derive_id(node: NodeType, values: Mapping[str, KeyValue]) -> str:
 
 
 def key_text(value: KeyValue, value_type: ValueType) -> str:
-    """The canonical text of one member. Raises `KeyInvalid`, with no property named."""
+    """The canonical text of one member. Raises `KeyInvalid` without the name of the property."""
     text = _find_text(value, value_type)
     if text is None:
         raise KeyInvalid(None, declared=str(value_type), value=value)
@@ -78,7 +78,7 @@ def _float_text(value: float, base: Scalar) -> str | None:
         return None
     if stored == 0:
         return "0"
-    # numpy knows the shortest digits of a 32-bit float; Python's own would be those of 64 bits.
+    # numpy prints the shortest digits of a 32-bit float; Python prints those of 64 bits.
     shortest = str(np.float32(stored)) if base is Scalar.F32 else repr(stored)
     text = format(Decimal(shortest), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,7 +1,7 @@
-"""May one schema become another, and by which steps? Decided from two catalogs, without data.
+"""The steps from one schema to another, planned from two catalogs without data.
 
-Most changes either keep every stored row valid or cannot be known to; the latter are refused as
-steps of their own, and a plan with one such step is not carried out at all.
+A change that may make a stored row invalid becomes a step that refuses. A plan with such a step is
+not carried out at all.
 """
 
 from collections.abc import Collection
@@ -75,7 +75,7 @@ RULES: tuple[MigrationRule, ...] = (
 plan as steps, and becoming required counts as a change of type."""
 
 METADATA = frozenset({"description", "instruction", "default"})
-"""Annotations that may change freely: people and agents read the first two, and the third speaks of
+"""Annotations that may change freely: the first two are for readers, and the third concerns only
 rows that are older than their property."""
 
 
@@ -112,8 +112,8 @@ def plan_migration(
 ) -> MigrationPlan:
     """The steps from the accepted catalog to the desired one, refusals among them.
 
-    `filled` names the new properties, as `Type.property`, of which the caller says what the rows
-    that exist get. One that says it itself, by `@default`, need not be named.
+    `filled` names the new properties, as `Type.property`, for which the caller gives the values of
+    committed rows. A property with `@default` need not be named.
     """
     changes = diff(accepted, desired)
     return MigrationPlan(tuple(_plan(change, drop_mode, filled) for change in changes))
@@ -171,7 +171,7 @@ def _plan_added_property(
 ) -> Step:
     name, value_type = added.name, added.type
     is_filled = added.annotation("default") is not None or f"{type_name}.{name}" in filled
-    # An interface has no rows; the types that implement it have steps of their own.
+    # An interface has no rows; the types that implement it have their own steps.
     if value_type.nullable or is_filled or kind == "interface":
         return AddProperty(kind, type_name, name, value_type)
     return UnsupportedChange(

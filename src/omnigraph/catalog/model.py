@@ -1,7 +1,7 @@
 """The catalog: every type of a graph, immutable, in canonical order.
 
-Everything here is sorted by name (byte order) when it is built, so that two schemas which say the
-same are equal values, and tables made from them have the same columns in the same order.
+All parts are sorted by name (byte order) when the catalog is built. So equal schemas give equal
+catalogs, and their tables have the same columns in the same order.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from omnigraph.ids import TableKey, table_key
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """`@name(value, keyword=…)`, values kept as text."""
+    """`@name(value, keyword=…)`, with values as text."""
 
     name: str
     value: str | None = None
@@ -36,14 +36,14 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class IndexConstraint:
-    """The wish for an index; only one column builds anything."""
+    """A request for an index; only one with a single column builds an index."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Inclusive numeric bounds; None is open. An int bound and a float bound are spelled apart."""
+    """Inclusive numeric bounds; None is open. Integers and floats have different spellings."""
 
     property: str
     low: int | float | None
@@ -52,7 +52,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A pattern that must be found somewhere in the value."""
+    """A pattern that must match somewhere in the value."""
 
     property: str
     pattern: str
@@ -72,7 +72,7 @@ class Property:
 
     @property
     def embed(self) -> "Embed | None":
-        """What `@embed` says: which property the vector comes from, and by which model."""
+        """The content of `@embed`: the property that is embedded, and the model."""
         annotation = self.annotation("embed")
         if annotation is None or annotation.value is None:
             return None
@@ -87,7 +87,7 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class Cardinality:
-    """How many edges of one type may leave one source node."""
+    """The number of edges of one type that may leave one source node."""
 
     low: int = 0
     high: int | None = None
@@ -100,7 +100,7 @@ class WantedIndexKind(StrEnum):
 
 
 def index_kind(value_type: ValueType) -> WantedIndexKind | None:
-    """The index a property of this type gets, if any."""
+    """The kind of index for a property of this type, if any."""
     if value_type.is_list or value_type.is_blob:
         return None
     if value_type.is_vector:
@@ -112,7 +112,7 @@ def index_kind(value_type: ValueType) -> WantedIndexKind | None:
 
 @dataclass(frozen=True)
 class InterfaceType:
-    """Properties that nodes may share. It has no table and cannot be bound."""
+    """Properties that several node types share. It has no table, and queries cannot bind it."""
 
     name: str
     properties: tuple[Property, ...]
@@ -141,7 +141,7 @@ class NodeType:
 
     @cached_property
     def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:
-        """What to build: `id`, then every single-column key or index, in constraint order."""
+        """The indexed columns: `id`, then every single-column key or index, by constraint order."""
         wanted = {"id": WantedIndexKind.BTREE}
         for constraint in self.constraints:
             match constraint:
@@ -178,7 +178,7 @@ class EdgeType:
 
     @property
     def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:
-        """Edges are indexed by identity and by both ends; their properties are not."""
+        """Edges are indexed by `id`, `src` and `dst`; their properties are not."""
         return (
             ("id", WantedIndexKind.BTREE),
             ("src", WantedIndexKind.BTREE),
@@ -192,7 +192,7 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Every type of a graph. `catalog.build` and `catalog.codec` make it; nothing changes it."""
+    """Every type of a graph. `catalog.build` and `catalog.codec` make it; it never changes."""
 
     interfaces: tuple[InterfaceType, ...] = ()
     nodes: tuple[NodeType, ...] = ()
@@ -219,7 +219,7 @@ class Catalog:
         return self._edges_by_name.get(name)
 
     def edge_named(self, name: str) -> EdgeType | None:
-        """As traversals and load records spell it: the exact name, else whatever the case."""
+        """As in traversals and load records: by the exact name, or else ignoring case."""
         return self._edges_by_name.get(name) or self._edges_by_folded_name.get(name.lower())
 
     def edges_at(self, node: str) -> tuple[EdgeType, ...]:

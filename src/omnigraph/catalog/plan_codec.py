@@ -1,4 +1,4 @@
-"""A plan of a migration as the wire shows it, and the same plan again on the other side."""
+"""Decoding a migration plan from the JSON of the wire."""
 
 from typing import Final
 
@@ -100,5 +100,5 @@ def _mode(field: Field) -> DropMode:
 
 
 def _rule(code: str) -> MigrationRule:
-    """The published rule, or one of a newer program, of which only the code is known."""
+    """The rule of a code; for a code of a newer program, a rule with the code only."""
     return _RULES.get(code) or MigrationRule(code, Tier.DESTRUCTIVE, "a rule of a newer version")

@@ -1,4 +1,4 @@
-"""Numbers at the precision they are stored with."""
+"""Numbers at their stored precision."""
 
 import math
 import struct
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def to_double(value: float) -> float | None:
-    """A number as F64, or None when it is not finite or lies beyond the largest one."""
+    """A number as F64; None if it is not finite or beyond the range."""
     try:
         double = float(value)
     except OverflowError:
@@ -15,13 +15,13 @@ def to_double(value: float) -> float | None:
 
 
 def to_single(value: float) -> float | None:
-    """The nearest F32, or None when there is no finite one."""
+    """The nearest F32; None if it is not finite."""
     rounded = to_singles((value,))
     return None if rounded is None else rounded[0]
 
 
 def to_singles(values: Sequence[float]) -> tuple[float, ...] | None:
-    """Each as the nearest F32, or None when one of them has no finite one."""
+    """Each as the nearest F32; None if one of them is not finite."""
     layout = f"{len(values)}f"
     try:
         singles: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))

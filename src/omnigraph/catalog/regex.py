@@ -1,21 +1,21 @@
 r"""The patterns of `@check`: the dialect of the Rust `regex` crate, run by RE2 in linear time.
 
-A pattern is read by the rules of the one and written out again for the other, so that it finds the
-same values. Nothing is passed through: `\w`, `\s`, classes and their set operations are computed as
-sets of characters and mean what Rust means, flags hold to the end of their group, `(?i)` is simple
-case folding. Only whether something is found matters, so lazy repetitions are written as greedy
-ones, and groups capture nothing.
+A pattern is parsed by the rules of Rust and written in the syntax of RE2, so that it matches the
+same values. No part is copied: `\w`, `\s`, classes and their set operations become sets of
+characters with Rust's meaning, flags hold to the end of their group, `(?i)` is simple case folding.
+Only the existence of a match matters, so lazy repetitions become greedy, and groups capture
+nothing.
 
-Refused, because the dialect has no such thing: look-around, back-references, atomic groups,
+Refused, because the dialect does not have them: look-around, back-references, atomic groups,
 conditionals, possessive and other doubled repetitions, comments `(?#…)`, octal escapes, `\Z`.
-Refused, because RE2 cannot say it: boundaries of words that go by Unicode. `(?-u:\b)`, the
-boundary of ASCII words, it can.
-Refused, though the dialect has it: scripts and other `\p{…}` besides general categories, the flag
+Refused, because RE2 cannot express them: Unicode word boundaries. `(?-u:\b)`, the ASCII word
+boundary, is accepted.
+Refused, though the dialect has them: scripts and other `\p{…}` besides general categories, the flag
 `R`, everything that could match half a character under `-u`, `(?i-u)`, repeating an anchor, counts
 above 1,000, and more than 100 nested groups.
 
-Linear is not cheap: in the worst case every byte of a value is looked at by every instruction of
-the automaton. So both are bounded: the automaton by `SIZE_MAX`, a value by `WORK_MAX`.
+Linear time can still be long: in the worst case every instruction of the automaton examines every
+byte of a value. So both are bounded: the automaton by `SIZE_MAX`, a value by `WORK_MAX`.
 """
 
 import re
@@ -32,10 +32,10 @@ SIZE_MAX: Final = 100_000
 """Instructions of an automaton. One `\\w` takes 1,367 of them, one letter takes one."""
 
 TEXT_MAX: Final = 1_000_000
-"""Characters in the syntax of RE2, which would take long to read. One `\\w` takes 10,000."""
+"""Characters in the syntax of RE2; more would take long to compile. One `\\w` takes 10,000."""
 
 WORK_MAX: Final = 250_000_000
-"""Instructions times bytes of a value: two seconds, if a value is made to defeat its pattern."""
+"""Instructions times bytes of a value: two seconds for the worst value of a pattern."""
 
 _CONTROL: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _HEX_DIGITS: Final = {"x": 2, "u": 4, "U": 8}
@@ -66,21 +66,21 @@ class PatternInvalid(Exception):  # named for the fact
 
 
 class PatternTooLarge(PatternInvalid):
-    """A pattern is of the dialect, and its automaton would be too large."""
+    """A pattern is of the accepted dialect, but its automaton is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern that is ready to look for."""
+    """A compiled pattern."""
 
     text: str
     """In the syntax of RE2."""
     length_max: int
-    """Values of more bytes are not looked at."""
+    """Longer values, in bytes, are refused."""
     _automaton: Any
 
     def is_found_in(self, value: str) -> bool:
-        """The value must not be too long. Other threads run meanwhile."""
+        """The value must not be too long. Other threads run during the search."""
         return self._automaton.search(value.encode()) is not None
 
     def is_too_long(self, value: str) -> bool:
@@ -183,7 +183,7 @@ class _Translator:
         return text
 
     def _skip_verbose(self) -> None:
-        """Under the flag x, white space and comments stand for nothing."""
+        """Skip white space and comments under the flag x."""
         while self._flags.verbose and self._peek():
             if self._peek() == "#":
                 end = self._pattern.find("\n", self._at)
@@ -196,7 +196,7 @@ class _Translator:
     # ── structure ────────────────────────────────────────────────────────────────────────────────
 
     def _alternation(self) -> str:
-        """Up to the end of the pattern or of the group, which is not consumed."""
+        """Parse up to the end of the pattern or of the group, which is not consumed."""
         written: list[str] = []
         while True:
             self._skip_verbose()
@@ -249,7 +249,7 @@ class _Translator:
         return "{" + text + "}"
 
     def _atom(self) -> tuple[str, bool]:
-        """One thing, and whether it can be repeated."""
+        """One item, and whether it can be repeated."""
         start = self._at
         match self._take():
             case "(":
@@ -299,7 +299,7 @@ class _Translator:
             raise self._error("a group is never closed", start)
         self._depth -= 1
         self._flags = outer
-        # Only whether something is found matters, so nothing needs to be captured.
+        # Only the existence of a match matters, so no group captures.
         return f"(?:{inner})", True
 
     def _name(self, start: int) -> None:
@@ -311,7 +311,7 @@ class _Translator:
         self._group_names.add(name)
 
     def _flag_list(self, start: int) -> bool:
-        """Read `i-s:` or `i-s)`; true if a group follows, false if the flags hold from here on."""
+        """Parse `i-s:` or `i-s)`; True if a group follows, False if the flags hold from here on."""
         flags, seen, on = self._flags, "", True
         while (letter := self._take()) not in {":", ")"}:
             if letter == "-" and on:

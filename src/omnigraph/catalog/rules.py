@@ -1,8 +1,8 @@
-"""Every reason for which a schema is rejected, grouped by the pass that finds it.
+"""The rules that a schema can break, grouped by the pass that checks them.
 
 A code, once published, keeps its meaning. The letter is the pass: S syntax, D declarations,
 I interfaces, A annotations, C constraints, K the catalog of types, R the canonical form. The parser
-finds S and D4 by itself, without importing this list; the golden tests hold the two together.
+reports S and D4 without importing this list; the golden tests compare the two.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ CATALOG: Final = "catalog error"
 
 
 class SchemaRule(StrEnum):
-    """A code, and what breaking the rule means in one line."""
+    """A code, and its meaning in one line."""
 
     meaning: str
 

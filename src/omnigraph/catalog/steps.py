@@ -20,7 +20,7 @@ from omnigraph.catalog.types import ValueType
 
 
 class Tier(StrEnum):
-    """How much a change can hurt."""
+    """The risk of a change."""
 
     SAFE = "safe"
     VALIDATED = "validated"
@@ -36,9 +36,9 @@ class MigrationRule:
 
 class DropMode(StrEnum):
     SOFT = "soft"
-    """Hidden from now on; older commits still show it until cleanup."""
+    """Hidden in new commits; older commits show it until cleanup."""
     HARD = "hard"
-    """Older versions are purged right after the publish."""
+    """Older versions are deleted right after the publish."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Dates and instants: their text, and the numbers that are stored.
 
-A Date is a count of days, a DateTime a count of milliseconds, both since 1970-01-01 UTC. Reading is
-strict: four-digit years, real days, no leap second, nothing before or after. Writing is total:
-every stored number has a text, also those which a load brought in as plain numbers and which lie
-outside the years that can be read back.
+A Date is a count of days, a DateTime a count of milliseconds, both since 1970-01-01 UTC. Parsing is
+strict: four-digit years, real days, no leap second, no text before or after. Printing is total:
+every stored number has a text, even if a load stored it as a plain number outside the years that
+can be parsed.
 """
 
 import re
@@ -35,7 +35,7 @@ def parse_date(text: str) -> int:
     if parts is None:
         raise TemporalInvalid("expected YYYY-MM-DD")
     year, month, day = map(int, parts.groups())
-    # Python knows no year 0; a whole cycle later it has the same days in the same places.
+    # Python has no year 0; the year 400 has the same calendar.
     cycles = 1 if year == 0 else 0
     try:
         ordinal = date(year + cycles * _CYCLE_YEARS, month, day).toordinal()
@@ -71,7 +71,7 @@ def _time_ms(hour: str, minute: str, second: str, fraction: str) -> int:
 
 def format_date(days: int) -> str:
     """`2024-05-01`; years beyond four digits carry a sign."""
-    # Shift by whole cycles into the years that Python's calendar covers, and name the year back.
+    # Shift by whole cycles into the years of Python's calendar, then correct the year.
     cycles, day_of_cycle = divmod(days, _CYCLE_DAYS)
     shifted = date.fromordinal(_EPOCH_ORDINAL + day_of_cycle)
     year = shifted.year + cycles * _CYCLE_YEARS

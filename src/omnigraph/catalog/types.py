@@ -1,11 +1,11 @@
-"""The types a value can have, and which of them go together."""
+"""The types of values, and which types are compatible."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
 class Scalar(StrEnum):
-    """The base types, spelled as the language spells them."""
+    """The base types, in the spelling of the language."""
 
     STRING = "String"
     BLOB = "Blob"
@@ -45,8 +45,7 @@ class Vector:
 class ValueType:
     """The type of a property, a parameter or an expression.
 
-    `enum_values` is sorted and only ever set with base String; an enum behaves as a String that
-    has fewer values.
+    `enum_values` is sorted and only set with base String: an enum is a String with fewer values.
     """
 
     base: Scalar | Vector

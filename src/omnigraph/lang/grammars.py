@@ -1,8 +1,8 @@
-"""Grammars as packages keep them: a text, and the tables a parser needs, if somebody made them.
+"""Loading the grammar of a package, with its parser tables if they were built before.
 
-Making the tables takes a quarter of a second, which every command would spend. `scripts/tables`
-leaves them beside the text, under a name that tells what they were made of: those of another text
-or another Lark are not found, and then they are made on the spot.
+Building the tables takes a quarter of a second in every command. `scripts/tables` writes them
+beside the grammar, under a name with a hash of the grammar text and of the version of Lark. Tables
+of another text or another Lark are not found; the tables are then built in memory.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ class Grammar:
 
     @property
     def tables(self) -> str:
-        """The name of the file that holds its tables."""
+        """The name of the file with its tables."""
         made_of = (lark.__version__, self.start, self.lexer, self._text())
         digest = hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
         return f"grammar-{digest}.tables"
 
     def load(self) -> Lark:
-        """From its tables if they are there. Either way it takes time: cache the result."""
+        """A parser, from the tables if they exist. Loading is slow: cache the result."""
         tables = resources.files(self.package).joinpath(self.tables)
         if not tables.is_file():
             return self.build()
@@ -38,7 +38,7 @@ class Grammar:
             return Lark.load(cast("BinaryIO", file))
 
     def build(self) -> Lark:
-        """From its text, with all that Lark knows about it."""
+        """A parser from the text, with everything that Lark derives from it."""
         return Lark(
             self._text(),
             start=self.start,

@@ -1,7 +1,7 @@
-"""Program texts, places in them, and what is wrong there.
+"""Program texts, places in them, and diagnostics.
 
-A `Span` counts characters, as Python does. Byte offsets, which the wire speaks, are computed from
-the text on demand.
+A `Span` counts characters, as Python does. Byte offsets, which the wire uses, are computed from the
+text on demand.
 """
 
 from bisect import bisect_right
@@ -63,7 +63,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong with a program: which rule, where, and what would help."""
+    """One fault of a program: its rule, its place, and a hint."""
 
     code: str
     """The rule, such as `T5` or `C3`; every code has a golden case in the tests."""
@@ -84,7 +84,7 @@ class Diagnostic:
         return None if self.span is None else self.source.column_at(self.span.start)
 
     def render(self) -> str:
-        """The message with its place, the line it stands in, carets below it, and the hint."""
+        """The message with its place, the line, carets below the span, and the hint."""
         head = f"{self.family}: {self.message} [{self.code}]"
         if self.span is None:
             lines = [f"{self.source.name}: {head}"]
@@ -102,23 +102,23 @@ class Diagnostic:
         before = self.source.column_at(span.start) - 1
         text = self.source.line_text(line)
         if len(text) > EXCERPT_MAX:
-            # A program on one line of a megabyte must not be repeated with each of its errors.
+            # A line of a megabyte must not be repeated with each of its errors.
             cut = max(0, before - EXCERPT_MAX // 2)
             text, before = text[cut : cut + EXCERPT_MAX], before - cut
         width = max(1, min(span.end - span.start, len(text) - before))
-        # Tabs stay tabs in the caret line, so that the carets stand under what they mean.
+        # Tabs stay tabs in the caret line, so that the carets stand under the span.
         indent = "".join("\t" if character == "\t" else " " for character in text[:before])
         number = str(line)
         return [f"  {number} | {_visible(text)}", f"  {' ' * len(number)} | {indent}{'^' * width}"]
 
 
 def _visible(text: str) -> str:
-    """`text` as a terminal can show it: what it cannot print or encode becomes one mark each."""
+    """`text` with a mark for each character that a terminal cannot print or encode."""
     return "".join(each if each.isprintable() or each == "\t" else "\ufffd" for each in text)
 
 
 def sort_diagnostics(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """In the order a reader meets them; those without a place come last."""
+    """In the order of their places; diagnostics without a place are last."""
     return tuple(
         sorted(
             diagnostics,

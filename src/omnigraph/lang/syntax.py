@@ -1,9 +1,9 @@
-"""What the two parsers share: one way to lex, to fail, and to carry on after a failure.
+"""What the two parsers share: tokens, syntax errors, and recovery after an error.
 
-Both grammars are LALR and reserve no word: the lexer of `.pg` looks for a keyword only where the
-grammar has one, that of `.gq` always, and its grammar takes the words back where it wants names. A
-language describes itself with a `Dialect` and reads its trees through a `TreeReading`, which
-collects what is wrong instead of stopping at it::
+Both grammars are LALR and reserve no word. The lexer of `.pg` recognises a keyword only where the
+grammar has one. The lexer of `.gq` always recognises it, and the grammar accepts keywords where it
+expects names. A language describes itself by a `Dialect` and decodes its trees through a
+`TreeReading`, which collects findings instead of stopping at the first::
 
     reading = TreeReading(source, DIALECT)
     tree = parse_tree(grammar(), reading)        # None if some of the text cannot be read
@@ -31,36 +31,36 @@ from omnigraph.lang.source import Diagnostic, Source, Span, sort_diagnostics
 FAMILY = "parse error"
 
 DIGITS_MAX = 1_000
-"""Longer numbers are refused: no type holds them, and Python charges quadratically to read them."""
+"""Longer numbers are refused: no type holds them, and Python takes quadratic time for them."""
 
 FINDINGS_MAX = 20
-"""Syntax errors after this many in one text are echoes of the first ones; recovery then ends."""
+"""After this many syntax errors recovery ends: further ones mostly follow from the first."""
 
 REPORTS_MAX = 200
-"""Nobody reads more findings of any kind about one text; a hostile one could have millions."""
+"""The maximum number of findings about one text; a hostile text could have millions."""
 
 GUESSES_MAX = 500
-"""Comparing a word with more names than this takes too long, should there be many such words."""
+"""With more names than this, suggestions for many unknown words would take too long."""
 
 ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _WORD = re.compile(r"\$?[A-Za-z0-9_]+")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-# Comments and strings are stepped over, closed or not, so that the search for the next declaration
-# neither stops inside of one nor reads the rest of the text again for each that stays open.
+# Comments and strings are skipped, closed or not, so that the search for the next declaration does
+# not stop inside one and does not read the rest of the text again for each open one.
 _SKIPPED = r'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\]|\\(?s:.))*(?:"|\Z)'
 
 
 PIECE_CHARACTERS = 8_000
-"""How much text is parsed at a time, at least."""
+"""The minimum number of characters that are parsed at a time."""
 
 
 class SyntaxFault(Enum):
     """The ways in which a text can fail to be a program of either language."""
 
     UNEXPECTED = auto()
-    """Something else was expected here."""
+    """The grammar expects something else here."""
     OPEN_COMMENT = auto()
     """A block comment is never closed."""
     OPEN_STRING = auto()
@@ -75,33 +75,33 @@ class SyntaxFault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unexpected:
-    """A place where the grammar could not go on."""
+    """A place at which parsing stopped."""
 
     found: str
-    """The word, string or character that stands there; empty at the end of the text."""
+    """The word, string or character at the place; empty at the end of the text."""
     expected: tuple[str, ...]
-    """What could have stood there, in human words."""
+    """The expected tokens, in readable words."""
     before: str
-    """The text up to there, for hints that depend on what was said last."""
+    """The text before the place, for hints that depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a language adds to the shared treatment of syntax."""
+    """What differs between the two languages."""
 
     codes: Mapping[SyntaxFault, str]
     words: Mapping[str, str]
-    """Terminal → how a person calls it. Several may share one phrase, which is then said once."""
+    """Terminal → readable name. Terminals may share a name, which is then printed once."""
     declaration: str
-    """A regular expression that finds where a declaration begins; recovery resumes there."""
+    """A regular expression for the start of a declaration, at which recovery resumes."""
     hint: Callable[[Unexpected], str | None]
     groups: tuple[tuple[frozenset[str], str], ...] = ()
-    """Terminals that have one phrase together, such as all that begin an expression. Groups whose
-    members could all stand there speak for them, in this order; `words` calls the rest."""
+    """Groups of terminals with one name, such as all that begin an expression. If all members of a
+    group are expected, the name of the group stands for them; `words` names the others."""
 
 
 def span_of(item: Token | Tree[Token]) -> Span:
-    """Where a token or a (non-empty) tree stands."""
+    """The place of a token or of a tree that is not empty."""
     if isinstance(item, Token):
         assert item.start_pos is not None
         return Span(item.start_pos, item.start_pos + len(item))
@@ -109,14 +109,14 @@ def span_of(item: Token | Tree[Token]) -> Span:
 
 
 class TreeReading:
-    """One pass over one source: reads tokens and keeps what was found wrong with them."""
+    """One pass over one source: decodes tokens and collects findings."""
 
     def __init__(self, source: Source, dialect: Dialect) -> None:
         self.source = source
         self.dialect = dialect
         self.findings: list[Diagnostic] = []
         self.salvaged: list[Tree[Token]] = []
-        """The declarations that could be read although the text as a whole could not."""
+        """The declarations that could be parsed, if the whole text could not."""
 
     def sorted_findings(self) -> tuple[Diagnostic, ...]:
         return sort_diagnostics(self.findings)
@@ -131,7 +131,7 @@ class TreeReading:
         self.report(self.dialect.codes[fault], message, span, hint=hint)
 
     def string(self, token: Token) -> str:
-        """The value of a STRING token; an escape we do not know is reported and kept as written."""
+        """The value of a STRING token; an unknown escape is reported and kept as written."""
         start = span_of(token).start
 
         def replacement(match: re.Match[str]) -> str:
@@ -150,7 +150,7 @@ class TreeReading:
         return _ESCAPE.sub(replacement, token[1:-1])
 
     def whole_number(self, token: Token) -> int:
-        """The value of digits, signed or not; reported, and 0, when there are too many."""
+        """The value of digits, signed or not; too many digits are reported and give 0."""
         digits = len(token.lstrip("-"))
         if digits > DIGITS_MAX:
             self.report_fault(
@@ -162,7 +162,7 @@ class TreeReading:
         return int(token)
 
     def decimal(self, token: Token) -> float:
-        """The value of a FLOAT token; reported, and 0, when no 64-bit float comes near it."""
+        """The value of a FLOAT token; one beyond the 64-bit range is reported and gives 0."""
         value = float(token)
         if isinf(value):
             self.report_fault(
@@ -175,14 +175,14 @@ class TreeReading:
 
 
 class Unreadable(Exception):
-    """Some piece of a text broke the grammar, or the text could not be cut into pieces."""
+    """A piece of a text breaks the grammar, or the text cannot be cut into pieces."""
 
 
 def parse_pieces(grammar: Lark, reading: TreeReading) -> Iterator[Tree[Token]]:
-    """The declarations of a text that is right, a few at a time.
+    """The declarations of a correct text, a few at a time. Raises Unreadable.
 
-    A long text makes a large tree of small objects, and the larger it gets the more time Python
-    spends looking for garbage in it. Piece by piece, no large tree ever exists. Raises Unreadable.
+    A long text would make one large tree of small objects, and Python's garbage collector takes
+    more time the larger the tree is. Parsed in pieces, the text never makes a large tree.
     """
     text = reading.source.text
     if _find_lone_surrogate(text) is not None:
@@ -199,7 +199,7 @@ def parse_pieces(grammar: Lark, reading: TreeReading) -> Iterator[Tree[Token]]:
 
 
 def _find_cuts(text: str, declaration: str) -> Iterator[int]:
-    """Where declarations begin, outside of all braces, strings and comments; not too close."""
+    """The starts of declarations outside braces, strings and comments, at a minimum distance."""
     landmark = re.compile(f"{_SKIPPED}|(?P<brace>[{{}}])|(?P<declaration>{declaration})")
     depth = last = 0
     for found in landmark.finditer(text):
@@ -212,9 +212,9 @@ def _find_cuts(text: str, declaration: str) -> Iterator[int]:
 
 
 def parse_tree(grammar: Lark, reading: TreeReading) -> Tree[Token] | None:
-    """The tree of the whole text; or None, and every declaration that broke the grammar reported.
+    """The tree of the whole text; or None, with a report of every declaration that is wrong.
 
-    After a failure the parse resumes at the next declaration, only to find what else is wrong.
+    After an error parsing resumes at the next declaration, only to find further errors.
     """
     text = reading.source.text
     lone = _find_lone_surrogate(text)
@@ -251,7 +251,7 @@ def quoted(text: str, *, length_max: int = 40) -> str:
 
 
 def close_match(word: str, known: AbstractSet[str]) -> str | None:
-    """A hint that names the known word which `word` most likely was meant to be."""
+    """A hint that names the known word closest to `word`."""
     if len(known) > GUESSES_MAX:
         return None
     matches = get_close_matches(word[:60], sorted(known), n=1, cutoff=0.7)
@@ -274,9 +274,9 @@ def _find_lone_surrogate(text: str) -> int | None:
 
 
 def _find_next(resume: re.Pattern[str], text: str, start: int, stopped: int) -> int | None:
-    """Where the next declaration begins: behind the place that stopped the parse, or around it.
+    """The start of the next declaration after the error, or of the one that contains the error.
 
-    Around it, because the keyword may have been read as a name before its declaration stood out.
+    The keyword of the latter may have been parsed as a name before the error.
     """
     for match in resume.finditer(text, start):
         if match["declaration"] is not None and match.start() > start and match.end() > stopped:
@@ -285,9 +285,9 @@ def _find_next(resume: re.Pattern[str], text: str, start: int, stopped: int) -> 
 
 
 def _find_complete(failure: UnexpectedInput) -> list[Tree[Token]]:
-    """The declarations before the one that failed: the parser keeps them at the bottom."""
+    """The declarations before the error: they are at the bottom of the parser's stack."""
     bottom = failure.interactive_parser.parser_state.value_stack[:1]
-    # Lark collects what a star repeats under a name of its own, which begins with two underscores.
+    # Lark collects the repetitions of a star under a name that begins with two underscores.
     return [
         child
         for collected in bottom
@@ -298,10 +298,10 @@ def _find_complete(failure: UnexpectedInput) -> list[Tree[Token]]:
 
 
 def _report_unexpected(failure: UnexpectedInput, reading: TreeReading) -> int | None:
-    """Report a failed parse; return where it stopped, or None if the rest cannot be read."""
+    """Report a syntax error; return its offset, or None if parsing cannot resume."""
     text = reading.source.text
     if isinstance(failure, UnexpectedToken) and failure.token.type == "$END":
-        # Lark lends the end the place of the last token; what is missing is missing after it.
+        # Lark gives the end of the text the place of the last token; the error is after it.
         at = failure.token.end_pos or 0
         _report_found("", at, failure, reading)
         return None
@@ -341,7 +341,7 @@ def _report_found(found: str, at: int, failure: UnexpectedInput, reading: TreeRe
 
 
 def _expected_words(failure: UnexpectedInput, dialect: Dialect) -> tuple[str, ...]:
-    """What the parser could have gone on with, in the order in which the dialect lists it."""
+    """The names of the expected tokens, in the order of the dialect."""
     accepted: AbstractSet[str] = failure.interactive_parser.accepts()  # type: ignore[no-untyped-call]  # lark's own
     phrases: dict[str, None] = {}
     for members, phrase in dialect.groups:

@@ -1,4 +1,4 @@
-"""What a policy can allow, spelled as policies spell it."""
+"""The actions that a policy can allow, in the spelling of policies."""
 
 from enum import StrEnum
 
@@ -13,17 +13,17 @@ class Action(StrEnum):
     BRANCH_MERGE = "branch_merge"
     INVOKE_QUERY = "invoke_query"
     ADMIN = "admin"
-    """Reloads of the server, upkeep on request, and other people's jobs."""
+    """Reload the server, request maintenance, and see or cancel jobs of other actors."""
     GRAPH_LIST = "graph_list"
-    """The one action on the server instead of a graph."""
+    """The only action on the server instead of a graph."""
 
 
 ON_BRANCH = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
-"""Actions a rule may restrict by the branch they read or write."""
+"""Actions that `branch_scope` can restrict: by the branch that they read or write."""
 
 ON_TARGET = frozenset(
     {Action.SCHEMA_APPLY, Action.BRANCH_CREATE, Action.BRANCH_DELETE, Action.BRANCH_MERGE}
 )
-"""Actions a rule may restrict by the branch they lead to."""
+"""Actions that `target_branch_scope` can restrict: by their target branch."""
 
 ON_SERVER = frozenset({Action.GRAPH_LIST})

@@ -1,7 +1,4 @@
-"""Reading a policy: the YAML people write, as values that were checked.
-
-A rule allows; there is no rule that denies. Every mistake is a `PolicyInvalid` that says where.
-"""
+"""A policy in YAML to checked values. Every mistake raises `PolicyInvalid` with its place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from omnigraph.yamltext import read_yaml
 
 
 class BranchScope(StrEnum):
-    """Which branches a rule is about."""
+    """The branches to which a rule is restricted."""
 
     ANY = "any"
     PROTECTED = "protected"
@@ -25,7 +22,7 @@ class BranchScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """The actors of a group may do these things, perhaps only on some branches."""
+    """The actors of a group may perform these actions, on all branches or on some."""
 
     id: str
     group: str
@@ -46,12 +43,12 @@ class Bundle:
 
     @property
     def is_for_server(self) -> bool:
-        """Is it about the server itself, instead of a graph?"""
+        """Does the policy concern the server and not a graph?"""
         return any(set(rule.actions) & ON_SERVER for rule in self.rules)
 
 
 def parse_bundle(text: str, *, name: str) -> Bundle:
-    """`name` is what the policy is called in messages. Raises PolicyInvalid."""
+    """`name` is the name of the policy in messages. Raises PolicyInvalid."""
     return _Reader(name).bundle(_load(text, name))
 
 
@@ -67,7 +64,7 @@ Member = TypeVar("Member", Action, BranchScope)
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Takes a document apart, and knows whose it is."""
+    """Decodes one document; messages carry its name."""
 
     name: str
 
@@ -168,7 +165,7 @@ class _Reader:
         raise self.invalid(f"{where}: {found!r} is none of {', '.join(kind)}")
 
     def check_keys(self, found: Mapping[str, object], where: str, known: set[str]) -> None:
-        """A misspelt key would be without effect, and nobody would know."""
+        """Refuse unknown keys: a misspelt key would have no effect."""
         unknown = [key for key in found if key not in known]
         if unknown:
             raise self.invalid(f"{where} has the unknown key '{unknown[0]}'")

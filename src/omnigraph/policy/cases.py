@@ -1,4 +1,4 @@
-"""Checking a policy against the decisions its author expects."""
+"""Tests of a policy: decisions that its author expects."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ def _case(found: object, at: int, name: str) -> Case:
 
 
 def parse_action(text: str, *, name: str, where: str) -> Action:
-    """An action as people type it: with dashes or underscores. Raises PolicyInvalid."""
+    """An action as users type it, with dashes or underscores. Raises PolicyInvalid."""
     try:
         return Action(text.replace("-", "_"))
     except ValueError:
@@ -61,5 +61,5 @@ def parse_action(text: str, *, name: str, where: str) -> Action:
 
 
 def find_mismatches(policy: Policy, cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    """The cases that the policy decides otherwise than expected."""
+    """The cases for which the decision is not the expected one."""
     return tuple(each for each in cases if policy.decide(each.question).allowed != each.expect)

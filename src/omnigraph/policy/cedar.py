@@ -1,10 +1,10 @@
 """Deciding by a policy, with Cedar.
 
-A bundle becomes one Cedar policy for each rule and action, called `rule:action`. Everything is
-parsed when the policy is compiled; a decision costs a fraction of a millisecond.
+A bundle becomes one Cedar policy for each rule and action, called `rule:action`. All text is parsed
+when the policy is compiled; a decision costs a fraction of a millisecond.
 
-1. An actor that no group names is refused before Cedar is asked.
-2. Conditions see flags only: whether there is a branch, and whether it is protected.
+1. An actor that is in no group is refused before Cedar is called.
+2. Conditions use flags only: whether the request has a branch, and whether it is protected.
 """
 
 import json
@@ -25,7 +25,7 @@ NAMESPACE: Final = "Omnigraph"
 SERVER_ROOT: Final = "root"
 
 Json = dict[str, Any]
-"""Cedar's own documents; their shape is Cedar's affair."""
+"""Documents in the JSON format of Cedar."""
 
 _CONTEXT: Final[Json] = {
     "type": "Record",
@@ -42,7 +42,7 @@ _CONTEXT: Final[Json] = {
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """May this actor do this there?"""
+    """May this actor perform this action, on this branch or into this target branch?"""
 
     actor: str | None
     action: Action
@@ -54,12 +54,12 @@ class AccessRequest:
 class AccessDecision:
     allowed: bool
     rule: str | None
-    """The rule that allowed it; the first by name if there are several."""
+    """The rule that allows the request; the first by name if there are several."""
     message: str
 
 
 class Policy:
-    """A bundle that can be asked. Safe to share among threads."""
+    """A compiled bundle. Safe to share among threads."""
 
     def __init__(self, bundle: Bundle, *, name: str, graph_id: str = "graph") -> None:
         """Raises PolicyInvalid."""
@@ -198,7 +198,7 @@ def _context_flags(prefix: str) -> tuple[Json, Json]:
 
 
 def _validate(document: str, name: str) -> None:
-    """Raises PolicyInvalid if Cedar finds that a policy cannot be right."""
+    """Raises PolicyInvalid if Cedar's validation of the policies fails."""
     text = cedarpy.policies_from_json_str(document)
     found = cedarpy.validate_policies(text, json.dumps(_schema()))
     if not found.validation_passed:

@@ -1,1 +1,5 @@
-"""The query language, `.gq`: `parse` a text to a tree, `print_file` a tree to a text."""
+"""The query language, `.gq`: `parser.parse` makes a tree of a text, `printer.print_file` a text.
+
+Reading order: `ast`, `grammar.lark`, `parser`, `rules` (codes of syntax errors), `mistakes` (hints
+for common errors), `printer`.
+"""

@@ -1,8 +1,8 @@
 """The tree of a `.gq` file: what was written, in the order it was written.
 
-Values are frozen; two trees are equal when they say the same, wherever it stands. Names are not
-looked up here: `$x` is a `Variable` whether it is a parameter or a bound node, and a bare word is
-a `Word` whether it is an alias or `null`.
+Values are frozen; two trees are equal if they have the same content, at whatever place. Names are
+not resolved: `$x` is a `Variable` for a parameter and for a bound node, and a bare word is a `Word`
+for an alias and for `null`.
 """
 
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from enum import StrEnum
 from omnigraph.lang.source import NOWHERE, Span
 
 WILDCARD = "_"
-"""`$_`: any node; every occurrence is a different one."""
+"""`$_`: any node; every occurrence is a variable of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier and where it stands."""
+    """An identifier and its place."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False)
@@ -45,7 +45,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """`null`, where the grammar leaves no doubt that it is one."""
+    """`null`, where the grammar allows no other meaning."""
 
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -232,7 +232,7 @@ Condition = Comparison | NullTest | TextMatch | AnyOf | AllOf
 # ── clauses of `match` ───────────────────────────────────────────────────────────────────────────
 
 Value = LiteralValue | Variable | Now
-"""What may stand in an inline match or an assignment."""
+"""The values of an inline match or an assignment."""
 
 
 @dataclass(frozen=True, slots=True)

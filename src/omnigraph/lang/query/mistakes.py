@@ -1,7 +1,7 @@
-"""How a person calls what the grammar expects, and the mistakes people make in `.gq`.
+"""Readable names for what the grammar expects, and hints for common mistakes in `.gq`.
 
-A hint is found by what stands at the wrong place, what was written just before it, and what should
-have stood there. The first row of the table that fits is shown.
+A hint is chosen by the unexpected text, the text before it, and the expected tokens. The first row
+of the table that matches all three is shown.
 """
 
 import re
@@ -97,9 +97,9 @@ _WORDS = {
 class _Mistake:
     hint: str
     found: str = ""
-    """A regular expression for all of what was found."""
+    """A regular expression for the whole unexpected text."""
     before: str = ""
-    """A regular expression for the end of what stands before it."""
+    """A regular expression for the end of the text before it."""
     expected: str = ""
 
     def fits(self, unexpected: Unexpected) -> bool:
@@ -151,7 +151,7 @@ _MISTAKES = (
     _Mistake(
         "the name of a type begins with an upper-case letter", found="[a-z_].*", expected=TYPE
     ),
-    # Negation, and what joins clauses.
+    # Negation, and words that join clauses.
     _Mistake("negation stands in braces: not { … }", found=r"\$.*|\(", before=r"\bnot"),
     _Mistake(
         "an edge cannot be called 'not'; negation is written not { … }",

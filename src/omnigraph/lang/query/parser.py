@@ -1,7 +1,7 @@
 """Text → tree. `parse` returns what was written, or raises with every reason why it is not `.gq`.
 
-The grammar decides what a text says; here it becomes values, and what a grammar cannot say is
-checked: that names are not repeated, that numbers fit, that nothing is nested without end.
+The grammar determines the structure of a text; this module makes values of it and checks what a
+grammar cannot express: repeated names, numbers out of range, and too deep nesting.
 """
 
 import re
@@ -28,19 +28,18 @@ from omnigraph.lang.syntax import (
 )
 
 NESTING_MAX = 100
-"""Trees are walked by recursion, here and in everything that follows; Python's stack is finite."""
+"""Trees are walked by recursion, here and in the compiler; Python's stack is finite."""
 
 CLAUSES_MAX = 500
-"""Of one query, blocks included. Choosing an order takes time that grows with their square."""
+"""Of one query, with its blocks. The time to choose an order grows with the square."""
 
 TOKENS_MAX = 50_000
-"""Of one text: so many are parsed in less than a second, and nothing can interrupt that."""
+"""Of one text. So many are parsed in less than a second, and parsing cannot be cancelled."""
 
 _TOKEN = re.compile(r'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\]|\\(?s:.))*(?:"|\Z)|\w+|[^\s\w]')
 
-# Not the contextual lexer: with it a word would be a keyword or a name depending on which states
-# the parser generator has merged. Every word has one terminal, and the rules say where it is a
-# name.
+# Not the contextual lexer: with it, the states that the parser generator merged would decide if a
+# word is a keyword or a name. Every word has one terminal, and the rules say where it is a name.
 GRAMMAR = Grammar("omnigraph.lang.query", start="file", lexer="basic")
 
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
@@ -55,7 +54,7 @@ def parse(source: Source) -> ast.File:
     try:
         queries = tuple(_Reader(reading).queries(parse_pieces(grammar(), reading)))
     except Unreadable:
-        # Once more, now as a whole, to find all that is wrong. What could be read is looked at too.
+        # Parsed again as a whole, to find every error. The readable declarations are checked too.
         reading = TreeReading(source, DIALECT)
         tree = parse_tree(grammar(), reading)
         trees = reading.salvaged if tree is None else _trees(tree.children)
@@ -66,7 +65,7 @@ def parse(source: Source) -> ast.File:
 
 
 def _check_size(source: Source, reading: TreeReading) -> None:
-    """Raises QueryInvalid, before time is spent on a text that is too long."""
+    """Raises QueryInvalid for a text that is too long, before it is parsed."""
     if len(source.text) <= TOKENS_MAX:
         return
     last = next(islice(_TOKEN.finditer(source.text), TOKENS_MAX, None), None)
@@ -79,7 +78,7 @@ def _check_size(source: Source, reading: TreeReading) -> None:
 
 @cache
 def grammar() -> Lark:
-    """Ready to parse. The first call takes a while."""
+    """The grammar with its parser. The first call is slow."""
     return GRAMMAR.load()
 
 

@@ -1,7 +1,8 @@
 """Tree → text, in one canonical layout. Parsing the text gives the tree back.
 
-That holds for every tree the parser can make. Comments are not part of a tree and are lost, and so
-are parentheses, which are put back where the text would be read differently without them.
+This holds for every tree that the parser can make. Comments are not part of a tree and are lost.
+Parentheses are not part of a tree either; they are printed where the text would otherwise be parsed
+differently.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from omnigraph.lang.query import ast
 from omnigraph.lang.syntax import ESCAPES
 
 WIDTH_MAX = 100
-"""Braces that would reach beyond this column are spread over several lines."""
+"""A brace that would end beyond this column is printed on several lines."""
 
 _ESCAPED = str.maketrans({meant: f"\\{letter}" for letter, meant in ESCAPES.items()})
 
@@ -28,7 +29,7 @@ _FUNCTIONS = frozenset(
 """Before a parenthesis these words begin a call."""
 
 _CONTINUATIONS = frozenset({"and", "or", "is", *_WORD_OPERATORS})
-"""After a condition these words go on with it."""
+"""After a condition these words continue it."""
 
 
 def print_file(file: ast.File) -> str:

@@ -1,4 +1,4 @@
-"""The rules a text breaks by not being `.gq` at all. What a query means is judged elsewhere."""
+"""The codes of syntax errors in `.gq`. The compiler checks the meaning of a query."""
 
 from enum import StrEnum
 from typing import Self

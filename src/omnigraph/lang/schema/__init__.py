@@ -1,1 +1,4 @@
-"""The schema language, `.pg`: `parse` a text to a tree, `print_schema` a tree to a text."""
+"""The schema language, `.pg`: `parser.parse` makes a tree of a text, `printer.print_schema` a text.
+
+Reading order: `ast`, `grammar.lark`, `parser`, `printer`.
+"""

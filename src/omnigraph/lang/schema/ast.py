@@ -1,6 +1,6 @@
 """The tree of a `.pg` program: what was written, in the order it was written.
 
-Values are frozen; two trees are equal when they say the same, wherever it stands.
+Values are frozen; two trees are equal if they have the same content, at whatever place.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from omnigraph.lang.source import NOWHERE, Span
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier and where it stands."""
+    """An identifier and its place."""
 
     text: str
     span: Span = field(default=NOWHERE, compare=False)

@@ -1,8 +1,7 @@
 """Text → tree. `parse` returns what was written, or raises with every place that is not `.pg`.
 
-The grammar reads a little more than the language has; what it lets through and should not is
-reported here, where there are words for it: where annotations and constraints may stand, what
-their parentheses may hold, what a list may hold.
+The grammar accepts slightly more than the language. This module reports the rest with a clear
+message: misplaced annotations and constraints, and wrong content of parentheses and lists.
 """
 
 from collections.abc import Iterator
@@ -245,7 +244,7 @@ class _Reader:
         return tuple(annotations)
 
     def _members(self, declaration: Tree[Token]) -> tuple[Property | Constraint, ...]:
-        """The body, each annotation given to the property it directly follows."""
+        """The body, with each annotation at the property that it directly follows."""
         body = next((each for each in _subtrees(declaration) if each.data == "body"), None)
         members: list[Property | Constraint] = []
         annotations: dict[int, list[Annotation]] = {}
@@ -421,7 +420,7 @@ def _mark_name(mark: Tree[Token]) -> str:
 
 
 def _arguments(mark: Tree[Token]) -> list[Token | Tree[Token]]:
-    """What stands in the parentheses; nothing without them, for the grammar has no empty ones."""
+    """The content of the parentheses; empty if there are none."""
     return next((each.children for each in _subtrees(mark)), [])
 
 

@@ -1,7 +1,7 @@
 """Tree → text, in one canonical layout. Parsing the text gives the tree back.
 
-That holds for every tree the parser can make. Declarations and members keep their order; comments
-are not part of a tree and are lost.
+This holds for every tree that the parser can make. Declarations and members keep their order;
+comments are not part of a tree and are lost.
 """
 
 from collections.abc import Iterable, Iterator

@@ -24,9 +24,9 @@ from omnigraph.ids import BranchName, CommitId, Version, graph_branch
 from omnigraph.storage.layout import DATA, LEGACY_ACTORS, LEGACY_COMMITS, MANIFEST
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import (
-    Branch,
     Handle,
     ScanRequest,
+    TableBranch,
     TableRef,
     TransactionKind,
 )
@@ -96,14 +96,14 @@ def _open_if_there(stores: Stores, path: str) -> Handle | None:
         return None
 
 
-def _find_fork(stores: Stores, branch: str) -> Branch:
+def _find_fork(stores: Stores, branch: str) -> TableBranch:
     found = stores.tables.find_branch(MANIFEST, branch)
     if found is None:
         raise BranchNotFound(branch)
     return found
 
 
-def _check_unpublished(stores: Stores, manifest: Handle, fork: Branch) -> None:
+def _check_unpublished(stores: Stores, manifest: Handle, fork: TableBranch) -> None:
     """Raises TableCorrupt if anything but settings changed since the branch was created."""
     since = stores.tables.find_transactions(manifest, after=fork.parent_version)
     if any(each.kind is not TransactionKind.CONFIG for each in since):

@@ -26,7 +26,7 @@ from omnigraph.errors import Contention, ManifestCorrupt
 from omnigraph.ids import MAIN
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Branch, Mark, TableSettings
+from omnigraph.storage.tables import Mark, TableBranch, TableSettings
 
 PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION: Final = "lance-schema:unenforced-primary-key:position"
@@ -102,7 +102,7 @@ def _drop_run_branches(stores: Stores, base: Base) -> Base:
     return base
 
 
-def _find_doomed(branches: Sequence[Branch]) -> list[Branch]:
+def _find_doomed(branches: Sequence[TableBranch]) -> list[TableBranch]:
     """Run branches without children. A run branch whose child stays also stays."""
     parents = {each.parent for each in branches}
     return [

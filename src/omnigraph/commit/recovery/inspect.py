@@ -24,7 +24,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, Version, lance_branch
-from omnigraph.storage.tables import Branch, Handle, TableRef, TransactionRecord
+from omnigraph.storage.tables import Handle, TableBranch, TableRef, TransactionRecord
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Inspection:
     pin_class: PinClass
     write: PinnedWrite | None = None
     """The entry of a version 3 sidecar."""
-    fork: Branch | None = None
+    fork: TableBranch | None = None
     """The fork at the time of the inspection."""
 
     @property

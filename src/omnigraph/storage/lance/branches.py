@@ -9,11 +9,11 @@ from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFoun
 from omnigraph.jsontext import read_json
 from omnigraph.storage import layout
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import Branch, TableRef
+from omnigraph.storage.tables import TableBranch, TableRef
 from omnigraph.storage.translate import branch_error
 
 
-def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
+def find_branches(store: LanceStore, path: str) -> tuple[TableBranch, ...]:
     """Every branch, by name.
 
     Lance's own listing fails if a branch is deleted while it reads the refs. This listing reads the
@@ -26,12 +26,12 @@ def find_branches(store: LanceStore, path: str) -> tuple[Branch, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def find_branch(store: LanceStore, path: str, branch: str) -> Branch | None:
+def find_branch(store: LanceStore, path: str, branch: str) -> TableBranch | None:
     """Lance lists all refs to read one; this reads the file of the ref by its name."""
     key = f"{path}/{layout.branch_ref_file(branch)}"
     try:
         facts = read_json(store.objects.read(key).data)
-        return Branch(
+        return TableBranch(
             name=branch,
             parent=facts["parentBranch"],
             parent_version=facts["parentVersion"],

@@ -30,7 +30,6 @@ from omnigraph.storage.tables import (
     ROWS_PER_FILE,
     Addresses,
     BlobFile,
-    Branch,
     ColumnFill,
     FragmentContent,
     Handle,
@@ -47,6 +46,7 @@ from omnigraph.storage.tables import (
     ScanRequest,
     Staged,
     StagedCompaction,
+    TableBranch,
     TableRef,
     TableSettings,
     TableStats,
@@ -246,10 +246,10 @@ class LanceTables:
 
     # branches
 
-    def find_branch(self, path: str, branch: str) -> Branch | None:
+    def find_branch(self, path: str, branch: str) -> TableBranch | None:
         return branches.find_branch(self.store, path, branch)
 
-    def find_branches(self, path: str) -> tuple[Branch, ...]:
+    def find_branches(self, path: str) -> tuple[TableBranch, ...]:
         return branches.find_branches(self.store, path)
 
     def fork(self, source: Handle, branch: str) -> Handle:

@@ -28,11 +28,11 @@ from omnigraph.storage.tables.versions import (
     ROWS_PER_FILE,
     Addresses,
     BlobFile,
-    Branch,
     FragmentContent,
     Handle,
     Pause,
     ScanRequest,
+    TableBranch,
     TableRef,
     TableStats,
     TransactionRecord,
@@ -314,9 +314,9 @@ class Tables(Protocol):
 
     # branches
 
-    def find_branches(self, path: str) -> tuple[Branch, ...]: ...
+    def find_branches(self, path: str) -> tuple[TableBranch, ...]: ...
 
-    def find_branch(self, path: str, branch: str) -> Branch | None:
+    def find_branch(self, path: str, branch: str) -> TableBranch | None:
         """One branch by its ref, without listing the others; None if there is no such branch."""
         ...
 

@@ -152,7 +152,7 @@ class VersionLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TableBranch:
     """A branch of a table. `identifier` differs each time a branch of that name is created."""
 
     name: str

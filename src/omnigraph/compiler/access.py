@@ -1,6 +1,6 @@
-"""How the nodes of a scan can be reached, judged by its conditions and the schema alone.
+"""The access paths of a scan, by its conditions and the schema alone.
 
-No statistics are read, so this is a rough order of merit, not an estimate of rows.
+No statistics are read, so paths are ranked and no row counts are estimated.
 """
 
 from collections.abc import Sequence
@@ -34,27 +34,27 @@ class Access(IntEnum):
     RANGE = 2
     TEXT = 3
     CONDITION = 4
-    """A condition that every node must be tried against."""
+    """A condition that is evaluated for every node."""
     EVERYTHING = 5
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """One member of the key, or `id` itself, and the value it must have."""
+    """One member of the key, or `id`, and its required value."""
 
     column: str
     value: Operand
 
 
 def access_of(conditions: Sequence[Condition], node: NodeType) -> Access:
-    """The best that these conditions on one node allow."""
+    """The cheapest path that these conditions on one node allow."""
     if find_key(conditions, node) is not None:
         return Access.KEY
     return min(map(_access, conditions), default=Access.EVERYTHING)
 
 
 def find_key(conditions: Sequence[Condition], node: NodeType) -> tuple[KeyPart, ...] | None:
-    """What pins the node down to one at most: its id, or every member of its key."""
+    """The parts that identify at most one node: its id, or every member of its key."""
     parts: dict[str, KeyPart] = {}
     for condition in conditions:
         match condition:
@@ -95,7 +95,7 @@ def find_index(
 
 
 def is_fixed(operand: Operand) -> bool:
-    """Does it have one value for the whole execution?"""
+    """Does the operand have one value for the whole execution?"""
     return isinstance(operand, Constant | ParameterRef | Now)
 
 

@@ -1,4 +1,4 @@
-"""Steps to operators, one for one. Nothing is moved here; what can be improved was, by the passes.
+"""Steps to operators, one for one. The passes have optimised the steps; lowering moves nothing.
 
 Three things are decided that the steps leave open: how a scan reaches its nodes, what one row of an
 expand stands for, and which variables tie a block to the rows around it.

@@ -1,4 +1,4 @@
-"""Rewrites of a read. Each takes a query and hands back one with the same answer.
+"""Rewrites of a read. Each pass takes a query and returns an equivalent one.
 
 A pass is a plain function; passes do not know each other. Their laws, checked against the slow
 interpreter: the bag of rows stays, the order of ordered rows stays, and a second run of the same
@@ -16,7 +16,7 @@ from omnigraph.compiler.passes.push_filters import push_filters
 
 Pass = Callable[[Read, Catalog], Read]
 Watcher = Callable[[str, Read], None]
-"""Told the name of each pass and what it made of the query."""
+"""Called with the name of each pass and its result."""
 
 PASSES: tuple[Pass, ...] = (
     fold_constants,  # first: what folds away needs no place

@@ -1,9 +1,9 @@
-"""From names to meanings: a query tree and a catalog in, `ir` out, or everything that is wrong.
+"""Name resolution: a query tree and a catalog to `ir`, or every fault.
 
-In reading order: `query` resolves queries and files. A read goes through `pattern` (clauses to
-steps, with `walks` for traversals and `variables` for scopes), then `outputs` and `ordering`; a
-mutation goes through `mutation`. They share `conditions`, `search`, `operands` and `literals`,
-which ask `typecheck` what goes together, and they leave every fault in the `context`.
+Reading order: `query` resolves queries and files. For a read, `pattern` resolves clauses to steps
+(with `walks` for traversals, `variables` for scopes and `mentions` for the variables of a clause),
+then `outputs` and `ordering` follow; `mutation` resolves mutations. They share `conditions`,
+`search`, `operands` and `literals`, which call `typecheck`. All of them report to the `context`.
 """
 
 from omnigraph.compiler.resolve.query import (

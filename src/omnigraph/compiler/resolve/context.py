@@ -26,7 +26,7 @@ class Context:
         self.pattern: tuple[ast.Clause, ...] = ()
         """The clauses of the read: a variable that is missing may be bound further down."""
         self.mistyped: set[str] = set()
-        """Parameters whose type was wrong: what uses them is not judged."""
+        """Parameters with a wrong type: expressions that use them are not checked."""
         self.counts: set[str] = set()
         """The parameters that are used as `limit` or `offset`."""
         self._diagnostics: list[Diagnostic] = []

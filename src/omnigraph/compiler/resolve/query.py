@@ -62,7 +62,7 @@ def check_split(query: Query, source: Source) -> None:
 
 
 def find_mixed(query: Query, source: Source) -> list[Diagnostic]:
-    """D2: a mutation either inserts and updates, or deletes. Judged once the types are right."""
+    """D2: a mutation either inserts and updates, or deletes. Checked after the types."""
     if isinstance(query, Read):
         return []
     deletes = [each for each in query.statements if isinstance(each, Delete)]

@@ -138,11 +138,13 @@ class BreakableGraph(Graph):
             Mode.READ_WRITE,
             settings=Settings(maintenance=False, timing=timing),
         )
-        self._bench = WriteContext(stores, self._bases, timing=timing, owner=owner, observe=observe)
+        self._context = WriteContext(
+            stores, self._bases, timing=timing, owner=owner, observe=observe
+        )
 
     @property
     def context(self) -> WriteContext:
-        return self._bench
+        return self._context
 
     def ask(
         self, ask: Ask, branch: BranchName = MAIN, *, actor: str | None = "writer"
@@ -151,7 +153,7 @@ class BreakableGraph(Graph):
         return self.mutate(PROGRAM, name=ask.query, params=ask.params, request=order)
 
     def tidy(self, key: TableKey, branch: BranchName = MAIN) -> bool:
-        return Upkeep(self._bench, self.catalog).tidy(branch, key)
+        return Upkeep(self._context, self.catalog).tidy(branch, key)
 
 
 def open_living(

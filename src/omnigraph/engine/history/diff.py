@@ -1,13 +1,12 @@
-"""What differs between two states of a graph, entity by entity.
+"""The difference between two snapshots, entity by entity.
 
-1. One order: tables by key, then rows by id. What is told does not depend on how rows are kept: a
-   row that was moved, or written again with the same content, did not change.
-2. Before and after are the whole rows, exactly; edges say where they lead.
-3. Only places are held for all changes; rows are read some at a time, as they are asked for. The
-   other way round is the same question with the sides swapped.
-4. Each side is read by the schema of its time. Across a change of a type's schema nothing is told
-   of that type: a row before and a row after it are not the same kind of thing. A type that one
-   side has not is all new, or all gone.
+1. Changes are ordered: tables by key, then rows by id. They do not depend on storage: a row that
+   was moved, or written again unchanged, did not change.
+2. A change has the whole row before and after; an edge has its ends.
+3. A diff holds row refs for all changes. Rows are read in portions, as the caller iterates.
+4. Each side is read with the schema of its time. If the columns of a type differ between the two
+   sides, the diff is refused, because their rows are not comparable. If one side lacks a type, all
+   its rows are inserted or deleted.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +41,7 @@ class ChangeOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes are wanted; of whatever is empty, all."""
+    """The wanted changes; an empty field accepts all."""
 
     kinds: tuple[str, ...] = ()
     """`node`, `edge`."""
@@ -54,7 +53,7 @@ class ChangeFilter:
         return (not self.kinds or kind in self.kinds) and (not self.types or name in self.types)
 
     def check_types(self, *catalogs: Catalog) -> None:
-        """A type has to be in one of these. Raises TypeUnknown."""
+        """Every wanted type must be in one of the catalogs. Raises TypeUnknown."""
         known = {each.name for catalog in catalogs for each in catalog.nodes}
         known |= {each.name for catalog in catalogs for each in catalog.edges}
         for name in self.types:
@@ -67,11 +66,11 @@ EVERY_CHANGE: Final = ChangeFilter()
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An entity as it is at one moment."""
+    """The properties and ends of an entity in one snapshot."""
 
     properties: JsonObject
     ends: tuple[str, str] | None
-    """Where an edge leads from and to."""
+    """The ids of the source and the target of an edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class EntityChange:
 
     @property
     def ends(self) -> tuple[str, str] | None:
-        """Where an edge leads, or led before it went."""
+        """The ends of an edge; of a deleted edge, its former ends."""
         image = self.before if self.after is None else self.after
         assert image is not None
         return image.ends
@@ -100,17 +99,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GraphDiff:
-    """What differs between two snapshots: counted; and, as far as one reads on, told."""
+    """The difference between two snapshots: counts, and changes that are read on demand."""
 
     before: ManifestSnapshot
     after: ManifestSnapshot
     counts: Mapping[TableKey, Counts]
-    """For every table with changes, by key."""
+    """By key, for every table with changes."""
     tables: Tables = field(repr=False)
     parts: tuple["TableChanges", ...] = field(repr=False)
 
     def changes(self, *, skip: int = 0) -> Iterator[EntityChange]:
-        """(1) Every change, in order, without the first so many."""
+        """(1) Every change in order, after the first `skip`."""
         for part in self.parts:
             if skip >= len(part):
                 skip -= len(part)
@@ -149,7 +148,7 @@ def find_diff(
 def _find_type(
     catalog: Catalog, key: TableKey, commit: Commit | None, handles: list[Handle | None]
 ) -> Type:
-    """(4) The type of a table that both sides know alike."""
+    """(4) The type of a table. Raises ChangesRefused if its columns differ."""
     kind, name = split_table_key(key)
     found: NodeType | EdgeType | None = catalog.node(name) if kind == "node" else catalog.edge(name)
     shapes = {
@@ -171,13 +170,13 @@ _OPS: Final = (ChangeOp.INSERT, ChangeOp.UPDATE, ChangeOp.DELETE)
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """The changes of one table, in the order of their ids: which, and where the rows are."""
+    """The changes of one table in id order, as operations and row refs."""
 
     type: Type
     difference: Difference
     ops: "np.ndarray[Any, np.dtype[np.int8]]"
     places: "np.ndarray[Any, np.dtype[np.int64]]"
-    """Where in the seats of its operation each change is."""
+    """The index of each change in the row refs of its operation."""
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -217,7 +216,7 @@ class TableChanges:
         ops: "np.ndarray[Any, np.dtype[np.int8]]",
         places: "np.ndarray[Any, np.dtype[np.int64]]",
     ) -> Iterator[Row]:
-        """The rows of one side, in the order of the changes; portion by portion."""
+        """The rows of one side in the order of the changes, read in portions."""
         is_there = np.isin(ops, list(refs))
         addresses = np.zeros(len(ops), np.uint64)
         for op, some in refs.items():

@@ -1,16 +1,14 @@
-"""The change feed: what every commit of a branch changed, in the order of its history.
+"""The change feed: the changes of every commit of a branch, in the order of its history.
 
-A reader polls with a cursor and is given one in return, which it keeps. A cursor stands after a
-whole commit: whoever saves it only once it has dealt with everything before it sees every commit at
-least once, whatever dies. A commit with more changes than fit a page is told over several, with
-page tokens; a cursor comes when it is complete.
+A consumer polls with a cursor and gets the next cursor. A cursor stands after a whole commit. A
+consumer that saves a cursor only after it has processed everything before it sees every commit at
+least once, whichever process dies. A commit with more changes than a page holds is split over
+several pages with page tokens; a cursor follows when the commit is complete.
 
-1. The order is that of first parents. What a merge brought in is told once, as the change of the
-   merge commit.
-2. Commits that changed nothing that is wanted, such as upkeep, are passed over.
-3. Cursors and tokens say for which graph, incarnation of a branch, and filter they are, and are
-   refused for others.
-4. A commit that can no longer be read is a gap. It is told, never skipped: `ChangeFeedGap`.
+1. Commits are ordered by first parents. The changes of a merge appear once, with the merge commit.
+2. Commits without a wanted change, such as upkeep, are skipped.
+3. A cursor or token names its graph, branch incarnation and filter, and is refused for others.
+4. A commit that can no longer be read is a gap: the feed raises `ChangeFeedGap` and never skips it.
 """
 
 import base64
@@ -43,29 +41,29 @@ from omnigraph.storage.tables import Handle
 
 COMMITS_DEFAULT: Final = 128
 COMMITS_MAX: Final = 512
-"""How many commits one poll looks at."""
+"""The most commits that one poll reads."""
 
 CHANGES_DEFAULT: Final = 1_000
 CHANGES_MAX: Final = 8_192
-"""How many changes one page tells."""
+"""The most changes of one page."""
 
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """(3) How far a reader has come, and in what."""
+    """(3) The position of a consumer in the feed of one branch."""
 
     graph: str
-    """The first commit of the graph, which no other graph has."""
+    """The id of the first commit of the graph, which identifies the graph."""
     branch: BranchName
     incarnation: str
     where: str
     """The filter, as a short hash."""
     commit: CommitId | None
-    """The last commit that is dealt with; None before the first."""
+    """The last complete commit; None before the first."""
     told: int = 0
-    """How many changes of the next one were told already. A cursor has none."""
+    """How many changes of the next commit were delivered; 0 for a cursor."""
 
     def encode(self) -> str:
         body = json.dumps([_VERSION, *asdict(self).values()], separators=(",", ":")).encode()
@@ -89,7 +87,7 @@ def decode_position(text: str) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one commit changed, or a part of it."""
+    """The changes of one commit, or a part of them."""
 
     cause: Commit
     changes: tuple[EntityChange, ...]
@@ -97,24 +95,24 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """What a poll tells: a cursor, or a token for the rest of a commit that did not fit."""
+    """The result of a poll: a cursor, or a token for the rest of an incomplete commit."""
 
     blocks: tuple[Block, ...]
     cursor: str | None
     next_page_token: str | None
     caught_up: bool
-    """Is there nothing newer on the branch?"""
+    """Is the last commit of the branch reached?"""
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Where to go on, what is wanted, and how much of it."""
+    """The position, the filter and the limits of a poll."""
 
     where: ChangeFilter
     cursor: str | None = None
     """A cursor or a page token."""
     start: str | None = None
-    """Without one: `now`, `beginning`, or `after:COMMIT`."""
+    """Where to start without a cursor: `now`, `beginning`, or `after:COMMIT`."""
     commits_max: int = COMMITS_DEFAULT
     changes_max: int = CHANGES_DEFAULT
 
@@ -130,7 +128,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFeed:
-    """One branch of a graph, as a feed sees it."""
+    """The change feed of one branch."""
 
     stores: Stores
     catalog: Catalog
@@ -166,7 +164,7 @@ class ChangeFeed:
         shown: dict[CommitId, ManifestSnapshot] = {}
         for before, commit in pending[: asked.commits_max]:
             try:
-                # Each commit is the one before the next.
+                # A commit is the parent of the next, so its snapshot is read once.
                 shown = {
                     each.id: shown.get(each.id) or snapshot_at_commit(self.stores, each)
                     for each in (before, commit)
@@ -177,13 +175,13 @@ class ChangeFeed:
             except ChangesRefused:
                 if before.id == first:
                     raise
-                break  # what comes before it can be told
+                break  # the commits before it can be delivered
             if found.changes:
                 blocks.append(Block(commit, found.changes))
             if found.has_more:
                 told = at.told + len(found.changes)
                 here = self.position(asked.where, at.commit, told).encode()
-                # With nothing told of this commit, all before it is complete.
+                # Nothing of this commit was delivered, so the position is a cursor.
                 is_between = not found.changes
                 return FeedPage(
                     tuple(blocks),
@@ -229,7 +227,7 @@ class ChangeFeed:
         return at
 
     def _after(self, commit: CommitId | None) -> list[tuple[Commit, Commit]]:
-        """(1) The commits after one, each with the one before it."""
+        """(1) The commits after a commit, each with its first parent."""
         pairs = list(zip(self.history, self.history[1:], strict=False))
         if commit is None:
             return pairs
@@ -251,24 +249,24 @@ class ChangeFeed:
         asked: Poll,
         at: Position,
         left: int,
-    ) -> "_Told":
-        """What a commit changed, as much of it as fits."""
+    ) -> "_CommitPart":
+        """The changes of a commit, as many as fit."""
         diff = self.compare(snapshots, asked.where)
         if len(diff) - at.told > left and left < asked.changes_max:
-            # It is begun on a page of its own, where more of it fits.
-            return _Told((), has_more=True)
+            # The commit starts on the next page, where more of it fits.
+            return _CommitPart((), has_more=True)
         changes = tuple(islice(diff.changes(skip=at.told), left))
-        return _Told(changes, has_more=at.told + len(changes) < len(diff))
+        return _CommitPart(changes, has_more=at.told + len(changes) < len(diff))
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _CommitPart:
     changes: tuple[EntityChange, ...]
     has_more: bool
 
 
 def hash_filter(where: ChangeFilter) -> str:
-    """The same for filters that mean the same."""
+    """A hash that is equal for equivalent filters."""
     facts = [sorted(set(each)) for each in (where.kinds, where.types, where.ops)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
 
@@ -278,7 +276,7 @@ def hash_filter(where: ChangeFilter) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommitPage:
-    """Some of what one commit changed."""
+    """A page of the changes of one commit."""
 
     cause: Commit
     changes: tuple[EntityChange, ...]
@@ -286,7 +284,7 @@ class CommitPage:
 
 
 def read_commit(feed: ChangeFeed, commit: Commit, parent: Commit | None, asked: Poll) -> CommitPage:
-    """What a commit changed since its first parent. Raises ChangesRefused, CursorInvalid."""
+    """The changes of a commit since its first parent. Raises ChangesRefused, CursorInvalid."""
     if parent is None:
         raise ChangesRefused("parentless_commit", commit_id=commit.id)
     told = 0

@@ -1,8 +1,7 @@
-"""Rows as people and programs read them: cells from columns, and JSON from cells.
+"""Rows as JSON: cells from columns, and JSON from cells.
 
-Dates and instants are texts, vectors and lists are arrays. Numbers that JSON has no words for are
-spelled as texts. A Blob is told by its size and digest, or by its address; whoever wants the bytes
-asks for them.
+Dates and instants are strings, vectors and lists are arrays. NaN and the infinities, which JSON
+lacks, are strings. A Blob is its size and digest; an external Blob is its address.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ Type = NodeType | EdgeType
 
 
 def read_rows(type_: Type, rows: pa.Table) -> list[Row]:
-    """Rows of cells, from columns as they would be written."""
+    """Rows of cells, from columns as a write takes them."""
     columns = []
     for name in rows.column_names:
         of = column_type(type_, name)
@@ -45,12 +44,12 @@ def _blob(cell: dict[str, bytes | str | None] | None) -> Cell:
 
 
 def spell_properties(type_: Type, row: Row) -> JsonObject:
-    """What a row says, by property, without its id and its ends."""
+    """The properties of a row, without id and ends."""
     return {each.name: spell_cell(row.get(each.name), each.type) for each in type_.properties}
 
 
 def spell_row(type_: Type, row: Row) -> JsonObject:
-    """What a row says; of an edge also where it leads."""
+    """The properties of a row; for an edge also `from` and `to`."""
     ends: JsonObject = {}
     if isinstance(type_, EdgeType):
         ends = {"from": str(row["src"]), "to": str(row["dst"])}

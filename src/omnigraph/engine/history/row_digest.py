@@ -1,9 +1,9 @@
-"""What a row says, in 32 bytes: two rows have one digest exactly if they say the same.
+"""The content of a row in 32 bytes: two rows have equal digests exactly if their content is equal.
 
-Every cell is spelled with a mark for null and the length of what follows, under a heading that
-names each column and its type; so nothing can be moved from one cell into the next. All NaNs are
-one, both zeros are one. Vectors are their raw bytes. A Blob counts by its bytes, wherever they are
-kept, or by its address if that is all there is.
+A digest starts with the names and types of all columns. Each cell has a null flag and a length, so
+bytes cannot move between cells. All NaNs are equal, and both zeros are equal. A vector counts by
+its raw bytes. A Blob counts by its bytes, wherever the table stores them; an external Blob by its
+address.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ Payload = Callable[[Any], bytes]
 
 
 def digest_rows(rows: pa.Table) -> list[bytes]:
-    """One digest for each row. Blobs are structs of `data` and `uri`, as they are written."""
+    """One digest per row. Blobs are structs of `data` and `uri`, as a write takes them."""
     names = sorted(rows.column_names)
     heading = hashlib.sha256()
     for name in names:
@@ -39,10 +39,10 @@ def digest_rows(rows: pa.Table) -> list[bytes]:
 
 
 def differ(left: pa.Table, right: pa.Table) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Which rows, taken in pairs, have other digests. Both have the same columns.
+    """For each pair of rows, whether their digests differ. Both tables have the same columns.
 
-    Columns are compared whole, which is many times faster than spelling their cells out. That is
-    only done for lists and blobs.
+    Whole columns are compared, which is many times faster than encoding cells. Only lists and
+    blobs are encoded.
     """
     differs = np.zeros(left.num_rows, np.bool_)
     for name in left.column_names:
@@ -74,7 +74,7 @@ def _is_valid(column: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
 
 
 def _bits(vectors: "pa.Array[Any]", dimension: int) -> "np.ndarray[Any, np.dtype[np.uint32]]":
-    """Vectors as they are kept, one to a line. Where there is none, anything."""
+    """Vectors as raw integers, one per line; a null vector has an arbitrary line."""
     assert isinstance(vectors, pa.FixedSizeListArray)
     flat = vectors.values.slice(vectors.offset * dimension, len(vectors) * dimension)
     numbers = flat.to_numpy(zero_copy_only=False).astype("<f4", copy=False)
@@ -107,7 +107,7 @@ def _list(items: Sequence[object], payload: Payload) -> bytes:
 
 
 def _viewed(column: "pa.Array[Any]", of: pa.DataType) -> "pa.Array[Any]":
-    """Dates and instants as the integers they are; Arrow would cut an instant down to its day."""
+    """Dates and instants as integers; Arrow would cut an instant down to its day."""
     carrier = pa.int32() if pa.types.is_date32(of) else pa.int64()
     if not pa.types.is_date(of):
         return column

@@ -1,13 +1,13 @@
-"""What one version of a table has and another has not.
+"""The difference between two versions of a table.
 
-Work is found from the outside in, so that it follows what changed and not what exists:
+The work follows the size of the change, not of the table:
 
-1. Fragments both versions share, with the same rows deleted, are not looked at.
-2. Of fragments that share their files, only rows that one side deleted differ.
-3. Rows that were only moved, by a compaction, have the identity and the update they had; if both
-   versions grew out of the version of that update, they are the same rows.
-4. What is left is matched by id; rows that both sides have are compared by what they say, so a
-   row that was written again with the same content, or there and back, is no difference.
+1. Fragments that both versions share, with the same deletions, are not read.
+2. In fragments that share their files, only rows that one side deleted differ.
+3. A compaction moves rows but keeps their row id and update version. If both versions descend from
+   the version of that update, the rows are equal.
+4. The remaining rows are matched by id, and matched rows are compared by content. A row that was
+   written again unchanged, or changed and changed back, is not a difference.
 """
 
 import zlib
@@ -35,18 +35,18 @@ from omnigraph.storage.tables import (
 )
 
 COMPARED_BYTES: Final = 8 * 1024 * 1024
-"""How much of each side is compared at a time."""
+"""How many bytes of each side are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Some of all ids: those whose checksum leaves this remainder. Together shares are all ids."""
+    """The ids whose checksum modulo `of` is `number`. All shares together are all ids."""
 
     number: int
     of: int
 
     def mask(self, ids: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Which of the ids are in the share; in every process the same."""
+        """Which of the ids are in the share; the same in every process."""
         sums = (zlib.crc32(str(each).encode()) % self.of for each in ids.to_pylist())
         return np.fromiter((each == self.number for each in sums), np.bool_, len(ids))
 
@@ -56,16 +56,16 @@ EVERY_ID: Final = Share(0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How to get from one version of a table to another."""
+    """The row changes that turn one version of a table into another."""
 
     before: Handle | None
     after: Handle | None
     inserted: RowRefs
     """Rows of `after` whose ids `before` does not have."""
     replaced: RowRefs
-    """Rows of `before` that say something else afterwards, and..."""
+    """Rows of `before` whose content changed, and..."""
     replacing: RowRefs
-    """...the rows of `after` that say it, one for one."""
+    """...the rows of `after` with the new content, in the same order."""
     deleted: RowRefs
     """Rows of `before` whose ids `after` does not have."""
 
@@ -80,7 +80,7 @@ def find_difference(
     after: Handle | None,
     share: Share = EVERY_ID,
 ) -> Difference:
-    """None stands for a table that is not there. Only ids of the share are looked at."""
+    """None stands for a missing table. Only ids of the share are compared."""
     lost, gained = _find_unshared(tables, before, after)
     old, new = _with_ids(tables, before, lost, share), _with_ids(tables, after, gained, share)
     if not len(old):
@@ -103,21 +103,21 @@ def find_difference(
 
 
 @dataclass(frozen=True, slots=True)
-class _Marks:
-    """Places of rows, without their ids."""
+class _Places:
+    """Row refs without ids."""
 
     row_ids: Addresses
     addresses: Addresses
     updated: Addresses
 
-    def take(self, mask: "np.ndarray[Any, Any]") -> "_Marks":
-        return _Marks(self.row_ids[mask], self.addresses[mask], self.updated[mask])
+    def take(self, mask: "np.ndarray[Any, Any]") -> "_Places":
+        return _Places(self.row_ids[mask], self.addresses[mask], self.updated[mask])
 
 
 def exceeds(tables: Tables, before: Handle | None, after: Handle | None, rows_max: int) -> bool:
-    """Are there more rows than this, on both sides together, that a difference has to look at?
+    """Must a difference compare more than `rows_max` rows, of both sides together?
 
-    Mostly known without a read: only where many rows may just have been moved are they looked at.
+    Mostly known without a read. Rows are read only if many of them may just have been moved.
     """
     if count_at_most(tables, before, after) <= rows_max:
         return False
@@ -126,7 +126,7 @@ def exceeds(tables: Tables, before: Handle | None, after: Handle | None, rows_ma
 
 
 def count_at_most(tables: Tables, before: Handle | None, after: Handle | None) -> int:
-    """So many rows, on both sides together, may differ. Known without a read."""
+    """An upper bound of the rows that differ, of both sides together; reads nothing."""
     old, new = _parts(tables, before), _parts(tables, after)
     shared = old.keys() & new.keys()
     unshared = (
@@ -145,31 +145,31 @@ def count_at_most(tables: Tables, before: Handle | None, after: Handle | None) -
 
 def _find_unshared(
     tables: Tables, before: Handle | None, after: Handle | None
-) -> tuple[_Marks, _Marks]:
-    """At least the rows of each side that the other has not, or has otherwise."""
+) -> tuple[_Places, _Places]:
+    """A superset of the rows of each side that the other side lacks or has changed."""
     old_parts = _parts(tables, before)
     new_parts = _parts(tables, after)
     shared = old_parts.keys() & new_parts.keys()
-    old_marks, new_marks = [], []
+    old_places, new_places = [], []
     for files in sorted(shared):
         old, new = old_parts[files], new_parts[files]
         if old.deletions != new.deletions:
             assert before is not None
             assert after is not None
-            left, right = _read_marks(tables, before, [old]), _read_marks(tables, after, [new])
-            # (2) The files are the same, so a row is at the same offset on both sides.
+            left, right = _read_places(tables, before, [old]), _read_places(tables, after, [new])
+            # (2) Both sides have the same files, so a row has the same offset on both.
             ours, theirs = _offsets(left), _offsets(right)
-            old_marks.append(left.take(~np.isin(ours, theirs)))
-            new_marks.append(right.take(~np.isin(theirs, ours)))
-    left = _read_marks(
+            old_places.append(left.take(~np.isin(ours, theirs)))
+            new_places.append(right.take(~np.isin(theirs, ours)))
+    left = _read_places(
         tables, before, [old_parts[each] for each in old_parts if each not in shared]
     )
-    right = _read_marks(
+    right = _read_places(
         tables, after, [new_parts[each] for each in new_parts if each not in shared]
     )
     if len(left.row_ids) and len(right.row_ids) and before is not None and after is not None:
         left, right = _without_moved(left, right, find_shared_version(tables, before, after))
-    return _join_marks([*old_marks, left]), _join_marks([*new_marks, right])
+    return _concat_places([*old_places, left]), _concat_places([*new_places, right])
 
 
 def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], FragmentContent]:
@@ -178,16 +178,18 @@ def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], Fragm
     return {each.files: each for each in tables.find_fragments(handle)}
 
 
-def _offsets(marks: _Marks) -> Addresses:
-    return marks.addresses & np.uint64(0xFFFFFFFF)
+def _offsets(rows: _Places) -> Addresses:
+    return rows.addresses & np.uint64(0xFFFFFFFF)
 
 
-def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[FragmentContent]) -> _Marks:
-    # Filled as batches come: there may be millions, and joining batches would hold them twice.
+def _read_places(
+    tables: Tables, handle: Handle | None, parts: Sequence[FragmentContent]
+) -> _Places:
+    # Filled batch by batch: concatenating millions of rows would hold them twice.
     count = sum(each.row_count for each in parts)
-    marks = _Marks(*(np.empty(count, np.uint64) for _ in range(3)))
+    rows = _Places(*(np.empty(count, np.uint64) for _ in range(3)))
     if handle is None or not parts:
-        return marks
+        return rows
     request = ScanRequest(
         columns=(ROW_UPDATED,),
         fragment_ids=tuple(each.fragment_id for each in parts),
@@ -199,19 +201,19 @@ def _read_marks(tables: Tables, handle: Handle | None, parts: Sequence[FragmentC
         for batch in batches:
             check_cancelled()
             some = slice(at, at + batch.num_rows)
-            marks.row_ids[some] = _numbers(batch, ROW_ID)
-            marks.addresses[some] = _numbers(batch, ROW_ADDRESS)
-            marks.updated[some] = _numbers(batch, ROW_UPDATED)
+            rows.row_ids[some] = _numbers(batch, ROW_ID)
+            rows.addresses[some] = _numbers(batch, ROW_ADDRESS)
+            rows.updated[some] = _numbers(batch, ROW_UPDATED)
             at += batch.num_rows
-    assert at == count, "a fragment has as many rows as it says"
-    return marks
+    assert at == count, "a fragment has the row count of its metadata"
+    return rows
 
 
-def _join_marks(parts: Sequence[_Marks]) -> _Marks:
+def _concat_places(parts: Sequence[_Places]) -> _Places:
     parts = [each for each in parts if len(each.row_ids)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    return _Marks(
+    return _Places(
         np.concatenate([each.row_ids for each in parts]),
         np.concatenate([each.addresses for each in parts]),
         np.concatenate([each.updated for each in parts]),
@@ -222,8 +224,8 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Addresses:
     return batch[name].to_numpy().astype(np.uint64, copy=False)
 
 
-def _without_moved(left: _Marks, right: _Marks, shared: int) -> tuple[_Marks, _Marks]:
-    """(3) What is left when rows that both sides took from a common past are left out."""
+def _without_moved(left: _Places, right: _Places, shared: int) -> tuple[_Places, _Places]:
+    """(3) The rows of each side without rows that both sides have from a common version."""
     _, ours, theirs = np.intersect1d(
         left.row_ids, right.row_ids, assume_unique=True, return_indices=True
     )
@@ -236,13 +238,13 @@ def _without_moved(left: _Marks, right: _Marks, shared: int) -> tuple[_Marks, _M
 
 
 def find_shared_version(tables: Tables, left: Handle, right: Handle) -> int:
-    """The newest version that both grew out of."""
+    """The newest version that both versions descend from."""
     ours, theirs = _past(tables, left), _past(tables, right)
     return max((min(ours[each], theirs[each]) for each in ours if each in theirs), default=0)
 
 
 def _past(tables: Tables, handle: Handle) -> dict[str, int]:
-    """For each branch of the table that a version came through, the last version on it."""
+    """For each table branch in the ancestry of a version, the last version on that branch."""
     past: dict[str, int] = {}
     branch, version = handle.ref.branch, handle.version
     while True:
@@ -255,9 +257,9 @@ def _past(tables: Tables, handle: Handle) -> dict[str, int]:
         branch, version = fork.parent, fork.parent_version
 
 
-def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share) -> RowRefs:
-    """Those of the rows whose ids are in the share."""
-    addresses, row_ids, updated = marks.addresses, marks.row_ids, marks.updated
+def _with_ids(tables: Tables, handle: Handle | None, rows: _Places, share: Share) -> RowRefs:
+    """The refs of the rows whose ids are in the share."""
+    addresses, row_ids, updated = rows.addresses, rows.row_ids, rows.updated
     if handle is None or not len(addresses):
         return no_row_refs()
     if not is_sorted(addresses):
@@ -285,7 +287,7 @@ def _with_ids(tables: Tables, handle: Handle | None, marks: _Marks, share: Share
 def _compare(
     tables: Tables, type_: Type, left: tuple[Handle, RowRefs], right: tuple[Handle, RowRefs]
 ) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Which of the rows, taken in pairs, say something else."""
+    """For each pair of rows, whether the content differs."""
     differs = np.zeros(len(left[1]), np.bool_)
     for start, stop in portions(tables, type_, right[0], right[1].addresses, COMPARED_BYTES):
         ours = fetch(tables, type_, left[0], left[1].addresses[start:stop])
@@ -295,5 +297,5 @@ def _compare(
 
 
 def digest_at(tables: Tables, type_: Type, handle: Handle, addresses: Addresses) -> list[bytes]:
-    """What rows say. The caller bounds how many they are."""
+    """The digests of rows. The caller bounds their number."""
     return digest_rows(fetch(tables, type_, handle, addresses))

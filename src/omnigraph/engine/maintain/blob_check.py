@@ -1,5 +1,5 @@
-"""Whether the bytes of blobs are where their table says: one byte of each file is read, the last
-that a blob needs. What is kept elsewhere is nobody's business here.
+"""Checks that blob files exist and are long enough: reads one byte of each file, the last that a
+blob needs. External blobs are not checked.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _BATCH_ROWS = 1 << 16
 
 
 def find_lost_blobs(tables: Tables, handle: Handle, column: str) -> Iterator[str]:
-    """What is wrong with the files of a column of blobs."""
+    """The problems of the files of a blob column."""
     for address, end in _last_blobs(tables, handle, column):
         try:
             tables.open_blob(handle, column, address).read(end - 1, 1)
@@ -23,7 +23,7 @@ def find_lost_blobs(tables: Tables, handle: Handle, column: str) -> Iterator[str
 
 
 def _last_blobs(tables: Tables, handle: Handle, column: str) -> list[tuple[int, int]]:
-    """For each file the blob that reaches farthest: the address of its row, and its length."""
+    """For each file, the blob that ends last: the address of its row, and its length."""
     farthest: dict[tuple[int, int, int], tuple[int, int, int]] = {}
     request = ScanRequest(columns=(column,), with_row_address=True, batch_rows_max=_BATCH_ROWS)
     with tables.scan(handle, request) as batches:

@@ -1,12 +1,12 @@
-"""Cleaning up: what nobody shows, retains or may still need goes, and the space with it.
+"""Cleanup: deletes versions and files that no branch, commit or unfinished operation needs.
 
-1. What must stay is decided first, for the whole graph (`commit.retention`); if it cannot be,
-   nothing goes. Then each table is done by itself, under its lease, by an explicit list of versions
-   that was made before; a version that is newer than the list is never on it.
-2. A branch made meanwhile may show what was to go. So the branches are looked at again before each
-   table, and if there is another one, cleaning up ends there.
-3. Files that no version names go once they are old enough to be nobody's work in progress.
-4. Trouble with one table is reported and does not keep the others from being cleaned up.
+1. What must stay is decided first, for the whole graph (`commit.retention`). If that fails, nothing
+   is deleted. Then each table is cleaned under its lease, by an explicit list of versions made
+   before; a version that is newer than the list is never deleted.
+2. A branch that was created meanwhile may show a listed version. So the branches are read again
+   before each table; cleanup stops if there is a new one.
+3. A file that no version names is deleted once it is too old to belong to a running write.
+4. A failure of one table is reported, and cleanup continues with the next table.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import TableRef
 
 DEBRIS_AGE_MS: Final = 60 * 60 * 1000
-"""No writer works on files for this long without a note that speaks for them."""
+"""No writer works this long on files without a staging record that protects them."""
 
 WAIT_MS: Final = 2_000
 
@@ -48,13 +48,13 @@ class CleanupRequest:
 
 @dataclass(frozen=True, slots=True)
 class CleanedTable:
-    """What went of one table on one branch, or would go."""
+    """What was deleted of one table on one branch; without confirmation, what would be."""
 
     key: str
     branch: BranchName
     versions_removed: int = 0
     bytes_removed: int = 0
-    """Unknown before it is done, but for files nobody names."""
+    """Without confirmation only the files that no version names."""
     error: str | None = None
 
 
@@ -66,7 +66,7 @@ class CleanupResult:
     forks: tuple[str, ...]
     """Forks no branch shows, as `path@branch`."""
     residue_bytes: int
-    """What loads that died, renames that ended and programs of long ago left."""
+    """The bytes left by dead loads, finished renames and old programs."""
 
     @property
     def bytes_removed(self) -> int:
@@ -74,9 +74,9 @@ class CleanupResult:
 
 
 def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
-    """Remove what need not stay, or say what would go.
+    """Delete what need not stay; without confirmation, report it.
 
-    Raises SchemaLocked, and whatever reading the manifests raises; then nothing went.
+    Raises SchemaLocked, and what reading the manifests raises; then nothing was deleted.
     """
     if request.is_confirmed:
         heal(context)
@@ -97,12 +97,12 @@ class _Cleaner:
     request: CleanupRequest
     retained: Retained
     gone: set[TableRef] = field(default_factory=set)
-    """Forks that went, or would."""
+    """Forks that were deleted, or would be."""
 
     # forks
 
     def forks(self) -> Iterator[str]:
-        """Forks of tables that nobody shows, those of longer names first: they may be children."""
+        """Forks that no branch shows, longer names first, because they may be children."""
         shown = {ref for ref, versions in self.retained.versions.items() if versions}
         orphans = [
             TableRef(path, each.name)
@@ -169,11 +169,11 @@ class _Cleaner:
         return CleanedTable(key, branch, len(old), size)
 
     def _find_old(self, ref: TableRef) -> list[int]:
-        """(1) The versions that need not stay. The newest always does."""
+        """(1) The versions to delete. The newest version always stays."""
         tables = self.context.stores.tables
         head = tables.open_at(ref)
         wanted = self.retained.versions.get(ref, {head.version})
-        # What lies above every version that is shown is drift, and for repair to look at.
+        # Versions above every shown version are drift, which repair handles.
         newest = min(head.version, max(wanted))
         found = (each.version for each in tables.find_versions(head))
         return [each for each in found if each < newest and each not in wanted]
@@ -185,7 +185,7 @@ class _Cleaner:
         return tables.single_step.delete_versions(tables.open_at(ref), versions)
 
     def _find_debris(self, path: str) -> list[Listed]:
-        """(3) Files that no version names, unless a job under way may have written them."""
+        """(3) Files that no version names, unless a running operation may have written them."""
         if path in self.retained.staging or any(ref.path == path for ref in self.retained.busy):
             return []
         before_ms = self.context.stores.objects.clock_ms() - self.request.debris_age_ms
@@ -228,7 +228,7 @@ class _Cleaner:
     # everything else
 
     def _find_staged(self, key: str) -> list[Listed]:
-        """What another program left of a change of the schema, unless it is at work."""
+        """A staged schema file of another program, unless that program holds the lock."""
         stores = self.context.stores
         if stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None:
             return []
@@ -239,7 +239,7 @@ class _Cleaner:
         return [Listed(key, len(found.data), found.modified_ms)]
 
     def residue(self) -> int:
-        """Bytes of what no table of a retained commit consists of."""
+        """Delete files that belong to no table of a retained commit; return their bytes."""
         objects = self.context.stores.objects
         doomed: dict[str, list[Listed]] = defaultdict(list)
         before_ms = objects.clock_ms() - self.request.debris_age_ms

@@ -1,22 +1,22 @@
-"""What must be true of a graph, whoever wrote it, and what to do if it is not.
+"""The invariants of a stored graph, and the remedy for each violation.
 
-Looks only at what is stored, through fresh handles, changes nothing, and reports everything it
-finds. Slow and obvious on purpose; the checks share no shortcut with the code they judge.
+The doctor reads only what is stored, through new handles, changes nothing, and reports every
+finding. The checks are slow and simple on purpose: they share no shortcut with the code they check.
 
-1. No two rows of a manifest have one `object_id`.
-2. The commits of a branch form one chain: each on top of the one before, the first on top of none.
+1. No two rows of a manifest have the same `object_id`.
+2. The commits of a branch form one chain: each names its predecessor, the first names none.
 3. The head row of a branch names its newest commit.
-4. The version a commit records shows that commit, and none newer; unless it was cleaned up.
-5. What a branch shows of a table can be read, and has as many rows as the manifest says.
-6. A table's newest version is the one its owner shows: nothing moved that was not published. What
-   was fenced or torn is undone without anybody's help; anything else is for repair.
+4. The manifest version of a commit shows that commit as its newest, unless it was cleaned up.
+5. Every shown table version can be read, and has the row count of the manifest.
+6. The newest version of a table is the one that its owner shows: every move was published.
+   Recovery undoes fenced and torn versions by itself; any other drift needs repair.
 7. The manifest has the columns, the key and the stamp of the format.
-8. The three schema files agree, with each other and with the newest commit.
-9. Main shows a table for each type of the schema, with its columns, and no other.
-10. Every edge ends at nodes that exist, and no two rows of a table have one id (asked for).
-11. No dead writer left a sidecar, a lock or a staging record.
-12. Every fork of a table is shown by somebody.
-13. Every file of blobs is there, and as long as its last blob needs (asked for).
+8. The three schema files agree with each other and with the newest commit.
+9. Main shows exactly one table for each type of the schema, with the columns of the type.
+10. Both ends of every edge exist, and no two rows of a table have the same id (deep check).
+11. No dead writer left a sidecar, a schema lock or a staging record.
+12. Every fork of a table is shown by a branch.
+13. Every blob file exists, and is as long as its last blob needs (deep check).
 """
 
 from collections import Counter
@@ -69,21 +69,21 @@ BACKUP: Final = "put the files back from a backup"
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that should not be."""
+    """A violated invariant, and its remedy."""
 
     branch: BranchName
     subject: str
     problem: str
     remedy: str = BACKUP
     is_over: bool = False
-    """Is it what nobody can ever publish, and what whoever may write undoes at once?"""
+    """Can no operation ever publish it, so that the next writer undoes it?"""
 
     def __str__(self) -> str:
         return f"{self.branch}: {self.subject}: {self.problem}"
 
 
 def examine(context: WriteContext, *, is_deep: bool = False) -> list[DoctorFinding]:
-    """Everything wrong with a graph; nothing, it is hoped. `is_deep` reads every row (10, 13)."""
+    """Every violated invariant of a graph. `is_deep` reads every row (10, 13)."""
     stores = context.stores
     findings = [*check_formats(stores), *check_manifests(stores, is_strict=False)]
     findings += check_tables(stores, partial(_is_moving, context))
@@ -114,7 +114,7 @@ def check_formats(stores: Stores) -> Iterator[DoctorFinding]:
 
 
 def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFinding]:
-    """Rules 1 to 4: what a graph says about itself. Strict: nothing was ever cleaned up."""
+    """Rules 1 to 4: the manifests. `is_strict` assumes that nothing was ever cleaned up."""
     checked: dict[tuple[BranchName, int, str], str | None] = {}
     findings: list[DoctorFinding] = []
     for branch in find_branches(stores):
@@ -134,7 +134,7 @@ def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFin
 def check_tables(
     stores: Stores, is_moving: Callable[[BranchName, Pin], bool] = lambda _branch, _pin: False
 ) -> list[DoctorFinding]:
-    """Rules 5 and 6: whether the tables are as the graph says. Those that move are left out."""
+    """Rules 5 and 6: the tables. A table that a writer moves right now is left out."""
     findings = []
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
@@ -146,7 +146,7 @@ def check_tables(
 
 
 def _is_moving(context: WriteContext, branch: BranchName, pin: Pin) -> bool:
-    """Does somebody write the table, or did since the branch was read?"""
+    """Is the table being written, or was it written since the branch was read?"""
     if context.leases.find_holder(LockKey(pin.key, branch)) is not None:
         return True
     try:
@@ -179,7 +179,7 @@ def _find_breaks(manifest: Manifest) -> Iterator[DoctorFinding]:
 
 
 def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[DoctorFinding]:
-    """A branch that nobody has published to has no head row yet, only its parent's."""
+    """Rule 3. A branch without commits of its own has no head row, only that of its parent."""
     branch, head = manifest.branch, manifest.head
     if head is None or head.branch != branch:
         return
@@ -195,7 +195,7 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[DoctorFind
 
 
 def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
-    """What is wrong with the version a commit records, if anything."""
+    """Rule 4: the problem of the manifest version of a commit; None if there is none."""
     where = f"version {commit.manifest_version} of '{commit.branch}'"
     try:
         shown = read_past(stores, commit.branch, commit.manifest_version)
@@ -205,7 +205,7 @@ def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | N
         return f"{where} does not show it"
     head = shown.head
     assert head is not None
-    # Several commits may land in one version; rule 2 orders those.
+    # One version may publish several commits; rule 2 checks their order.
     if head.id != commit.id and head.manifest_version != commit.manifest_version:
         return f"{where} shows {head.id} as the head, recorded at {head.manifest_version}"
     return None
@@ -330,11 +330,11 @@ def check_blobs(stores: Stores, catalog: Catalog) -> Iterator[DoctorFinding]:
                     yield DoctorFinding(branch, pin.key, problem)
 
 
-# ── what was left ────────────────────────────────────────────────────────────────────────────────
+# ── leftovers ────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_leftovers(context: WriteContext) -> Iterator[DoctorFinding]:
-    """Rule 11. What is under way is nobody's fault."""
+    """Rule 11. A running operation is not a finding."""
     objects = context.stores.objects
     for operation_id in find_sidecars(objects):
         try:

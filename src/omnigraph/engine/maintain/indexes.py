@@ -1,14 +1,13 @@
-"""Building the indexes a graph wants: on request, never as part of a write.
+"""Building the indexes that a graph wants: on request, never as part of a write.
 
-1. Tables are looked at first, and only those with something to build are touched. What is to be
-   built is decided again once they are held, from what the branch shows then.
-2. Small tables are done together, as one commit. A large one is done alone and index by index, so
-   that its writers get a turn in between; its texts are counted before it is held.
-3. What cannot be built yet is reported and is never an error.
-4. Unless a table is very small, its indexes are built before it is held, over the rows it has then,
-   and only attached under the lease. What is written meanwhile they do not cover; the next upkeep
-   or build does. If they no longer fit, because somebody compacted the table or was faster, they
-   are built once more while the table is held, so that it comes to an end.
+1. All tables are surveyed first, and only tables with missing indexes are locked. What to build is
+   decided again under the lock, from the version that the branch then shows.
+2. Small tables are indexed together, in one commit. A large table is indexed alone, one index per
+   commit, so that writers get a turn in between. Its texts are counted before it is locked.
+3. An index that cannot be built yet is reported and is never an error.
+4. Unless a table is very small, its indexes are built before it is locked, and only attached under
+   the lock. They do not cover rows written meanwhile; the next upkeep or build extends them. If
+   another writer compacted the table meanwhile, the indexes are built again under the lock.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,13 +51,13 @@ ROWS_TOGETHER_MAX: Final = 200_000
 ROWS_HELD_MAX: Final = 10_000
 
 TOTALS: Final = ""
-"""Not the name of an index: the totals of texts."""
+"""Stands for the totals of texts, in place of an index name."""
 
 AHEAD: Final = Mark("ahead")
-"""Of what is staged on a version that it will not be committed to."""
+"""The mark of indexes that are staged on one version and committed to another."""
 
 TAKEN_NAMES: Final = frozenset({"flat", "__ivf_part_id"})
-"""Columns of the index itself: Lance panics if a vector is called like one."""
+"""Column names of the index itself: Lance panics if a vector column has such a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +65,22 @@ class IndexRequest:
     branch: BranchName = MAIN
     actor: str | None = None
     substrings: frozenset[Property] = frozenset()
-    """Properties that queries look for pieces of words in."""
+    """Properties in which queries search for substrings."""
     totals_rows_min: int = SCAN_ROWS_MAX
-    """Larger tables have the totals of their texts written down; see `query.texts`."""
+    """Tables with more rows store the totals of their texts; see `search.texts`."""
     rows_together_max: int = ROWS_TOGETHER_MAX
-    """Tables of so many rows, together, are indexed in one commit."""
+    """Tables with so many rows together are indexed in one commit."""
     rows_held_max: int = ROWS_HELD_MAX
-    """Tables of so many rows are built while they are held: it takes no time, and covers all."""
+    """Tables with so few rows are built under the lock: it is fast, and covers all rows."""
 
 
 class IndexState(StrEnum):
     BUILT = "built"
-    """It was missing, or knew only part of the table."""
+    """The index was missing, or covered a part of the table."""
     COVERED = "covered"
-    """It knew the whole table already."""
+    """The index covered the whole table already."""
     PENDING = "pending"
-    """It cannot be built yet."""
+    """The index cannot be built yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,9 @@ class IndicesResult:
 
 
 def ensure_indices(context: WriteContext, catalog: Catalog, request: IndexRequest) -> IndicesResult:
-    """Build what is missing on a branch.
+    """Build the missing indexes of a branch.
 
-    Raises BranchNotFound, SchemaLocked, LeaseHeld and whatever `commit.attempt.phases` raises.
+    Raises BranchNotFound, SchemaLocked, LeaseHeld and what `commit.attempt.phases` raises.
     """
     check_unlocked(context)
     surveyor = open_surveyor(context, catalog, request)
@@ -122,7 +121,7 @@ def ensure_indices(context: WriteContext, catalog: Catalog, request: IndexReques
     for pin in with_work:
         if pin.row_count > request.rows_together_max:
             surveyor.count_texts(pin, base)
-            # What writers add meanwhile is left for the next time: this must come to an end.
+            # Rows written meanwhile are left for the next build, so that this build ends.
             for only in (*surveys[pin.key].missing, TOTALS):
                 builder.build([pin.key], only=only)
     reports = tuple(report for key in sorted(surveys) for report in surveys[key].reports)
@@ -136,7 +135,7 @@ class _Builder:
     commits: list[Commit] = field(default_factory=list)
 
     def build(self, keys: Sequence[TableKey], *, only: str | None = None) -> None:
-        """Give these tables what they miss, or only the index of that name."""
+        """Build the missing indexes of these tables, or only the one with that name."""
         request = self.surveyor.request
         with (
             self._ahead(keys, only),
@@ -158,7 +157,7 @@ class _Builder:
 
     @contextmanager
     def _ahead(self, keys: Sequence[TableKey], only: str | None) -> Iterator[None]:
-        """(4) While this lasts, what was built for these tables is nobody's leftovers (D8)."""
+        """(4) Build indexes before the lock; a staging record protects them from cleanup (D8)."""
         context, request = self.surveyor.context, self.surveyor.request
         base = context.bases.current(request.branch)
         pins = [base.manifest.pins[key] for key in keys if key in base.manifest.pins]
@@ -177,7 +176,7 @@ class _Builder:
 
 
 def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
-    """(2) Which tables are held together."""
+    """(2) The tables to lock together."""
     together: list[TableKey] = []
     room = rows_max
     for pin in pins:
@@ -190,12 +189,12 @@ def _batches(pins: Iterable[Pin], rows_max: int) -> Iterator[list[TableKey]]:
         yield together
 
 
-# ── what is there ────────────────────────────────────────────────────────────────────────────────
+# ── surveying a table ────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSurvey:
-    """One table: what there is to report, and to do."""
+    """The indexes of one table: what to report, and what to build."""
 
     stats: TableStats
     reports: tuple[IndexReport, ...]
@@ -204,18 +203,18 @@ class IndexSurvey:
     uncounted: tuple[str, ...]
     """The columns whose texts are to be counted."""
     totalled: tuple[str, ...]
-    """The columns whose totals are written down, or will be."""
+    """The columns whose totals the table stores, or will store."""
     write: Callable[[str | None, tuple[str, ...]], TableWrite]
-    """All of that, or only the index of a name, or only `TOTALS`; and the columns for these."""
+    """The write of all indexes, of one index, or of `TOTALS`, with the columns to count."""
     build: Callable[[str | None], None]
-    """Write the files of the indexes, or of only one, so that they need only be attached."""
+    """Write the files of all indexes, or of one, to attach them later."""
 
     @property
     def has_work(self) -> bool:
         return bool(self.missing or self.uncounted)
 
     def after(self, earlier: "IndexSurvey") -> "IndexSurvey":
-        """The same table later on: what was built since is not what was there already."""
+        """A copy that reports an index as built if it was built since the earlier survey."""
         built = {_place(each) for each in earlier.reports if each.state is IndexState.BUILT}
         reports = tuple(
             replace(each, state=IndexState.BUILT)
@@ -241,7 +240,7 @@ class Surveyor:
     request: IndexRequest
     ledger: Ledger
     built: dict[TableRef, Staged] = field(default_factory=dict)
-    """(4) Indexes that wait to be attached."""
+    """(4) Indexes that were built and are not attached yet."""
 
     @property
     def tables(self) -> Tables:
@@ -269,7 +268,7 @@ class Surveyor:
         )
 
     def count_texts(self, pin: Pin, base: Base) -> None:
-        """(2) A fragment never changes, so what is counted now holds whoever writes meanwhile."""
+        """(2) A fragment never changes, so a concurrent write does not change its totals."""
         handle = self.context.open_pin(pin, base)
         stats = self.tables.inspect(handle)
         totalled = self._totalled(pin, self._specs(pin, stats))
@@ -357,7 +356,7 @@ class Surveyor:
 
 
 def _sized(spec: IndexSpec, stats: TableStats, scope: IndexScope) -> IndexSpec:
-    """An index over vectors is told how many partitions to make of what it is built over."""
+    """Set the number of partitions of a vector index by the rows that it is built over."""
     if spec.kind is not storage.IndexKind.IVF_FLAT:
         return spec
     index = next((each for each in stats.indices if spec.is_built_by(each)), None)

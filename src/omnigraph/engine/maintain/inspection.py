@@ -1,4 +1,4 @@
-"""What is known about writes that did not finish: pending notes, and recoveries of the past."""
+"""Unfinished writes, by their sidecars, and past recoveries, by the audit."""
 
 from dataclasses import dataclass
 from datetime import UTC
@@ -13,16 +13,16 @@ from omnigraph.ids import BranchName, OperationId, TableKey
 
 class PendingState(StrEnum):
     UNDER_WAY = "under_way"
-    """Its writer holds its leases."""
+    """The writer holds its leases."""
     UNRESOLVED = "unresolved"
-    """Its writer is gone."""
+    """The writer is dead."""
     CORRUPT = "corrupt"
     TOO_NEW = "too_new"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """A write whose note is there: under way, or waiting for somebody to resolve it."""
+    """A write with a sidecar: running, or waiting for recovery."""
 
     operation_id: OperationId
     state: PendingState
@@ -31,7 +31,7 @@ class PendingWrite:
     actor: str | None = None
     tables: tuple[TableKey, ...] = ()
     problem: str | None = None
-    """Why its sidecar cannot be read; the rest is then not known."""
+    """Why the sidecar cannot be read; the other fields are then unknown."""
 
     @property
     def is_alive(self) -> bool:
@@ -52,7 +52,7 @@ class PastRecovery:
 
 
 def find_pending(context: WriteContext) -> tuple[PendingWrite, ...]:
-    """Every note that is there, oldest first, readable or not."""
+    """Every sidecar, oldest first, readable or not."""
     found = (_look(context, each) for each in find_sidecars(context.stores.objects))
     return tuple(each for each in found if each is not None)
 
@@ -79,7 +79,7 @@ def _look(context: WriteContext, operation_id: OperationId) -> PendingWrite | No
 
 
 def find_recoveries(context: WriteContext) -> tuple[PastRecovery, ...]:
-    """Every recovery there ever was, newest first."""
+    """Every recovery in the audit, newest first."""
     return tuple(
         PastRecovery(
             OperationId(row["operation_id"]),

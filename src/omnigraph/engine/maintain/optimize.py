@@ -1,13 +1,11 @@
-"""Optimising: small fragments are put together, and the indexes are brought up to date.
+"""Optimize: compacts small fragments of a branch and brings its indexes up to date.
 
-Nothing is removed: every commit still shows what it showed. A run is one change with one note and
-one commit, of all tables of the branch that have something to gain. What happens to a table happens
-one after the other: its fragments are put together, settings that would purge it are removed, its
-indexes are extended over what is new, and the totals of its texts are written down. The manifest
-needs nothing of this, its publishers keep it small.
+Optimize deletes nothing: every commit still shows the same rows. A run is one change with one
+sidecar and one commit, for all tables of the branch that need it. Each table goes through the same
+steps: compact its fragments, remove settings that would purge versions, extend its indexes to new
+rows, and store the totals of its texts. The manifest is not optimized; publishers keep it small.
 
-Whatever can be done beforehand is: texts of large tables are counted before anything is held, and
-fragments are written before the note is.
+Texts of large tables are counted before any lock, and fragments are written before the sidecar.
 """
 
 from collections.abc import Mapping
@@ -40,7 +38,7 @@ from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version
 from omnigraph.storage.tables import Handle, Mark, Staged, StagedCompaction, TableSettings
 
 AUTO_CLEANUP: Final = "lance.auto_cleanup."
-"""Settings by which the table format would purge versions on its own, shown or not."""
+"""Settings by which the table format would purge versions by itself, even shown ones."""
 
 DRIFT: Final = "drift_needs_repair"
 
@@ -50,7 +48,7 @@ class OptimizeRequest:
     branch: BranchName = MAIN
     actor: str | None = None
     idempotency: IdempotencyKey | None = None
-    """The key that makes asking again harmless."""
+    """A repeated request with this key returns the first result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class OptimizedTable:
     version: Version
     """The version the branch shows afterwards."""
     head: Version
-    """The newest version of the table; another one only if another tool moved it."""
+    """The newest version of the table; it differs only if another tool moved the table."""
     skipped: str | None = None
     pending: tuple[IndexReport, ...] = ()
     """Indexes that cannot be built yet."""
@@ -84,7 +82,7 @@ class OptimizedTable:
 
 
 def decode_table(document: Mapping[str, Any]) -> OptimizedTable:
-    """What `OptimizedTable.to_json` made. Raises KeyError, TypeError."""
+    """The inverse of `OptimizedTable.to_json`. Raises KeyError, TypeError."""
     key = TableKey(document["table_key"])
     return OptimizedTable(
         key,
@@ -106,7 +104,7 @@ class OptimizeResult:
     branch: BranchName
     tables: tuple[OptimizedTable, ...]
     commits: tuple[Commit, ...]
-    """One, or none if there was nothing to do."""
+    """One commit, or none if no table needed it."""
 
 
 def optimize(
@@ -115,7 +113,7 @@ def optimize(
     request: OptimizeRequest,
     rewriter_for: RewriterFactory = in_process,
 ) -> OptimizeResult:
-    """Tidy up every table a branch owns; large ones are compacted by whom `hire` names.
+    """Optimize every table that a branch owns; `rewriter_for` names who compacts a large one.
 
     Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused and what `commit.attempt` raises.
     """
@@ -164,8 +162,10 @@ def _remember(
     idempotency: IdempotencyKey,
     result: OptimizeResult,
 ) -> None:
-    """What came of it is known only once it is visible, and done twice it finds nothing to do the
-    second time. So the key and the outcome stand in a commit of their own, after it.
+    """Record the result under the idempotency key, in a second commit.
+
+    The result is known only after the first commit is published. If a crash separates the two, the
+    repeated request finds nothing left to optimize.
     """
     with acquire_write_locks(context, request.branch, ()) as lock:
         record = idempotency.record(_encode(result))
@@ -178,7 +178,7 @@ def _remember(
 
 
 def _find_optimized(context: WriteContext, request: OptimizeRequest) -> OptimizeResult | None:
-    """What came of it when this was asked for before. Raises KeyReused."""
+    """The result of an earlier request with the same key. Raises KeyReused."""
     if request.idempotency is None:
         return None
     manifest = context.bases.current(request.branch).manifest
@@ -211,18 +211,18 @@ class _Run:
     surveyor: Surveyor
     rewriting: Rewriting
     drifted: dict[TableKey, Version] = field(default_factory=dict)
-    """Tables that another tool moved, and where to. They are left out."""
+    """Tables that another tool moved, and their newest version. They are skipped."""
     surveys: Mapping[TableKey, IndexSurvey] = field(default_factory=dict)
-    """The tables before anything was done to them."""
+    """The surveys of the tables before the run."""
 
     def count_texts(self, base: Base) -> None:
-        """Of large tables, before anybody has to wait for it."""
+        """Count the texts of large tables before any lock is taken."""
         for pin in base.manifest.pins.values():
             if pin.row_count > self.surveyor.request.rows_together_max:
                 self.surveyor.count_texts(pin, base)
 
     def carry_out(self) -> tuple[Commit, ...]:
-        """One commit for all tables; none if none has anything to gain."""
+        """One commit for all tables; none if no table needs it."""
         branch = self.request.branch
         while True:
             pins = self.context.bases.current(branch).manifest.pins
@@ -264,7 +264,7 @@ class _Run:
         return self.surveys
 
     def _stages(self, lock: WriteLock, pin: Pin, survey: IndexSurvey) -> tuple[Stage, ...]:
-        """What there is to do to a table. Its fragments are written here, before anything moves."""
+        """The stages of a table. Compacted fragments are written here, before any table moves."""
         handle = self.context.open_pin(pin, lock.base)
         stages: list[Stage] = []
         with stage(f"compacting {pin.key}"):
@@ -275,12 +275,12 @@ class _Run:
         doomed = {name: None for name in handle.config if name.startswith(AUTO_CLEANUP)}
         if doomed:
             stages.append(partial(self._strip, TableSettings(config=doomed)))
-        # Totals are written down by fragment, and the fragments are about to be others.
+        # Totals are stored per fragment, and a compaction replaces the fragments.
         totals = survey.uncounted if staged is None else survey.totalled
         return (*stages, *survey.write(None, totals).stages)
 
     def fragments_of(self, key: TableKey) -> frozenset[int]:
-        """Before."""
+        """The fragments before the run."""
         survey = self.surveys.get(key)
         fragments = () if survey is None else survey.stats.fragments
         return frozenset(each.fragment_id for each in fragments)

@@ -1,9 +1,9 @@
-"""Repair: tables whose newest version no branch shows, and no note explains.
+"""Repair of drift: tables whose newest version no branch shows and no sidecar explains.
 
-Whatever our own writers leave is finished or undone without anybody's help; so it is here, first,
-and never shown, whatever is asked for (D38). What is left for repair was done by another tool.
-Maintenance changes no rows, and is shown on request; anything else is shown or taken back only if
-somebody insists, because nobody but them knows what it was for.
+Recovery rolls the leftovers of our own writers forward or back without a command. Repair does so
+first, and never publishes them, whatever the request (D38). The remaining drift was made by another
+tool. Drift that is only maintenance changes no row and is published on request. Any other drift is
+published or discarded only with `--force` or `--discard`, because only a person knows its purpose.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ FORCED_ACTOR: Final = "omnigraph:repair:force"
 
 
 class RepairAction(StrEnum):
-    """What was done about a table."""
+    """What repair did to a table."""
 
     NO_OP = "no_op"
     PREVIEW = "preview"
@@ -48,9 +48,9 @@ class RepairAction(StrEnum):
 class RepairRequest:
     is_confirmed: bool = False
     is_forced: bool = False
-    """Show also what is suspicious."""
+    """Publish also drift that is more than maintenance."""
     is_discarded: bool = False
-    """Take back instead of showing."""
+    """Discard drift instead of publishing it."""
 
     def check(self) -> None:
         """Raises UsageError."""
@@ -69,7 +69,7 @@ class RepairedTable:
     verdict: DriftClass
     action: RepairAction
     operations: tuple[str, ...]
-    """What made the versions that are not shown, oldest first."""
+    """The kinds of the transactions that no branch shows, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class RepairResult:
     request: RepairRequest
     tables: tuple[RepairedTable, ...]
     manifest_version: Version
-    """Of main, afterwards."""
+    """The manifest version of main after the repair."""
 
     @property
     def has_refusals(self) -> bool:
@@ -85,7 +85,7 @@ class RepairResult:
 
 
 def repair(context: WriteContext, request: RepairRequest) -> RepairResult:
-    """Look at every table of every branch, and settle what may be.
+    """Classify every table of every branch, and resolve the drift that the request allows.
 
     Raises UsageError, SchemaLocked, RecoveryPending while a write is unfinished.
     """
@@ -148,7 +148,7 @@ def _decide(drift: Drift, request: RepairRequest) -> RepairAction:
     if not request.is_confirmed:
         return RepairAction.PREVIEW
     if drift.drift_class is DriftClass.TORN:
-        # It came to be torn since what was torn was removed: somebody meddles.
+        # It was torn after `undo_over` removed torn versions: another program is writing.
         return RepairAction.REFUSED
     if request.is_discarded:
         return RepairAction.DISCARDED

@@ -1,8 +1,8 @@
-"""Which indexes a table should have: by the schema, by the queries, and because it has them.
+"""The indexes that a table should have: by the schema, by queries, and because it has them.
 
-`id` and the ends of edges, keys and `@index` by the type of the property; a second index for exact
-look-ups beside the full-text one of a key; one for every `@unique` property, which writes look
-values up in. Queries may ask for more: `contains` is served by an index over pieces of words.
+The schema wants indexes for `id`, for the ends of edges, for keys and for `@index`, by the type of
+the property. A key with a full-text index gets a second index for exact look-ups. Writes look up
+`@unique` properties, so each gets an index. Queries with `contains` want an n-gram index.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -35,7 +35,7 @@ Property = tuple[str, str]
 def wanted_indexes(
     type_: NodeType | EdgeType, substrings: Collection[str] = (), kept: TableStats | None = None
 ) -> tuple[IndexSpec, ...]:
-    """By the schema, by the queries, and because it was asked for before."""
+    """The indexes by the schema, by `substrings`, and those the table already has."""
     specs = [_spec(column, kind) for column, kind in type_.indexes]
     exact = {column for column, kind in type_.indexes if kind is WantedIndexKind.BTREE}
     looked_up = [*(type_.key if isinstance(type_, NodeType) else ())]
@@ -68,7 +68,7 @@ def _spec(column: str, kind: WantedIndexKind) -> IndexSpec:
 
 
 def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
-    """The properties in which the queries of a file look for pieces of words.
+    """The properties in which the queries of a file search for substrings.
 
     Raises QueryInvalid.
     """
@@ -85,7 +85,7 @@ def find_substrings(source: Source, catalog: Catalog) -> frozenset[Property]:
 
 
 def _conditions(steps: Iterable[Step], types: dict[str, str]) -> Iterator[Condition]:
-    """Every condition, the smallest parts of it; `types` learns what variables are bound to."""
+    """Every atomic condition; `types` collects the type of each variable."""
     for step in steps:
         match step:
             case Scan(variable, type_name, filters):

@@ -80,7 +80,7 @@ class MergeWorkers:
     bulk: BulkMerge | None
     job: MergeJob
     marker: AbstractContextManager[object]
-    """The staging marker that protects their files from cleanup; held before they start."""
+    """The staging record that protects their files from cleanup; held before they start."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _found: Workers | None = None
 

@@ -4,7 +4,7 @@ A compaction, the fill of a new column and a copy of all rows differ in what the
 into independent parts, and each part returns the description of its files. Workers commit nothing.
 The engine imports no Spark.
 
-While workers write, a staging marker protects their files from cleanup (D8): on a branch, the lease
+While workers write, a staging record protects their files from cleanup (D8): on a branch, the lease
 of the table does not.
 """
 

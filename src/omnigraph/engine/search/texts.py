@@ -218,7 +218,7 @@ def find_covered(stats: TableStats, column: str) -> tuple[Fragment, ...]:
     return tuple(each for each in stats.fragments if each.fragment_id in known)
 
 
-# ── stored totals ─────────────────────────────────────────────────────────────────
+# ── stored totals ────────────────────────────────────────────────────────────────────────────────
 
 
 def totals_key(column: str) -> str:

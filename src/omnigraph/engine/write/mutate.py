@@ -96,7 +96,7 @@ class WriteTask(Protocol):
     def run(self, pending: Pending) -> Affected: ...
 
 
-# ── mutations ─────────────────────────────────────────────────────────────────────────────────────
+# ── mutations ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,28 @@
-"""The command line: parse, call, render.
+"""The command line: each command parses its flags, calls the graph, and prints the result.
 
-`main` in `app` runs a command. `globals` takes the flags that may stand anywhere out of the command
-line first; `exits` maps errors to exit codes; `render` prints; `commands` holds one module for each
-group of commands.
+Invariants:
+
+1. A command imports itself and no other command; heavy libraries are imported where they are used
+   (ADR 12).
+2. Results are printed on stdout, and everything else on stderr.
+3. A global flag that has no meaning for a command is refused, never ignored.
+4. `exits` alone maps errors to exit codes. No command catches an error to choose an exit code.
+
+Modules, in reading order:
+
+    app             `main`: global flags, the table of commands, errors
+    lazy            imports a command when it is run
+    globals         the flags that every command takes, before or after its name
+    accepted_flags  which global flags have a meaning for which command
+    options         flags that several commands share
+    config          `~/.omnigraph/config.yaml`
+    credentials     the saved tokens of servers
+    address         the graph that a command line names
+    graphs          opens that graph, in storage or on a server
+    inputs          reads queries and parameters, writes files
+    render          prints lines, JSON and errors
+    tables          prints rows
+    progress        prints the stages of long work
+    hints, exits    the hint and the exit code of an error
+    commands/       one module for each group of commands
 """

@@ -1,6 +1,6 @@
-"""Which global flags mean something to which command.
+"""Which global flags have a meaning for which command.
 
-A flag that were silently ignored would let a write go elsewhere than its author believes.
+Other flags are refused: an ignored `--store` would let a command write to another graph.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ EVERYWHERE: Final = frozenset({"yes", "quiet", "errors"})
 
 @dataclass(frozen=True, slots=True)
 class AcceptedFlags:
-    """What a command works on, and how that is named."""
+    """The global flags that a command takes, and the hint if another one is given."""
 
     takes: frozenset[str]
     hint: str
@@ -62,7 +62,7 @@ BY_COMMAND: Final[Mapping[str, AcceptedFlags]] = {
 
 
 def check_flags(settings: Globals, words: Sequence[str]) -> None:
-    """Raises Misaddressed for a flag that means nothing to the command."""
+    """Raises Misaddressed for a flag that has no meaning for the command."""
     for name in (" ".join(words[:2]), *words[:1]):
         if name in BY_COMMAND:
             _check(settings, BY_COMMAND[name], name)

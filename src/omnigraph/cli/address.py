@@ -1,7 +1,7 @@
-"""Which graph a command means.
+"""The graph that a command line names.
 
-What is written on the command line wins over the profile, the profile over the defaults. Naming two
-places is an error, never a guess.
+The command line has precedence over the profile, and the profile over the defaults. Two places on
+one command line are an error.
 """
 
 import os
@@ -18,14 +18,14 @@ _EITHER: Final = "a URI, --store, --server or --profile"
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Storage that is opened directly."""
+    """Graph storage that the command opens itself."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """A server, and which of its graphs."""
+    """A server and the id of one of its graphs."""
 
     url: str
     graph: str | None = None
@@ -34,7 +34,7 @@ class ServerAddress:
 def find_address(
     uri: str | None, settings: Globals, config: Config | None = None
 ) -> Store | ServerAddress:
-    """What a command that works on either works on. Raises Misaddressed, ConfigInvalid."""
+    """For commands that work on storage and on servers. Raises Misaddressed, ConfigInvalid."""
     known = read_config() if config is None else config
     given = _given(uri, settings)
     if given is None:
@@ -53,7 +53,7 @@ def find_address(
 
 
 def find_store(uri: str | None, settings: Globals) -> str:
-    """The storage a command works on directly. Raises Misaddressed, ConfigInvalid."""
+    """For commands that work on storage only. Raises Misaddressed, ConfigInvalid."""
     given = _given(uri, settings)
     if given is not None:
         return _check_direct(*given)
@@ -61,19 +61,19 @@ def find_store(uri: str | None, settings: Globals) -> str:
 
 
 def named_once(uri: str | None, option: str | None) -> str | None:
-    """A graph named after the command, or by `--uri`. Raises Misaddressed if it is by both."""
+    """The graph from the argument or from `--uri`. Raises Misaddressed if both are given."""
     if uri is not None and option is not None:
         raise Misaddressed(f"name the graph once: '{uri}' and --uri '{option}' were given")
     return option if uri is None else uri
 
 
 def find_actor(settings: Globals) -> str | None:
-    """Who is recorded on a direct write: `--as`, else the configured operator."""
+    """The actor of a direct write: `--as`, else the configured operator."""
     return settings.actor if settings.actor is not None else read_config().actor
 
 
 def _given(uri: str | None, settings: Globals) -> tuple[str, str] | None:
-    """How the place was named on the command line, and what was named; at most one may be."""
+    """The flag that names the graph, and its value. Raises Misaddressed if there are two."""
     named = {
         "a positional URI": uri,
         "--store": settings.store,
@@ -91,7 +91,7 @@ def _given(uri: str | None, settings: Globals) -> tuple[str, str] | None:
 
 
 def _server_url(name: str, config: Config) -> str:
-    """The address of a server that was named, or is one."""
+    """The URL of a configured server, or the URL itself."""
     if "://" in name:
         return name.rstrip("/")
     if name not in config.servers:

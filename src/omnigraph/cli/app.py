@@ -57,11 +57,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 """In the order in which help lists them."""
 
 GARBAGE_EVERY: Final = 50_000
-"""A command makes some hundred thousand objects by importing what it needs, and keeps them all.
-Looking for garbage among them as often as Python does takes a tenth of its time."""
+"""Imports make some hundred thousand objects that all stay. With the default threshold of Python,
+the garbage collector takes a tenth of the time of a command."""
 
 SERVE_OWN: Final = ("--graph", "--cluster")
-"""To whoever serves graphs, --graph is another flag: it names each of them and its place."""
+"""`serve` has a --graph of its own, which takes ID=URI."""
 
 
 class _Commands(LazyCommands):
@@ -85,14 +85,14 @@ DEPRECATED: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("change",), ("mutate",)),
     (("read",), ("query",)),
 )
-"""Old spellings of commands, and what they are called now."""
+"""Deprecated spellings of commands, and their new names."""
 
 GONE: Final[Mapping[str, str]] = {
     "--alias": "say `omnigraph alias NAME`; aliases are in ~/.omnigraph/config.yaml",
     "--config": "an operator's settings are in ~/.omnigraph/config.yaml, a server's in the "
     "server.yaml of `omnigraph serve`",
 }
-"""Flags of old, and what to do instead."""
+"""Removed flags, and what replaces them."""
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -126,7 +126,7 @@ def version(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code."""
+    """Run one command line; return the exit code."""
     error_format = ErrorFormat.TEXT
     as_json = "--json" in itertools.takewhile(lambda each: each != "--", arguments)
     try:
@@ -137,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
         error_format = settings.errors
         words = rest if is_serve else _modernise(rest)
         check_flags(settings, words)
-        _run_words(words, settings, is_told=as_json or error_format is ErrorFormat.JSON)
+        _run_words(words, settings, is_caught=as_json or error_format is ErrorFormat.JSON)
     except OmnigraphError as error:
         print_error(error, error_format, as_json=as_json)
         return exit_for(error)
@@ -151,20 +151,20 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.OK
 
 
-def _run_words(words: list[str], settings: Globals, *, is_told: bool) -> None:
-    """With `is_told`, a wrong command line is raised as UsageError and not drawn in a box."""
+def _run_words(words: list[str], settings: Globals, *, is_caught: bool) -> None:
+    """With `is_caught`, a wrong command line raises UsageError; else Typer prints it and exits."""
     try:
-        code = app(words, prog_name="omnigraph", obj=settings, standalone_mode=not is_told)
+        code = app(words, prog_name="omnigraph", obj=settings, standalone_mode=not is_caught)
     except typer.TyperException as wrong:
         raise UsageError(wrong.format_message() or "a command is missing") from wrong
-    except typer.Abort:  # at a question
+    except typer.Abort:  # at a confirmation
         raise SystemExit(Exit.FAILED) from None
     if isinstance(code, int):
         raise SystemExit(code)
 
 
 def _modernise(arguments: list[str]) -> list[str]:
-    """The same command as it is spelled now. Raises UsageError for what has no new spelling."""
+    """The command in its current spelling. Raises UsageError for a removed flag."""
     for word in itertools.takewhile(lambda each: each != "--", arguments):
         name = word.partition("=")[0]
         if name in GONE:

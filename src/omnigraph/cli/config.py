@@ -1,7 +1,7 @@
 """The operator's configuration: `~/.omnigraph/config.yaml`, or `$OMNIGRAPH_HOME/config.yaml`.
 
-No file means no settings. Keys we do not know are named in a warning, because a misspelt one would
-otherwise be silently without effect.
+A missing file means no settings. An unknown key is named in a warning, because a misspelt key would
+otherwise have no effect without notice.
 """
 
 import os
@@ -28,7 +28,7 @@ _LAYOUTS: Final = ("truncate", "wrap")
 
 @dataclass(frozen=True, slots=True)
 class AddressDefaults:
-    """Where a command looks for its graph: one of these, or none."""
+    """The place of a graph if the command line names none: one of these, or none."""
 
     store: str | None = None
     server: str | None = None
@@ -38,7 +38,7 @@ class AddressDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A stored query under a name of one's own."""
+    """A stored query under a name that the user chose."""
 
     server: str
     query: str
@@ -55,12 +55,12 @@ class Config:
     profiles: Mapping[str, AddressDefaults] = field(default_factory=dict)
     spark: SparkSettings = field(default_factory=SparkSettings)
     servers: Mapping[str, str] = field(default_factory=dict)
-    """Their addresses, by name."""
+    """URLs of servers, by name."""
     clusters: Mapping[str, str] = field(default_factory=dict)
-    """Their roots, by name."""
+    """Roots of clusters, by name."""
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     format: RowFormat | None = None
-    """How rows are printed if nobody says."""
+    """The format of rows if no flag names one."""
     layout: TableLayout = field(default_factory=TableLayout)
 
 
@@ -195,7 +195,7 @@ def _spark(found: object, path: Path) -> SparkSettings:
 
 
 def _setting(value: object) -> str:
-    """As Spark spells it: YAML's true is not Python's True there."""
+    """As Spark spells it: `true`, where Python would print `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -220,7 +220,7 @@ def _scope(section: Mapping[str, object], where: str, path: Path) -> AddressDefa
 
 
 def _section(found: object, where: str, path: Path, known: tuple[str, ...]) -> Mapping[str, object]:
-    """A mapping of keys we know. Others are named, once, in a warning."""
+    """A mapping of known keys. A warning names each unknown key once."""
     section = _mapping(found, where, path)
     for key in section:
         name = f"{path}: unknown key '{key if where == 'the file' else f'{where}.{key}'}'"
@@ -231,7 +231,7 @@ def _section(found: object, where: str, path: Path, known: tuple[str, ...]) -> M
 
 
 _named: Final[set[str]] = set()
-"""A command reads the file more than once, and tells each mistake once."""
+"""The warnings that were printed: a command reads the file more than once."""
 
 
 def _mapping(found: object, where: str, path: Path) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ ANY_SERVER: Final = "OMNIGRAPH_BEARER_TOKEN"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _TOKEN: Final = re.compile(r"[!-~]+")
-"""What a header can carry."""
+"""The characters that a header can carry."""
 
 
 def credentials_path() -> Path:
@@ -22,7 +22,7 @@ def credentials_path() -> Path:
 
 
 def find_token(url: str, config: Config) -> str | None:
-    """The token for an address: of the configured server it belongs to, or the general one.
+    """The token of the configured server with this URL, or else the general token.
 
     Raises ConfigInvalid.
     """
@@ -41,7 +41,7 @@ def find_token(url: str, config: Config) -> str | None:
 
 
 def save_token(name: str, token: str) -> Path:
-    """Raises UsageError for a name or a token that cannot be kept, ConfigInvalid."""
+    """Raises UsageError for a name or a token that cannot be saved; ConfigInvalid."""
     if not _NAME.fullmatch(name) or name == configparser.DEFAULTSECT:
         raise UsageError(f"{name!r} cannot name a server: use letters, digits, '.', '-' and '_'")
     if not token.strip():
@@ -56,7 +56,7 @@ def save_token(name: str, token: str) -> Path:
 
 
 def remove_token(name: str) -> Path:
-    """Forget a token; it is no mistake if there is none."""
+    """Remove a token, if there is one."""
     found = _read()
     if found.remove_section(name):
         return _write(found)
@@ -76,7 +76,7 @@ def _read() -> configparser.RawConfigParser:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(str(path), reason=str(error)) from error
     except configparser.Error:
-        # The text may hold tokens, so nothing of it is repeated.
+        # The text may hold tokens, so the message quotes none of it.
         raise ConfigInvalid(str(path), reason="it is not an INI file") from None
     return found
 

@@ -1,4 +1,4 @@
-"""Flags that every command understands, wherever in the command line they stand."""
+"""Global flags: every command takes them, at any position of the command line."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ErrorFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """What the flags said."""
+    """The values of the global flags."""
 
     store: str | None = None
     server: str | None = None
@@ -33,9 +33,9 @@ class GlobalFlag:
     flag: str
     field: str
     takes: str | None
-    """The name of its value in help texts; None for a switch."""
+    """The name of its value in the help text; None for a switch."""
     meaning: str | None
-    """None for one that no command takes: it is understood in order to be refused."""
+    """None for a flag that no command takes: it is parsed in order to be refused."""
 
 
 FLAGS: tuple[GlobalFlag, ...] = (
@@ -44,9 +44,9 @@ FLAGS: tuple[GlobalFlag, ...] = (
     GlobalFlag("--cluster", "cluster", "DIR|URI|NAME", None),
     GlobalFlag("--graph", "graph", "ID", "the graph inside a server"),
     GlobalFlag("--profile", "profile", "NAME", "a named set of these, from the configuration"),
-    GlobalFlag("--as", "actor", "ACTOR", "who is recorded on direct writes"),
+    GlobalFlag("--as", "actor", "ACTOR", "the actor of direct writes"),
     GlobalFlag("--yes", "yes", None, "answer destructive confirmations with yes"),
-    GlobalFlag("--quiet", "quiet", None, "do not echo where a write goes"),
+    GlobalFlag("--quiet", "quiet", None, "do not print the target of a write"),
     GlobalFlag("--errors", "errors", "text|json", "how errors are printed on stderr"),
 )
 
@@ -60,9 +60,9 @@ _BY_FLAG = {each.flag: each for each in FLAGS}
 
 
 def split_globals(arguments: Sequence[str], own: Collection[str] = ()) -> tuple[Globals, list[str]]:
-    """Take the global flags out, and leave the rest for the command's own parser.
+    """Separate the global flags from the arguments of the command.
 
-    `own` are flags that mean something else to the command. Raises UsageError for a flag without
+    `own` are flags that have another meaning for the command. Raises UsageError for a flag without
     its value. Nothing after `--` is touched.
     """
     values: dict[str, Any] = {}

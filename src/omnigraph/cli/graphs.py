@@ -1,7 +1,7 @@
-"""Opening the graph a command means.
+"""Opening the graph that a command names, in storage or on a server.
 
-The libraries that hold a graph are imported here and when they are needed: a command that only
-reads programs should not wait for them.
+The functions import the engine and the HTTP client when they are called: a command that only checks
+a file of queries does not wait for them.
 """
 
 import sys
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -> "LocalGraph":
-    """Raises Misaddressed when no graph was named, and whatever opening it raises."""
+    """Raises Misaddressed if no graph is named, and the errors of opening it."""
     from omnigraph.sdk import local
 
     return local.open(find_store(uri, settings), read_only=read_only)
 
 
 def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
-    """The graph a command means, in storage or on a server. Raises Misaddressed and the rest."""
+    """The graph in storage or on a server. Raises Misaddressed, and the errors of opening it."""
     address = find_address(uri, settings)
     if isinstance(address, ServerAddress):
         return connect(address)
@@ -41,7 +41,7 @@ def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) 
 
 
 def find_place(uri: str | None, settings: Globals) -> str:
-    """Where the graph is that a command means, without opening it."""
+    """The URI of the graph, without opening it."""
     address = find_address(uri, settings)
     if not isinstance(address, ServerAddress):
         return address.uri
@@ -49,7 +49,7 @@ def find_place(uri: str | None, settings: Globals) -> str:
 
 
 def connect(address: ServerAddress) -> "RemoteGraph":
-    """A graph of a server. Without a name, the server must have only one."""
+    """A graph of a server. Without a graph id, the server must have one graph only."""
     from omnigraph.sdk import remote
     from omnigraph.sdk.http import ServerConnection
 
@@ -59,7 +59,7 @@ def connect(address: ServerAddress) -> "RemoteGraph":
         try:
             served = [each["graph_id"] for each in connection.get("/graphs")["graphs"]]
         except (AccessError, ServerAnswerInvalid):
-            served = []  # it does not tell; perhaps it has one, and answers for that
+            served = []  # this caller may not list graphs; a server of one graph still answers
         finally:
             connection.close()
         if served:
@@ -70,17 +70,17 @@ def connect(address: ServerAddress) -> "RemoteGraph":
 
 
 _connected: "list[RemoteGraph]" = []
-"""What this command talks to."""
+"""The connections of this command."""
 
 
 def close_connections() -> None:
-    """When a command is over."""
+    """Called at the end of a command."""
     while _connected:
         _connected.pop().close()
 
 
 def as_served(graph: "GraphClient") -> "RemoteGraph | None":
-    """The graph if it is a server's. What talks to servers is imported only then."""
+    """The graph if it is on a server, else None. Imports the HTTP client only then."""
     if not graph.uri.startswith(("http://", "https://")):
         return None
     from omnigraph.sdk.remote import RemoteGraph
@@ -90,7 +90,7 @@ def as_served(graph: "GraphClient") -> "RemoteGraph | None":
 
 
 def find_writer(graph: "GraphClient", settings: Globals) -> str | None:
-    """Who is recorded on a write. A server knows by itself. Raises Misaddressed."""
+    """The actor of a write; None on a server, where the token decides. Raises Misaddressed."""
     if as_served(graph) is None:
         return find_actor(settings)
     if settings.actor is not None:

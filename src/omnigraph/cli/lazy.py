@@ -1,7 +1,7 @@
-"""Commands that are imported when they are asked for.
+"""Commands that are imported when they run.
 
-A command lives for one piece of work, and importing all the others takes longer than most of it.
-Only a list of all commands, as `--help` prints it, needs all of them.
+Importing all commands takes longer than most commands run. Only the list of all commands, as
+`--help` prints it, imports all of them.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from typer.main import get_group
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command is: a function, or a group of commands, in a module of `cli.commands`."""
+    """A command: a function or a group of commands in a module of `cli.commands`."""
 
     module: str
     attribute: str
@@ -24,7 +24,7 @@ class Entry:
 
 
 class LazyCommands(TyperGroup):
-    """A group that knows the names of its commands before it knows the commands."""
+    """A group that knows the names of its commands, and imports a command by name."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
 
@@ -38,7 +38,7 @@ class LazyCommands(TyperGroup):
 
 
 def load_command(name: str, entry: Entry) -> Any:
-    """The command as Typer would have made it, had it been there from the beginning."""
+    """The command as Typer would have built it from an ordinary registration."""
     found: Any = getattr(import_module(f"omnigraph.cli.commands.{entry.module}"), entry.attribute)
     shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):

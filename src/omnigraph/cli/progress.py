@@ -1,4 +1,4 @@
-"""Showing how far long work is, on stderr: bars on a terminal, lines where there is none."""
+"""Progress of long work, on stderr: bars on a terminal, lines elsewhere."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ShowProgress = Annotated[
     bool | None,
     typer.Option(
         "--progress/--no-progress",
-        help="Show how far it is; by default on a terminal.",
+        help="Show progress; by default on a terminal.",
         show_default=False,
     ),
 ]
@@ -27,7 +27,7 @@ ShowProgress = Annotated[
 
 @contextmanager
 def showing(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
-    """Show the stages of the work inside, if it is wanted or somebody is looking."""
+    """Show the stages of the work inside, if `wanted`, or by default on a terminal."""
     on_terminal = sys.stderr.isatty()
     if not (on_terminal and not settings.quiet if wanted is None else wanted):
         yield
@@ -41,13 +41,13 @@ def showing(settings: Globals, *, wanted: bool | None) -> Iterator[None]:
 
 
 class ProgressLines:
-    """A line when a stage begins and when it ends, for logs."""
+    """A line at the begin and at the end of each stage, for logs."""
 
     def begin(self, stage: str) -> None:
         print_note(f"{stage} …")
 
     def advance(self, stage: str, *, done: int, total: int, rows: int | None) -> None:
-        """A log is not a place to watch."""
+        """Not printed: it would fill a log."""
 
     def count(self, stage: str, rows: int) -> None:
         print_note(f"{stage}: {rows:,} rows")
@@ -79,7 +79,7 @@ def _bars() -> Iterator[Watcher]:
 
 
 class Bars:
-    """One bar for each stage: its tasks, its rows, their rate, and when it will be done."""
+    """One bar for each stage: its tasks, its rows, their rate, the remaining time."""
 
     def __init__(self, progress: "Progress") -> None:
         self._progress = progress

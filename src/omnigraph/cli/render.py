@@ -1,17 +1,20 @@
 """Printing: results on stdout, everything else on stderr."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import ErrorFormat, Globals
 from omnigraph.cli.hints import find_hint
 from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
 
 CLASHES_SHOWN_MAX: Final = 20
 VALUE_SHOWN_MAX: Final = 200
-"""How much of a conflict a terminal shows; a file or JSON has all of it."""
+"""How much of a value in a conflict is printed; a file or JSON holds all of it."""
 
 
 def print_line(text: str) -> None:
@@ -23,20 +26,38 @@ def print_json(document: Mapping[str, object] | Sequence[object]) -> None:
 
 
 def print_note(text: str) -> None:
-    """Something a person should see and a script should not read."""
+    """Print a message for the user on stderr."""
     sys.stderr.write(f"{text}\n")
 
 
+@contextmanager
+def writing_to_stdout() -> Iterator[None]:
+    """Flush at the end. If the reader of a pipe has gone, exit without an error message."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The buffer still holds bytes; the interpreter would try to write them again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(Exit.FAILED) from None
+
+
+def print_bytes(chunks: Iterable[bytes]) -> None:
+    with writing_to_stdout():
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+
+
 def print_target(verb: str, uri: str, settings: Globals) -> None:
-    """Say where a write goes, before it goes there."""
+    """Print the target of a write before it starts."""
     if not settings.quiet:
         place = "direct, remote" if "://" in uri else "direct, local"
-        served = uri.startswith(("http://", "https://"))
-        print_note(f"omnigraph {verb} → {uri} ({'served' if served else place})")
+        is_served = uri.startswith(("http://", "https://"))
+        print_note(f"omnigraph {verb} → {uri} ({'served' if is_served else place})")
 
 
 def print_error(error: OmnigraphError, error_format: ErrorFormat, *, as_json: bool = False) -> None:
-    """On stderr, for whoever reads it; with `as_json` on stdout too, in place of a result."""
+    """On stderr; with `as_json` also on stdout, in place of the result."""
     if as_json or error_format is ErrorFormat.JSON:
         document = _error_document(error)
         if as_json:
@@ -53,7 +74,7 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat, *, as_json: bo
 
 
 def _error_document(error: OmnigraphError) -> Mapping[str, object]:
-    # What travels over HTTP is told here too; most commands never fail, and need none of it.
+    # The same facts as over HTTP. Imported here, because most commands do not fail.
     from omnigraph.wire.causes import cause_document
     from omnigraph.wire.details import find_details
 
@@ -68,7 +89,7 @@ def _error_document(error: OmnigraphError) -> Mapping[str, object]:
 
 
 def clash_lines(clashes: Sequence[Clash]) -> Iterator[str]:
-    """The first conflicts, with what each side has."""
+    """The first conflicts, with the value of each side."""
     for clash in clashes[:CLASHES_SHOWN_MAX]:
         yield f"  {clash.kind}: {clash.message}"
         sides = {"base": clash.base, "ours": clash.ours, "theirs": clash.theirs}

@@ -32,13 +32,11 @@ def create(
     uri: GraphUri = None,
     *,
     source: Annotated[str, typer.Option("--from", help="The branch it starts from.")] = "main",
-    commit: Annotated[
-        str | None, typer.Option(help="Start as this commit left the graph instead.")
-    ] = None,
+    commit: Annotated[str | None, typer.Option(help="Start from this commit instead.")] = None,
     uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
-    """Create a branch. It costs the same whatever the graph holds."""
+    """Create a branch. The cost does not depend on the size of the graph."""
     graph = open_client(named_once(uri, uri_option), context.obj)
     print_target("branch create", graph.uri, context.obj)
     actor = find_writer(graph, context.obj)
@@ -84,7 +82,7 @@ def delete(
     uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a branch. Refuses main, and a branch that others came from or still read."""
+    """Delete a branch. Refuses main, and a branch that other branches depend on."""
     store = find_place(named_once(uri, uri_option), context.obj)
     confirm_destructive(f"delete branch {name} of", store, context.obj, interactive=not as_json)
     graph = open_client(named_once(uri, uri_option), context.obj)
@@ -106,30 +104,26 @@ def delete(
 @app.command()
 def merge(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(help="The branch whose changes are taken.")],
+    source: Annotated[str, typer.Argument(help="The branch to merge.")],
     uri: GraphUri = None,
     *,
-    into: Annotated[str, typer.Option(help="The branch that takes them.")] = "main",
-    detect: Annotated[
-        str, typer.Option(help="What counts as changed by both: row or property.")
-    ] = "row",
+    into: Annotated[str, typer.Option(help="The branch to merge into.")] = "main",
+    detect: Annotated[str, typer.Option(help="The unit of a conflict: row or property.")] = "row",
     on_conflict: Annotated[
         list[str] | None,
         typer.Option(help="ours or theirs; TYPE=ours for one type. Repeatable."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would happen; exit 1 on conflicts.")
+        bool, typer.Option("--dry-run", help="Print what would happen; exit with 1 on conflicts.")
     ] = False,
     conflicts: Annotated[
         Path | None,
         typer.Option(help="With --dry-run: write the conflicts to this file, to be resolved."),
     ] = None,
     resolutions: Annotated[
-        Path | None, typer.Option(help="A file of conflicts that somebody filled in.")
+        Path | None, typer.Option(help="A file of conflicts with the decisions filled in.")
     ] = None,
-    base: Annotated[
-        str | None, typer.Option(help="The commit to take as the state both came from.")
-    ] = None,
+    base: Annotated[str | None, typer.Option(help="The commit to use as the merge base.")] = None,
     delete_branch: Annotated[
         bool, typer.Option("--delete-branch", help="Delete the source once it is merged.")
     ] = False,
@@ -139,8 +133,9 @@ def merge(
 ) -> None:
     """Merge a branch into another: one commit with two parents, or nothing.
 
-    Conflicts are all reported, and nothing changes. Resolve them by a rule (--on-conflict), or one
-    by one: --dry-run --conflicts FILE writes them, --resolutions FILE applies what was filled in.
+    If there are conflicts, all are reported and nothing changes. Resolve them by a rule
+    (--on-conflict), or one by one: --dry-run --conflicts FILE writes them, --resolutions FILE
+    applies the decisions.
     """
     from omnigraph.sdk.documents import merge_document
 

@@ -1,6 +1,5 @@
-"""`omnigraph changes`: what commits changed, as a feed that can be followed."""
+"""`omnigraph changes`: the change feed of a branch."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +9,10 @@ from omnigraph.cli.commands.diff import print_change
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.inputs import write_whole
 from omnigraph.cli.options import GraphUri, Json, Kinds, Ops, Types
-from omnigraph.cli.render import print_json, print_line, print_note
+from omnigraph.cli.render import print_bytes, print_json, print_line, print_note
 from omnigraph.errors import UsageError
 
-app = typer.Typer(help="Follow what commits change.", no_args_is_help=True)
+app = typer.Typer(help="Follow the changes of commits.", no_args_is_help=True)
 
 _Branch = Annotated[str, typer.Option(help="The branch whose commits are read.")]
 
@@ -24,23 +23,23 @@ def poll(
     uri: GraphUri = None,
     *,
     cursor: Annotated[
-        str | None, typer.Option(help="Go on here: the cursor or page token of the last answer.")
+        str | None, typer.Option(help="Continue here: the cursor or page token of the last answer.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option(help="Begin here: now, beginning, or after:COMMIT.")
+        str | None, typer.Option(help="Start here: now, beginning, or after:COMMIT.")
     ] = None,
     branch: _Branch = "main",
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
-    commits: Annotated[int, typer.Option(help="Look at so many commits at most.")] = 128,
-    limit: Annotated[int, typer.Option(help="Tell so many changes at most.")] = 1_000,
+    commits: Annotated[int, typer.Option(help="The most commits to read.")] = 128,
+    limit: Annotated[int, typer.Option(help="The most changes to print.")] = 1_000,
     as_json: Json = False,
 ) -> None:
-    """Tell what commits changed since a cursor, and give the cursor to go on with.
+    """Print the changes of commits since a cursor, and the next cursor.
 
-    Every commit is told at least once, whole, in the order of the branch's history. Save the cursor
-    once everything before it is dealt with.
+    Every commit is delivered at least once, whole, in the order of the branch's history. Save the
+    cursor after everything before it is processed.
     """
     from omnigraph.sdk.reviewing import feed_document
 
@@ -85,15 +84,13 @@ def baseline(
         bool, typer.Option("--json", help="Print what was written, as JSON; needs --out.")
     ] = False,
 ) -> None:
-    """Write everything a branch shows, then a line with the cursor its changes follow from."""
+    """Write all entities of a branch, then a line with the cursor that its changes follow from."""
     if out is None and as_json:
         raise UsageError("name a file to write to: --out")
     graph = open_client(uri, context.obj, read_only=True)
     found = graph.baseline(branch=branch, kinds=kinds or (), types=types or ())
     if out is None:
-        for chunk in found.lines():
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.flush()
+        print_bytes(found.lines())
         return
     write_whole(out, found.lines())
     if as_json:

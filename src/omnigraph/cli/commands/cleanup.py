@@ -1,4 +1,4 @@
-"""`omnigraph cleanup`: remove what no branch shows and no retained commit does."""
+"""`omnigraph cleanup`: remove versions that no branch and no retained commit needs."""
 
 import re
 from typing import Annotated, Final
@@ -21,20 +21,22 @@ def cleanup(
     uri: GraphUri = None,
     *,
     keep: Annotated[
-        int | None, typer.Option(min=1, help="Keep so many commits of each branch.")
+        int | None, typer.Option(min=1, help="How many commits of each branch to keep.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Keep what is younger: 30m, 12h, 7d, 2w; bare is seconds.")
+        str | None,
+        typer.Option(help="Keep younger commits: 30m, 12h, 7d, 2w; a bare number is seconds."),
     ] = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Do it. Otherwise only say what would go.")
+        bool,
+        typer.Option("--confirm", help="Remove. Without it, only print what would be removed."),
     ] = False,
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Free the space of old versions, forks nobody shows, and what died left behind.
+    """Free the space of old versions, unused forks, and files of writers that died.
 
-    What branches show, what merges may need and what is under way always stays.
+    Versions that a branch, a possible merge or a write under way needs always stay.
     """
     from omnigraph.sdk.documents import cleanup_document
 

@@ -15,7 +15,7 @@ from omnigraph.errors import UsageError
 if TYPE_CHECKING:
     from omnigraph.commit.manifest.records import Commit
 
-app = typer.Typer(help="Look at the history.", no_args_is_help=True)
+app = typer.Typer(help="Read the history.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -23,12 +23,12 @@ def list_(
     context: typer.Context,
     uri: GraphUri = None,
     *,
-    branch: Annotated[str, typer.Option(help="Whose history.")] = "main",
+    branch: Annotated[str, typer.Option(help="The branch whose history is read.")] = "main",
     filters: Annotated[
         list[str] | None,
         typer.Option("--filter", help="actor=NAME, branch=NAME or since=TIME. Repeatable."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="The most commits to print.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the commits of a branch, newest first.
@@ -38,12 +38,12 @@ def list_(
     from omnigraph.sdk.documents import commit_document
     from omnigraph.sdk.moments import microseconds
 
-    wanted = _read_filters(filters or [])
+    given = _read_filters(filters or [])
     graph = open_client(uri, context.obj, read_only=True)
-    since = wanted.get("since")
+    since = given.get("since")
     commits = graph.commits(
-        wanted.get("branch", branch),
-        actor=wanted.get("actor"),
+        given.get("branch", branch),
+        actor=given.get("actor"),
         since_us=None if since is None else microseconds(since),
         limit=limit,
     )
@@ -82,15 +82,15 @@ def changes(
     first: Annotated[str, typer.Argument(metavar="[URI] ID", help="The commit, by its id.")],
     second: Annotated[str | None, typer.Argument(hidden=True)] = None,
     *,
-    limit: Annotated[int, typer.Option(help="So many changes at most.")] = 1_000,
-    page_token: Annotated[str | None, typer.Option(help="Go on where the last page ended.")] = None,
+    limit: Annotated[int, typer.Option(help="The most changes to print.")] = 1_000,
+    page_token: Annotated[str | None, typer.Option(help="Continue after the last page.")] = None,
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
     uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a commit changed since the one before it: every entity, before and after."""
+    """Show the changes of a commit since its first parent: every entity, before and after."""
     from omnigraph.sdk.reviewing import commit_changes_document
 
     uri, commit_id = _read_place(first, second, uri_option)
@@ -113,7 +113,7 @@ def changes(
 
 
 def _read_place(first: str, second: str | None, option: str | None) -> tuple[str | None, str]:
-    """Where to look, and for which commit: `[URI] ID`. Raises Misaddressed."""
+    """The graph and the commit: `[URI] ID`. Raises Misaddressed."""
     return (option, first) if second is None else (named_once(first, option), second)
 
 
@@ -123,11 +123,11 @@ def _line(commit: "Commit") -> str:
 
 
 def _read_filters(filters: list[str]) -> dict[str, str]:
-    wanted = {}
+    given = {}
     for each in filters:
         key, equals, value = each.partition("=")
         if not equals or key not in ("actor", "branch", "since"):
             message = "--filter takes actor=NAME, branch=NAME or since=TIME"
             raise UsageError(f"{message}, not '{each}'")
-        wanted[key] = value
-    return wanted
+        given[key] = value
+    return given

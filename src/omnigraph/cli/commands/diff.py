@@ -1,4 +1,4 @@
-"""`omnigraph diff`: what differs between two states of a graph."""
+"""`omnigraph diff`: the differences between two states of a graph."""
 
 import json
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ def diff(
     kinds: Kinds = None,
     types: Types = None,
     ops: Ops = None,
-    summary: Annotated[bool, typer.Option("--summary", help="Only how much, not what.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Print counts only.")] = False,
     uri_option: UriOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show what changes from A to B: how much of each type, then every entity, before and after."""
+    """Show the changes from A to B: counts by type, then every entity, before and after."""
     from omnigraph.sdk.reviewing import change_document, diff_document, split_range
 
     before, after = split_range(sides)
@@ -50,7 +50,7 @@ def diff(
 
 
 def _print_json(head: "JsonObject", changes: Iterable["JsonObject"]) -> None:
-    """Written as it is read: the array may be longer than memory."""
+    """Print while reading: the array may not fit into memory."""
     print_line(f'{json.dumps(head, ensure_ascii=False, indent=2)[:-2]},\n  "changes": [')
     waiting = None
     for each in changes:
@@ -63,7 +63,7 @@ def _print_json(head: "JsonObject", changes: Iterable["JsonObject"]) -> None:
 
 
 def print_change(change: "EntityChange") -> None:
-    """One entity, and what is different about it."""
+    """One entity and its changed properties."""
     ends = "" if change.ends is None else f" {change.ends[0]} → {change.ends[1]}"
     name = f"{change.kind}:{change.type_name}"
     print_line(f"{_SIGNS[change.op]} {name} {change.id}{ends}")

@@ -1,4 +1,4 @@
-"""`omnigraph doctor`: is everything as it must be?"""
+"""`omnigraph doctor`: check the invariants of a graph."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -17,21 +17,21 @@ def doctor(
     uri: GraphUri = None,
     *,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read every row: do edges end at nodes that exist?")
+        bool, typer.Option("--deep", help="Read every row: both ends of each edge must exist.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check everything that must hold of a graph, and change nothing of it.
+    """Check the invariants of a graph, and print a remedy for each finding.
 
-    But for bytes of writes that were undone, and of versions a power cut tore: they are removed, as
-    by everybody who may write. Exits with 1 when something is wrong, and says what to do about it.
+    Changes no data; only files of writes that were rolled back, and of versions that a power cut
+    left incomplete, are removed, as any writer does. Exits with 1 if there are findings.
     """
     from omnigraph.sdk.documents import findings_document
 
     graph = open_graph(uri, context.obj, read_only=True)
     findings = graph.doctor(deep=deep)
     if any(each.is_over for each in findings):
-        # Somebody who may not write only reports it.
+        # A user without write access only reports it.
         with suppress(OmnigraphError):
             findings = open_graph(uri, context.obj).doctor(deep=deep)
     if as_json:

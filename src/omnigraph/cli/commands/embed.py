@@ -1,4 +1,4 @@
-"""`omnigraph embed`: put vectors into a file of records, before it is loaded."""
+"""`omnigraph embed`: add vectors to a file of records before it is loaded."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ OUTPUT_DEFAULT = Path("build/seed.embedded.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class EmbedJob:
-    """Which file becomes which, and how."""
+    """The input, the output and the recipes of one run."""
 
     source: Path
     target: Path
@@ -35,7 +35,8 @@ class EmbedJob:
 def embed(
     *,
     seed: Annotated[
-        Path | None, typer.Option(help="A YAML file that says what to embed, from where, to where.")
+        Path | None,
+        typer.Option(help="A YAML file that names the input, the output and the fields."),
     ] = None,
     source: Annotated[Path | None, typer.Option("--input", help="The records, JSONL.")] = None,
     target: Annotated[Path | None, typer.Option("--output", help="The file to write.")] = None,
@@ -43,22 +44,23 @@ def embed(
         Path | None, typer.Option(help="A JSON file: `dimension`, and by type target and fields.")
     ] = None,
     reembed_all: Annotated[
-        bool, typer.Option("--reembed-all", "--reembed_all", help="Also those that have a vector.")
+        bool,
+        typer.Option("--reembed-all", "--reembed_all", help="Also records that have a vector."),
     ] = False,
-    clean: Annotated[bool, typer.Option("--clean", help="Take the vectors out instead.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove the vectors instead.")] = False,
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Only records of this type. Repeatable.")
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(help="Only these, anew: [Type:]field=value; any will do. Repeatable."),
+        typer.Option(help="Embed again records that match any [Type:]field=value. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Embed the records of a file: a new file, in which they have vectors.
+    """Copy a file of records and add vectors.
 
-    Without further options only records without a vector get one. The provider comes from the
-    environment. The new file appears when it is complete.
+    By default, only records without a vector get one. The environment names the provider. The new
+    file appears when it is complete.
     """
     from omnigraph.embed.embedder import Embedder
     from omnigraph.embed.providers import Purpose
@@ -109,7 +111,7 @@ def _document(
     }
 
 
-# ── what is asked for ────────────────────────────────────────────────────────────────────────────
+# ── the request ────────────────────────────────────────────────────────────────────────────
 
 
 def _read_job(
@@ -190,7 +192,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _noting(lines: Iterator[str], tally: "EmbedCounts") -> Iterator[str]:
-    """Say now and then how far it got."""
+    """Print a line after every `PROGRESS_EVERY` embedded records."""
     noted = 0
     for line in lines:
         if tally.embedded >= noted + PROGRESS_EVERY:

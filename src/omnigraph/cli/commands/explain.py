@@ -21,19 +21,19 @@ def explain(
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
     schema: Schema = None,
     analyse: Annotated[
-        bool, typer.Option("--analyze", help="Run it, and tell what each step did.")
+        bool, typer.Option("--analyze", help="Run the query, and print the work of each step.")
     ] = False,
     params: Params = None,
-    branch: Annotated[str | None, typer.Option(help="The branch to run it on.")] = None,
+    branch: Annotated[str | None, typer.Option(help="The branch, with --analyze.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds; when it is run.")
+        float | None, typer.Option(help="The time limit in seconds, with --analyze.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the plan of a query: which tables it reads, how it walks, what it filters where.
+    """Show the plan of a query: its tables, its traversals, its filters.
 
-    With --analyze a read is run on the graph, and every step is shown with its rows, its time and
-    what it read.
+    With --analyze, the query runs on the graph, and each step is printed with its rows, its time
+    and its reads.
     """
     if analyse:
         if schema is not None:

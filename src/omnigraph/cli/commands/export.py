@@ -1,6 +1,5 @@
-"""`omnigraph export`: what a snapshot shows, as records or as Parquet."""
+"""`omnigraph export`: the nodes and edges of a snapshot, as records or as Parquet."""
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.options import (
     Branch,
@@ -21,7 +19,7 @@ from omnigraph.cli.options import (
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_note
+from omnigraph.cli.render import print_bytes, print_json, print_note, writing_to_stdout
 from omnigraph.errors import UsageError
 
 
@@ -44,7 +42,7 @@ def export(
             "--output",
             "-o",
             help="A file, compressed if it ends in .gz or .zst; a new folder for parquet. "
-            "Standard output if none.",
+            "Standard output by default.",
         ),
     ] = None,
     spark_master: SparkMaster = None,
@@ -55,7 +53,7 @@ def export(
         bool, typer.Option("--json", help="Print what was written, as JSON; needs --output.")
     ] = False,
 ) -> None:
-    """Write nodes and edges in the form that load reads, from a branch or a commit."""
+    """Write the nodes and edges of a snapshot in the form that load reads."""
     from omnigraph.sdk.documents import export_document
     from omnigraph.sdk.local import LocalGraph
 
@@ -77,23 +75,17 @@ def export(
         _write_served(lines, output, commit or branch or "main")
         return
     graph = client
-    try:
-        with showing(context.obj, wanted=progress):
-            result = graph.export(
-                sys.stdout.buffer if output is None else output,
-                format=output_format,
-                types=types or (),
-                tables=tables or (),
-                branch=branch,
-                commit=commit,
-                version=version,
-                spark=find_spark(spark_master, spark_remote),
-            )
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read us has seen enough. What is still buffered would raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(Exit.FAILED) from None
+    with writing_to_stdout(), showing(context.obj, wanted=progress):
+        result = graph.export(
+            sys.stdout.buffer if output is None else output,
+            format=output_format,
+            types=types or (),
+            tables=tables or (),
+            branch=branch,
+            commit=commit,
+            version=version,
+            spark=find_spark(spark_master, spark_remote),
+        )
     if as_json:
         print_json(export_document(result))
     elif output is not None:
@@ -103,9 +95,7 @@ def export(
 def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> None:
     """Raises FileUnreadable."""
     if output is None:
-        for piece in lines:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.flush()
+        print_bytes(lines)
         return
     from omnigraph.sdk.exporting import write_lines
 

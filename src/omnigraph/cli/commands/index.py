@@ -1,4 +1,4 @@
-"""`omnigraph index`: build the indexes a graph wants."""
+"""`omnigraph index`: build the indexes that the schema declares."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,14 +22,16 @@ def index(
     branch: Annotated[str, typer.Option(help="The branch whose tables to index.")] = "main",
     queries: Annotated[
         Path | None,
-        typer.Option(help="A .gq file: what it searches with `contains` is indexed for that."),
+        typer.Option(
+            help="A .gq file: properties that it searches with `contains` get a text index."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Build the indexes that are missing or do not know all rows yet.
+    """Build the indexes that are missing or do not cover all rows.
 
-    What cannot be built yet, such as an index over vectors where there are none, is reported as
-    pending. Nothing is committed if there is nothing to build.
+    An index that cannot be built yet, such as one over vectors of an empty column, is reported as
+    pending. If there is nothing to build, there is no commit.
     """
     from omnigraph.sdk.documents import indices_document
 

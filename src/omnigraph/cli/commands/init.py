@@ -1,4 +1,4 @@
-"""`omnigraph init`: make a graph."""
+"""`omnigraph init`: create a graph."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,13 +17,13 @@ def init(
     *,
     schema: Annotated[Path, typer.Option(help="The schema, a .pg file.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Clear the remains of an init that was killed.")
+        bool, typer.Option("--force", help="Remove the files of an init that was killed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make an empty graph.
+    """Create an empty graph.
 
-    Refuses where there is one, with or without --force.
+    Refuses if a graph exists there, with or without --force.
     """
     from omnigraph.sdk import local
 

@@ -25,8 +25,7 @@ def lint(
 ) -> None:
     """Check every query of a file against a schema, without running any.
 
-    The schema is a file, or the one of a graph. Exits with 1 when there is an error among the
-    findings.
+    The schema is a file, or that of a graph. Exits with 1 if there is an error among the findings.
     """
     catalog, found_in = find_schema(schema, uri, context.obj)
     report = linter.lint(read_source(query), catalog, schema_source=found_in)

@@ -1,4 +1,4 @@
-"""`omnigraph load`: files of records, as one commit or not at all."""
+"""`omnigraph load`: load files as one commit, or none."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,30 +30,24 @@ _Data = Annotated[
     list[str],
     typer.Option("--data", help="A file, a folder or a pattern; - is standard input. Repeatable."),
 ]
-_Type = Annotated[
-    str | None, typer.Option("--type", help="The node type that rows of a table are.")
-]
-_Edge = Annotated[
-    str | None, typer.Option("--edge", help="The edge type that rows of a table are.")
-]
+_Type = Annotated[str | None, typer.Option("--type", help="The node type of the rows of a table.")]
+_Edge = Annotated[str | None, typer.Option("--edge", help="The edge type of the rows of a table.")]
 _Map = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
-        help="PROPERTY=COLUMN: which column feeds a property, or id, from or to. Repeatable.",
+        help="PROPERTY=COLUMN: the column of a property, or of id, from or to. Repeatable.",
     ),
 ]
 _Format = Annotated[
     str | None,
-    typer.Option("--format", help="jsonl, parquet or csv; else the names of the files tell."),
+    typer.Option("--format", help="jsonl, parquet or csv; by default from the names of the files."),
 ]
-_Delimiter = Annotated[
-    str | None, typer.Option(help=r"What stands between the cells of a CSV; \t is a tab.")
-]
-_Null = Annotated[str, typer.Option(help="What a CSV has where there is nothing.")]
+_Delimiter = Annotated[str | None, typer.Option(help=r"The delimiter of a CSV; \t is a tab.")]
+_Null = Annotated[str, typer.Option(help="The text that means null in a CSV.")]
 _Mode = Annotated[str, typer.Option(help="append, merge or overwrite.")]
 _Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
-_MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to tell about.")]
+_MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to print.")]
 
 
 def load(
@@ -82,8 +76,8 @@ def load(
 
     Small files are loaded in this process, everything else on Spark.
 
-    JSON lines say what they are. The rows of a Parquet or CSV file are of one --type or --edge;
-    a property is fed by the column of its name, unless --map names another.
+    Each JSON line names its type. The rows of a Parquet or CSV file are of one --type or --edge; a
+    property takes the column of its name, unless --map names another.
     """
     from omnigraph.engine.load.inputs import Input
     from omnigraph.sdk.documents import load_document
@@ -153,12 +147,12 @@ def ingest(
     data: _Data,
     mode: _Mode = "merge",
     branch: _Branch = "main",
-    base: Annotated[str, typer.Option("--from", help="Make the branch from this one.")] = "main",
+    base: Annotated[str, typer.Option("--from", help="Create the branch from this one.")] = "main",
     max_errors: _MaxErrors = 100,
     rejects: Rejects = None,
     as_json: Json = False,
 ) -> None:
-    """The old spelling of load."""
+    """Deprecated name of load."""
     print_note("warning: 'ingest' is now 'load'")
     load(
         context,
@@ -174,7 +168,7 @@ def ingest(
 
 
 _TAB: Final = {"\\t": "\t", "tab": "\t"}
-"""Shells make it hard to give a tab."""
+"""A tab is hard to type in a shell."""
 
 
 def _read_mapping(given: list[str]) -> dict[str, str]:
@@ -212,6 +206,6 @@ def print_loaded(result: "LoadResult") -> None:
 
 
 def print_rejects(path: Path, rejected: LoadRejected, *, is_whole: bool) -> None:
-    """A server tells of as many as it was asked for."""
+    """A server sends at most --max-errors faults."""
     written = rejected.count if is_whole else len(rejected.faults)
     print_note(f"{written} of {rejected.count} faults are in {path}")

@@ -1,4 +1,4 @@
-"""`omnigraph login`, `logout`, `profile` and `graphs`: servers, and how one is known to them."""
+"""`omnigraph login`, `logout`, `profile` and `graphs`: servers and their tokens."""
 
 import getpass
 import os
@@ -15,8 +15,8 @@ from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import Misaddressed
 
-profiles = typer.Typer(help="Look at the profiles of the configuration.", no_args_is_help=True)
-graphs = typer.Typer(help="Look at what a server serves.", no_args_is_help=True)
+profiles = typer.Typer(help="Print the profiles of the configuration.", no_args_is_help=True)
+graphs = typer.Typer(help="Print the graphs of a server.", no_args_is_help=True)
 
 
 def login(
@@ -24,11 +24,11 @@ def login(
     *,
     token: Annotated[
         str | None,
-        typer.Option(help="The token; asked for, or one line of standard input, if not given."),
+        typer.Option(help="The token; by default a prompt, or one line of standard input."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Remember the token of a server, where only you can read it."""
+    """Save the token of a server in a file that only you can read."""
     path = save_token(name, token if token is not None else _ask_token(name))
     declared = name in read_config().servers
     if as_json:
@@ -40,7 +40,7 @@ def login(
 
 
 def _ask_token(name: str) -> str:
-    """One line of standard input. Nobody who looks over a shoulder shall read it."""
+    """One line of standard input, not echoed on a terminal."""
     if sys.stdin.isatty():
         return getpass.getpass(f"token for {name}: ")
     return sys.stdin.readline()
@@ -51,7 +51,7 @@ def logout(
     *,
     as_json: Json = False,
 ) -> None:
-    """Forget the token of a server."""
+    """Remove the token of a server."""
     path = remove_token(name)
     if as_json:
         print_json({"server": name, "credentials_path": str(path)})
@@ -61,7 +61,7 @@ def logout(
 
 @profiles.command("list")
 def list_profiles(context: typer.Context, *, as_json: Json = False) -> None:
-    """List the profiles, and which of them is in force."""
+    """List the profiles; a star marks the active one."""
     settings: Globals = context.obj
     config = read_config()
     active = settings.profile or os.environ.get(PROFILE)
@@ -80,11 +80,13 @@ def list_profiles(context: typer.Context, *, as_json: Json = False) -> None:
 @profiles.command("show")
 def show_profile(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Which; the one in force if none.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The profile; the active one by default.")
+    ] = None,
     *,
     as_json: Json = False,
 ) -> None:
-    """Show what one profile stands for."""
+    """Show the settings of one profile."""
     settings: Globals = context.obj
     config = read_config()
     wanted = name or settings.profile or os.environ.get(PROFILE)
@@ -141,7 +143,7 @@ def list_graphs(
     uri: Annotated[str | None, typer.Option("--uri", help="The server's address.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the graphs of a server. Its policy has to allow that."""
+    """List the graphs of a server. The policy of the server must allow it."""
     from omnigraph.sdk.http import ServerConnection
 
     config = read_config()

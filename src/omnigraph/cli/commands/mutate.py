@@ -37,11 +37,11 @@ def mutate(
     params_file: ParamsFile = None,
     branch: Annotated[str, typer.Option(help="The branch to change.")] = "main",
     if_commit: Annotated[
-        str | None, typer.Option(help="Only if this commit is the head; exits with 4 if not.")
+        str | None, typer.Option(help="Only if this commit is the head; else exit with 4.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the inserts, updates or deletes of a query, as one commit or not at all."""
+    """Run the inserts, updates or deletes of a query as one commit, or none."""
     from omnigraph.sdk.documents import mutation_document
 
     values = read_params(params, params_file)
@@ -72,7 +72,7 @@ def _mutate_stored(
     branch: str,
     if_commit: str | None,
 ) -> "MutationResult":
-    """A mutation that the server knows by name. Raises UsageError."""
+    """Run a stored mutation of a server. Raises UsageError."""
     from omnigraph.sdk.remote import RemoteGraph
 
     if name is None or not isinstance(graph, RemoteGraph):

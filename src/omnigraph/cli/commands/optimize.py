@@ -1,4 +1,4 @@
-"""`omnigraph optimize`: put small fragments together, bring indexes up to date."""
+"""`omnigraph optimize`: compact small fragments, update indexes."""
 
 from typing import Annotated
 
@@ -15,13 +15,13 @@ def optimize(
     context: typer.Context,
     uri: GraphUri = None,
     *,
-    branch: Annotated[str, typer.Option(help="The branch whose tables are tidied up.")] = "main",
+    branch: Annotated[str, typer.Option(help="The branch whose tables are optimized.")] = "main",
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Make reads and writes as cheap as they can be. Removes nothing; every commit stays."""
+    """Compact small fragments and update indexes. Removes nothing; every commit stays."""
     from omnigraph.sdk.documents import optimize_document
     from omnigraph.sdk.local import LocalGraph
 

@@ -1,4 +1,4 @@
-"""`omnigraph pipeline`: load what a pipeline file says, or say what it would load."""
+"""`omnigraph pipeline`: load the inputs of a pipeline file, or print its plan."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
 
 app = typer.Typer(
-    help="Load from several inputs as a pipeline file says, all of it as one commit.",
+    help="Load the inputs of a pipeline file as one commit.",
     no_args_is_help=True,
 )
 
@@ -42,12 +42,10 @@ def run(
     uri: GraphUri = None,
     *,
     branch: Annotated[
-        str | None, typer.Option(help="The branch to load onto, whatever the file says.")
+        str | None, typer.Option(help="The branch to load onto, instead of the file's.")
     ] = None,
     base: LoadBase = None,
-    max_errors: Annotated[
-        int | None, typer.Option(min=1, help="How many faults to tell about.")
-    ] = None,
+    max_errors: Annotated[int | None, typer.Option(min=1, help="How many faults to print.")] = None,
     rejects: Rejects = None,
     engine: LoadEngineName = None,
     spark_master: SparkMaster = None,
@@ -55,7 +53,7 @@ def run(
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Load everything that a pipeline file names, as one commit or not at all.
+    """Load all inputs of a pipeline file as one commit, or none.
 
     Small files are loaded in this process; expressions, filters and large files need Spark.
     """
@@ -99,9 +97,9 @@ def plan(
     spark_remote: SparkRemote = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a pipeline file would feed, checked against the schema of the graph; load nothing.
+    """Check a pipeline file against the schema of the graph, and print its plan; load nothing.
 
-    Exits with 1 if something of it does not fit.
+    Exits with 1 if an input does not fit.
     """
     from omnigraph.sdk.documents import plan_document
 

@@ -1,4 +1,4 @@
-"""`omnigraph policy`: check a policy before it is in force."""
+"""`omnigraph policy`: check a policy before a server uses it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ File = Annotated[Path, typer.Option("--file", help="The policy, a YAML file.")]
 
 @app.command()
 def validate(*, file: File, as_json: Json = False) -> None:
-    """Find out whether a policy can be used."""
+    """Check whether a policy is valid."""
     policy = _read(file)
     actors = len(policy.bundle.actors)
     if as_json:
@@ -37,7 +37,7 @@ def run_cases(
     tests: Annotated[Path, typer.Option(help="The cases, a YAML file.")],
     as_json: Json = False,
 ) -> None:
-    """Compare what a policy decides with what is expected. Exits with 1 if they differ."""
+    """Compare the decisions of a policy with the expected ones. Exits with 1 if they differ."""
     from omnigraph.policy.cases import find_mismatches, parse_cases
 
     policy = _read(file)
@@ -59,25 +59,25 @@ def run_cases(
 def explain(
     *,
     file: File,
-    actor: Annotated[str, typer.Option(help="Who asks.")],
-    action: Annotated[str, typer.Option(help="For what, e.g. change or branch_merge.")],
-    branch: Annotated[str | None, typer.Option(help="Which branch is read or changed.")] = None,
+    actor: Annotated[str, typer.Option(help="The actor.")],
+    action: Annotated[str, typer.Option(help="The action, e.g. change or branch_merge.")],
+    branch: Annotated[str | None, typer.Option(help="The branch that is read or changed.")] = None,
     target_branch: Annotated[
-        str | None, typer.Option(help="Which branch is made, merged into or deleted.")
+        str | None, typer.Option(help="The branch that is created, merged into or deleted.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what a policy decides about one request, and which rule decides it."""
+    """Print the decision of a policy about one request, and the rule behind it."""
     from omnigraph.policy.cases import parse_action
     from omnigraph.policy.cedar import AccessRequest
 
     policy = _read(file)
-    asked = parse_action(action, name="--action", where="action")
-    decision = policy.decide(AccessRequest(actor, asked, branch, target_branch))
+    requested = parse_action(action, name="--action", where="action")
+    decision = policy.decide(AccessRequest(actor, requested, branch, target_branch))
     document = {
         "decision": "allow" if decision.allowed else "deny",
         "actor": actor,
-        "action": asked.value,
+        "action": requested.value,
         "branch": branch,
         "target_branch": target_branch,
         "matched_rule": decision.rule,

@@ -1,4 +1,4 @@
-"""`omnigraph queries`: stored queries, before a server has them and on one that does."""
+"""`omnigraph queries`: check a folder of stored queries, list those of a server."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +16,10 @@ from omnigraph.errors import Misaddressed
 if TYPE_CHECKING:
     from omnigraph.server.runtime.stored_queries import StoredQueries, StoredQuery
 
-app = typer.Typer(help="Look at stored queries, and check them.", no_args_is_help=True)
+app = typer.Typer(help="List and check stored queries.", no_args_is_help=True)
 
 _Uri = Annotated[
-    str | None, typer.Argument(help="The graph whose schema counts, without --schema.")
+    str | None, typer.Argument(help="The graph whose schema is used, without --schema.")
 ]
 
 
@@ -34,7 +34,7 @@ def validate(
 ) -> None:
     """Check every query of a folder against a schema, as a server would.
 
-    The schema is a file, or the one of a graph. Exits with 1 if a query does not fit.
+    The schema is a file, or that of a graph. Exits with 1 if a query does not fit.
     """
     found = _read(folder, schema, uri, context.obj)
     warnings = [(each.name, warning) for each in _listed(found) for warning in each.warnings]
@@ -63,9 +63,9 @@ def list_(
     schema: Schema = None,
     as_json: Json = False,
 ) -> None:
-    """List stored queries and their parameters: those of a folder, or those a server has."""
+    """List the stored queries of a folder or of a server, with their parameters."""
     if folder is None:
-        document = _ask(uri, context.obj)
+        document = _fetch(uri, context.obj)
     else:
         found = _listed(_read(folder, schema, uri, context.obj))
         document = {"queries": [_document(each) for each in found]}
@@ -77,8 +77,8 @@ def list_(
         print_line(f"{each['name']}({', '.join(map(_spell, each['params']))}) {kind}")
 
 
-def _ask(uri: str | None, settings: Globals) -> dict[str, Any]:
-    """What a server has. Raises Misaddressed."""
+def _fetch(uri: str | None, settings: Globals) -> dict[str, Any]:
+    """The catalog of a server. Raises Misaddressed."""
     address = find_address(uri, settings)
     if not isinstance(address, ServerAddress):
         raise Misaddressed("name the stored queries: --queries DIR, or a --server that has some")
@@ -97,10 +97,10 @@ def _listed(found: "StoredQueries") -> list["StoredQuery"]:
 
 
 def _document(query: "StoredQuery") -> dict[str, Any]:
-    """What a catalog says, with the types as the language spells them."""
+    """The entry of a catalog, with the types in the spelling of the language."""
     document: dict[str, Any] = query.document()
-    for told, parameter in zip(document["params"], query.parameters, strict=True):
-        told["type"] = str(parameter.type).removesuffix("?")
+    for entry, parameter in zip(document["params"], query.parameters, strict=True):
+        entry["type"] = str(parameter.type).removesuffix("?")
     return {**document, "mcp_expose": True}
 
 

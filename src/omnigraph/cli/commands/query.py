@@ -1,4 +1,4 @@
-"""`omnigraph query`: run a read, and print what it finds."""
+"""`omnigraph query`: run a query that reads, and print its rows."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,15 +45,17 @@ def query(
     version: Version = None,
     at: At = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Stop after so many seconds; a server may stop earlier.")
+        float | None, typer.Option(help="The time limit in seconds; a server may have a lower one.")
     ] = None,
     format_: Annotated[
         RowFormat | None,
-        typer.Option("--format", help="How to print the rows; as configured, or a table."),
+        typer.Option(
+            "--format", help="The format of the rows; by default as configured, or a table."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a read on one snapshot of the graph, and print its rows."""
+    """Run a query on one snapshot of the graph, and print its rows."""
     values = read_params(params, params_file)
     graph = open_client(uri, context.obj, read_only=True)
     if query is None and query_string is None:
@@ -94,7 +96,7 @@ def run_stored(
     at: str | None = None,
     timeout: float | None = None,
 ) -> "Result":
-    """A query that the server knows by name. Raises UsageError."""
+    """Run a stored query of a server. Raises UsageError."""
     from omnigraph.sdk.remote import RemoteGraph
 
     if name is None or not isinstance(graph, RemoteGraph):
@@ -106,16 +108,18 @@ def run_stored(
 
 def alias(
     name: Annotated[str, typer.Argument(help="The alias, from the configuration.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Values of its arguments.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The values of its arguments.")
+    ] = None,
     *,
     params: Params = None,
     params_file: ParamsFile = None,
     format_: Annotated[
-        RowFormat | None, typer.Option("--format", help="How to print the rows.")
+        RowFormat | None, typer.Option("--format", help="The format of the rows.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a stored query under a name of your own."""
+    """Run a stored query by an alias of the configuration."""
     config = read_config()
     found = config.aliases.get(name)
     if found is None:
@@ -124,7 +128,7 @@ def alias(
     values = {**found.params, **_read_arguments(found, arguments or [])}
     values |= read_params(params, params_file) or {}
     address = find_address(None, Globals(server=found.server, graph=found.graph), config)
-    assert isinstance(address, ServerAddress), "it was given as one"
+    assert isinstance(address, ServerAddress), "an alias names a server"
     result = connect(address).run_stored(found.query, params=values)
     chosen = format_ or found.format or config.format or RowFormat.TABLE
     print_result(result, RowFormat.JSON if as_json else chosen, config.layout)

@@ -1,4 +1,4 @@
-"""`omnigraph recovery`: writes that did not finish, and what was done about them."""
+"""`omnigraph recovery`: unfinished writes, and recoveries of the past."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,7 +10,7 @@ from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import OperationNotFound
 
-app = typer.Typer(help="Look at writes that did not finish.", no_args_is_help=True)
+app = typer.Typer(help="List unfinished writes and their recoveries.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -20,9 +20,9 @@ def list_(
     *,
     as_json: Json = False,
 ) -> None:
-    """List writes that are pending, then recoveries of the past, newest first.
+    """List pending writes, then past recoveries, newest first.
 
-    Nothing needs to be done about either: the next write resolves what is pending, unless its
+    Neither needs an action: the next writer rolls a pending write forward or back, unless its
     sidecar cannot be read.
     """
     from omnigraph.sdk.documents import pending_document, recovery_document
@@ -58,7 +58,7 @@ def show(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show everything that is known about one operation."""
+    """Show all facts about one operation."""
     from omnigraph.sdk.documents import pending_document, recovery_document
 
     graph = open_graph(uri, context.obj, read_only=True)

@@ -1,4 +1,4 @@
-"""`omnigraph repair`: tables that another tool moved."""
+"""`omnigraph repair`: drift, that is, table versions that another tool wrote."""
 
 from typing import Annotated
 
@@ -16,19 +16,19 @@ def repair(
     uri: GraphUri = None,
     *,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Show what is only maintenance from now on.")
+        bool, typer.Option("--confirm", help="Accept drift that is only maintenance.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Show also what changed rows. Needs --confirm.")
+        bool, typer.Option("--force", help="Accept also drift that changed rows. Needs --confirm.")
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Take everything back instead. Needs --confirm.")
+        bool, typer.Option("--discard", help="Discard all drift instead. Needs --confirm.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Look for tables whose newest version no branch shows, and settle them.
+    """Find tables whose newest version is in no manifest, and accept or discard that version.
 
-    Exits with 1 when a table was refused.
+    Exits with 1 if a table was refused.
     """
     from omnigraph.sdk.documents import repair_document
 

@@ -1,4 +1,4 @@
-"""`omnigraph schema`: look at schemas, at what changing them would mean, and change them."""
+"""`omnigraph schema`: print a schema, plan a change of it, apply it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,13 +20,13 @@ from omnigraph.errors import UsageError
 if TYPE_CHECKING:
     from omnigraph.engine.schema.plan import SchemaPlan
 
-app = typer.Typer(help="Look at schemas, plan changes to them, apply them.", no_args_is_help=True)
+app = typer.Typer(help="Print schemas, plan and apply changes.", no_args_is_help=True)
 
-_Schema = Annotated[Path, typer.Option(help="The schema you want, a .pg file.")]
-_DataLoss = Annotated[bool, typer.Option(help="Make drops hard: older versions are purged too.")]
+_Schema = Annotated[Path, typer.Option(help="The new schema, a .pg file.")]
+_DataLoss = Annotated[bool, typer.Option(help="Make drops hard: purge older versions too.")]
 _Backfill = Annotated[
     list[str] | None,
-    typer.Option(help="What old rows get in a new property: 'Type.property=SQL'. Repeatable."),
+    typer.Option(help="The value of a new property in old rows: 'Type.property=SQL'. Repeatable."),
 ]
 
 
@@ -38,15 +38,15 @@ def plan(
     schema: _Schema,
     from_: Annotated[
         Path | None,
-        typer.Option("--from", help="The schema you have, a .pg file, instead of a graph."),
+        typer.Option("--from", help="The old schema, a .pg file, instead of a graph."),
     ] = None,
     allow_data_loss: _DataLoss = False,
     backfill: _Backfill = None,
     as_json: Json = False,
 ) -> None:
-    """Show the steps from the schema in force to another, and whether they can be taken.
+    """Show the steps from the active schema to another, and whether they are supported.
 
-    With a graph, also what they would do to its tables. Exits with 1 when a step is unsupported.
+    For a graph, also their effect on its tables. Exits with 1 if a step is not supported.
     """
     if from_ is not None:
         if uri is not None:
@@ -87,7 +87,7 @@ def apply(
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
-    """Put another schema in force, as one commit or not at all."""
+    """Apply another schema as one commit, or none."""
     from omnigraph.sdk.documents import schema_result_document
     from omnigraph.sdk.local import LocalGraph
 
@@ -122,7 +122,7 @@ def apply(
 
 @app.command()
 def show(context: typer.Context, uri: GraphUri = None, *, as_json: Json = False) -> None:
-    """Print the schema in force, as it was written."""
+    """Print the active schema, as it was written."""
     graph = open_client(uri, context.obj, read_only=True)
     source = graph.schema_source
     if as_json:

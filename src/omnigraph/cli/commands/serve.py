@@ -12,7 +12,7 @@ from omnigraph.errors import UsageError
 def serve(
     uri: Annotated[
         str | None,
-        typer.Argument(help="A graph to serve, under an id made of its name."),
+        typer.Argument(help="A graph to serve; its id comes from the file name."),
     ] = None,
     *,
     graph: Annotated[
@@ -26,24 +26,27 @@ def serve(
     queries: Annotated[
         list[str] | None, typer.Option(help="ID=DIR: the stored queries of a graph.")
     ] = None,
-    bind: Annotated[str | None, typer.Option(help="ADDRESS:PORT; 127.0.0.1:8080 if none.")] = None,
+    bind: Annotated[
+        str | None, typer.Option(help="ADDRESS:PORT; 127.0.0.1:8080 by default.")
+    ] = None,
     unauthenticated: Annotated[
-        bool, typer.Option("--unauthenticated", help="Serve everybody, when there are no tokens.")
+        bool, typer.Option("--unauthenticated", help="Serve every caller; only without tokens.")
     ] = False,
     cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many processes answer.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="How many processes answer requests.")] = 1,
     require_all_graphs: Annotated[
-        bool, typer.Option("--require-all-graphs", help="Refuse to start without one of them.")
+        bool,
+        typer.Option("--require-all-graphs", help="Refuse to start if a graph cannot be opened."),
     ] = False,
     metrics_name_graphs: Annotated[
         bool,
-        typer.Option("--metrics-name-graphs", help="Name graphs to whoever asks for /metrics."),
+        typer.Option("--metrics-name-graphs", help="Show graph names to every caller of /metrics."),
     ] = False,
 ) -> None:
-    """Serve graphs over HTTP, until told to stop.
+    """Serve graphs over HTTP until SIGTERM or SIGINT.
 
-    Tokens come from OMNIGRAPH_SERVER_BEARER_TOKENS_FILE and its siblings. SIGHUP reads tokens,
-    policies, stored queries and graphs again.
+    OMNIGRAPH_SERVER_BEARER_TOKENS_FILE names the file of tokens. SIGHUP reads tokens, policies,
+    stored queries and graphs again.
     """
     if cluster is not None:
         raise UsageError("graphs come from --graph ID=URI or --config server.yaml, not a cluster")

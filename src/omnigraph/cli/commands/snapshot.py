@@ -1,4 +1,4 @@
-"""`omnigraph snapshot`: what a branch shows."""
+"""`omnigraph snapshot`: the tables of a branch."""
 
 import typer
 

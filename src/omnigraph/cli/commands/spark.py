@@ -1,4 +1,4 @@
-"""`omnigraph spark`: a Spark Connect server on this machine, for loads that should not wait."""
+"""`omnigraph spark`: a Spark Connect server on this machine, so that loads start fast."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.spark.connect import ConnectServer
 
 app = typer.Typer(
-    help="Start, stop and look at a Spark Connect server on this machine.", no_args_is_help=True
+    help="Start, stop and inspect a Spark Connect server on this machine.", no_args_is_help=True
 )
 
 
 @app.command()
 def up(
     *,
-    port: Annotated[int, typer.Option(help="Where it listens, on this machine only.")] = 15002,
+    port: Annotated[int, typer.Option(help="The port, on this machine only.")] = 15002,
     master: Annotated[
-        str, typer.Option("--spark-master", help="What it runs jobs on.")
+        str, typer.Option("--spark-master", help="The Spark master of the server.")
     ] = "local[*,3]",
     as_json: Json = False,
 ) -> None:
-    """Start the server and wait until it answers. One that is up is left alone."""
+    """Start the server and wait until it answers. A running server is left alone."""
     from omnigraph.pipeline.spark.connect import start_server
 
     _print(start_server(port, master=master), as_json=as_json)
@@ -32,7 +32,7 @@ def up(
 
 @app.command()
 def down(*, as_json: Json = False) -> None:
-    """Stop the server. Loads that use it fail, and nothing of them is visible."""
+    """Stop the server. Loads that use it fail and change nothing."""
     from omnigraph.pipeline.spark.connect import stop_server
 
     was_up = stop_server()
@@ -44,7 +44,7 @@ def down(*, as_json: Json = False) -> None:
 
 @app.command()
 def status(*, as_json: Json = False) -> None:
-    """Say whether the server is up, and where."""
+    """Print whether the server runs, and its address."""
     from omnigraph.pipeline.spark.connect import find_server
 
     _print(find_server(), as_json=as_json)

@@ -10,13 +10,13 @@ The check reads only the columns that a rule names, not whole rows: new rows may
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.model import Cardinality, Catalog, Check, EdgeType, NodeType, Range
+from omnigraph.catalog.model import Catalog, Check, EdgeType, Range
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.engine.history.images import read_rows
 from omnigraph.engine.merge.conflicts import RuleBreach, conflict_of
@@ -25,7 +25,16 @@ from omnigraph.engine.merge.writes import blended_rows, dropped_addresses
 from omnigraph.engine.tables.cells import Cell
 from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.engine.tables.row_refs import Type, fetch, find_row_refs
-from omnigraph.engine.write.base_rows import BaseRows, uniques_of
+from omnigraph.engine.write.base_rows import BaseRows
+from omnigraph.engine.write.row_rules import (
+    EdgeCount,
+    Endpoint,
+    MergeRule,
+    OrphanedEdge,
+    RowValues,
+    UniqueValue,
+    rules_of_merge,
+)
 from omnigraph.engine.write.validate import (
     check_count,
     find_value_violations,
@@ -59,20 +68,33 @@ class MergedGraph:
     _handles: dict[TableKey, Handle] = field(default_factory=dict)
 
     def find_breaches(self) -> list[RuleBreach]:
-        found: list[RuleBreach] = []
-        for key, plan in sorted(self.plans.items()):
-            found += [RuleBreach(conflict_of(key, each)) for each in self._find_value_faults(plan)]
-            for shared in self._find_shared_values(plan):
-                found.append(
-                    RuleBreach(conflict_of(key, shared), tuple((key, id_) for id_ in shared.ids))
-                )
-            if isinstance(plan.sides.type, EdgeType):
-                edge = plan.sides.type
-                found += [_orphaned(edge, each) for each in self._find_missing_ends(plan, edge)]
-                found += self._find_miscounts(plan, edge)
-            else:
-                found += self._find_orphans(plan, plan.sides.type)
-        return found
+        return [
+            breach
+            for _, plan in sorted(self.plans.items())
+            for rule in rules_of_merge(self.catalog, plan.sides.type)
+            for breach in self._find(rule, plan)
+        ]
+
+    def _find(self, rule: MergeRule, plan: TablePlan) -> Iterator[RuleBreach]:
+        key = plan.sides.type.table_key
+        match rule:
+            case RowValues():
+                for violation in self._find_value_faults(plan):
+                    yield RuleBreach(conflict_of(key, violation))
+            case UniqueValue(_, _, columns):
+                for violation in self._find_shared_values(plan, columns):
+                    rows = tuple((key, each) for each in violation.ids)
+                    yield RuleBreach(conflict_of(key, violation), rows)
+            case Endpoint(edge):
+                for violation in self._find_missing_ends(plan, rule):
+                    yield _orphaned(edge, violation)
+            case EdgeCount(edge):
+                yield from self._find_miscounts(plan, edge)
+            case OrphanedEdge(edge):
+                for violation in self._find_orphans(plan, rule):
+                    yield _orphaned(edge, violation)
+            case _:
+                assert_never(rule)
 
     def _open(self, key: TableKey) -> Handle | None:
         """A table of the target; None if it has no rows."""
@@ -102,24 +124,23 @@ class MergedGraph:
 
     # uniqueness
 
-    def _find_shared_values(self, plan: TablePlan) -> Iterator[Violation]:
+    def _find_shared_values(self, plan: TablePlan, group: tuple[str, ...]) -> Iterator[Violation]:
         type_ = plan.sides.type
-        for group in uniques_of(type_):
-            parts = [_whole(each, group) for each in written_rows(self.tables, plan, group)]
-            written = pa.concat_tables(parts) if parts else None
-            if written is None or not written.num_rows:
-                continue
-            holders: dict[tuple[Cell, ...], list[str]] = {}
-            rivals = self._find_rivals(plan, group, written)
-            replaced = replaced_ids(plan)
-            for values, row_id in rivals:
-                if row_id not in replaced:
-                    holders.setdefault(values, []).append(row_id)
-            for values, row_id in _suspects(type_, group, written, holders):
+        parts = [_whole(each, group) for each in written_rows(self.tables, plan, group)]
+        written = pa.concat_tables(parts) if parts else None
+        if written is None or not written.num_rows:
+            return
+        holders: dict[tuple[Cell, ...], list[str]] = {}
+        rivals = self._find_rivals(plan, group, written)
+        replaced = replaced_ids(plan)
+        for values, row_id in rivals:
+            if row_id not in replaced:
                 holders.setdefault(values, []).append(row_id)
-            for values, ids in holders.items():
-                if len(ids) > 1:
-                    yield shared_value(type_, group, values, tuple(ids))
+        for values, row_id in _suspects(type_, group, written, holders):
+            holders.setdefault(values, []).append(row_id)
+        for values, ids in holders.items():
+            if len(ids) > 1:
+                yield shared_value(type_, group, values, tuple(ids))
 
     def _find_rivals(
         self, plan: TablePlan, group: tuple[str, ...], written: pa.Table
@@ -145,19 +166,17 @@ class MergedGraph:
 
     # ends of edges
 
-    def _find_missing_ends(self, plan: TablePlan, edge: EdgeType) -> Iterator[Violation]:
-        """Ends of written edges that will not exist."""
-        for column, node in (("src", edge.source), ("dst", edge.target)):
-            ends = _distinct(written_rows(self.tables, plan, (column,)), column)
-            missing = self._find_missing(table_key("node", node), ends)
-            if not len(missing):
-                continue
-            for part in written_rows(self.tables, plan, (column,)):
-                lost = part.filter(pc.is_in(part[column], value_set=missing))
-                for row_id, end in zip(
-                    lost["id"].to_pylist(), lost[column].to_pylist(), strict=True
-                ):
-                    yield missing_end(edge, str(row_id), column, end)
+    def _find_missing_ends(self, plan: TablePlan, rule: Endpoint) -> Iterator[Violation]:
+        """Written edges whose node at one end will not exist."""
+        edge, column = rule.edge, rule.column
+        ends = _distinct(written_rows(self.tables, plan, (column,)), column)
+        missing = self._find_missing(rule.node_key, ends)
+        if not len(missing):
+            return
+        for part in written_rows(self.tables, plan, (column,)):
+            lost = part.filter(pc.is_in(part[column], value_set=missing))
+            for row_id, end in zip(lost["id"].to_pylist(), lost[column].to_pylist(), strict=True):
+                yield missing_end(edge, str(row_id), column, end)
 
     def _find_missing(self, key: TableKey, ids: "pa.Array[Any]") -> "pa.Array[Any]":
         """Those of the node ids that will not exist."""
@@ -174,28 +193,22 @@ class MergedGraph:
         known = found.ids if plan is None else _without(found.ids, plan.deletes.ids)
         return _without(unsure, known)
 
-    def _find_orphans(self, plan: TablePlan, node: NodeType) -> Iterator[RuleBreach]:
-        """Edges of the target that stay although an end of theirs is deleted."""
-        if not len(plan.deletes):
+    def _find_orphans(self, plan: TablePlan, rule: OrphanedEdge) -> Iterator[Violation]:
+        """Edges of the target that stay although the plan deletes the node at one end."""
+        edge, column = rule.edge, rule.column
+        handle = self._open(edge.table_key) if len(plan.deletes) else None
+        if handle is None:
             return
-        for edge in self.catalog.edges:
-            ends = (("src", edge.source), ("dst", edge.target))
-            for column in [column for column, name in ends if name == node.name]:
-                handle = self._open(edge.table_key)
-                if handle is None:
-                    continue
-                held, refs = find_row_refs(self.tables, handle, column, plan.deletes.ids)
-                written = self.plans.get(edge.table_key)
-                gone = frozenset[str]() if written is None else replaced_ids(written)
-                for row_id, end in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
-                    if row_id not in gone:
-                        yield _orphaned(edge, missing_end(edge, str(row_id), column, end))
+        held, refs = find_row_refs(self.tables, handle, column, plan.deletes.ids)
+        written = self.plans.get(edge.table_key)
+        gone = frozenset[str]() if written is None else replaced_ids(written)
+        for row_id, end in zip(refs.ids.to_pylist(), held.to_pylist(), strict=True):
+            if row_id not in gone:
+                yield missing_end(edge, str(row_id), column, end)
 
     # cardinality
 
     def _find_miscounts(self, plan: TablePlan, edge: EdgeType) -> Iterator[RuleBreach]:
-        if edge.cardinality == Cardinality():
-            return
         counts: Counter[str] = Counter()
         for part in written_rows(self.tables, plan, ("src",)):
             counts.update(str(each) for each in part["src"].to_pylist())

@@ -1,9 +1,10 @@
 """The rules of a schema for the rows of a write, as data.
 
 `rules_of_write` and `rules_of_load` list the rules that a write can break, in the order in which
-its faults are reported. Three evaluators take the list: `engine.write.validate` evaluates a rule
-over rows in memory, `pipeline.checks.conditions` states it as conditions on keys that Arrow can
-prove, and `pipeline.checks.joins` finds broken rows with Spark joins.
+its faults are reported, `rules_of_merge` those that a merge of branches can break. Four evaluators
+take the rules: `engine.write.validate` evaluates a rule over rows in memory, `engine.merge.check`
+over the columns of two branches, `pipeline.checks.conditions` states it as conditions on keys that
+Arrow can prove, and `pipeline.checks.joins` finds broken rows with Spark joins.
 
 1. A rule is a value: the type, the columns, and nothing about how it is evaluated.
 2. Every evaluator matches on the class of the rule and closes the match with `assert_never`. A new
@@ -75,7 +76,7 @@ class NewId:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedEdge:
-    """A committed edge keeps the node at one end when a load replaces the table of that node."""
+    """A committed edge keeps the node at one end when the write deletes or replaces nodes."""
 
     edge: EdgeType
     column: str
@@ -86,6 +87,8 @@ class OrphanedEdge:
 
 
 WriteRule = RowValues | UniqueValue | Endpoint | EdgeCount
+MergeRule = WriteRule | OrphanedEdge
+_OF_EDGES = (Endpoint, EdgeCount)
 KeyRule = UniqueValue | Endpoint | EdgeCount | RepeatedId | NewId | OrphanedEdge
 """The rules that need no more than the keys of rows."""
 
@@ -149,6 +152,15 @@ def _orphaned_edges(catalog: Catalog, replaced: Collection[TableKey]) -> Iterato
     for edge in sorted(catalog.edges, key=lambda each: each.name):
         for column in ENDS if edge.table_key not in replaced else ():
             if end_key(edge, column) in replaced:
+                yield OrphanedEdge(edge, column)
+
+
+def rules_of_merge(catalog: Catalog, type_: Type) -> Iterator[MergeRule]:
+    """The rules that changes of one type can break: values and unique values, then edges."""
+    yield from sorted(rules_of_write([type_]), key=lambda each: isinstance(each, _OF_EDGES))
+    for edge in catalog.edges:
+        for column in ENDS:
+            if end_key(edge, column) == type_.table_key:
                 yield OrphanedEdge(edge, column)
 
 

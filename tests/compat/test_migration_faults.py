@@ -23,19 +23,10 @@ from omnigraph.errors import Contention, OutcomeUnknown, StorageFailure, TableCo
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.failpoints import (
-    FAILPOINTS,
-    Act,
-    Failpoint,
-    Story,
-    Trigger,
-    crash,
-    fail,
-    kill,
-    points_of,
-)
+from omnigraph.testing.failpoints import Act, Trigger, crash, fail, kill
 from omnigraph.testing.faults import Crash, CrashAt, Watch, When, sweep, watch_stores
 from omnigraph.testing.invariants import check_graph
+from support.failpoints import FAILPOINTS, Failpoint, Story, points_of
 from support.folders import put_back, read_folder
 from support.old_graphs import (
     FEATURE,

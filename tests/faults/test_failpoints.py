@@ -29,21 +29,15 @@ from omnigraph.errors import (
 from omnigraph.ids import MAIN, CommitId, OperationId
 from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Mark, TableRef
 from omnigraph.testing.failpoints import (
-    FAILPOINTS,
     PATIENCE_S,
     PUBLISH,
     SWAP,
     Act,
     At,
-    Failpoint,
-    MergeScene,
     Pause,
-    Scene,
-    Story,
     Trigger,
     crash,
     fail,
-    points_of,
 )
 from omnigraph.testing.faults import Crash, Recorder
 from support.breaking import (
@@ -65,6 +59,7 @@ from support.breaking import (
     stores_at,
     with_rival,
 )
+from support.failpoints import FAILPOINTS, Failpoint, MergeScene, Scene, Story, points_of
 from support.processes import Died, launch
 from support.scenes import Stage, act, act_for, die, play_to_death, set_stage
 

@@ -21,7 +21,7 @@ from omnigraph.engine.maintain.indexes import (
 )
 from omnigraph.engine.maintain.optimize import OptimizeRequest, optimize
 from omnigraph.ids import MAIN
-from omnigraph.testing.failpoints import PATIENCE_S, At, Pause, Scene, Trigger
+from omnigraph.testing.failpoints import PATIENCE_S, At, Pause, Trigger
 from omnigraph.testing.faults import When
 from support.breaking import (
     PERSON,
@@ -34,6 +34,7 @@ from support.breaking import (
     read_content,
     stores_at,
 )
+from support.failpoints import Scene
 from support.scenes import Stage, set_stage
 
 ORDER = IndexRequest(actor="ann", totals_rows_min=0)

@@ -13,7 +13,7 @@ from omnigraph.engine.graph import Graph
 from omnigraph.engine.maintain.cleanup import CleanupRequest
 from omnigraph.engine.maintain.repair import RepairRequest
 from omnigraph.storage.tables import Mark, TableRef, TableSettings
-from omnigraph.testing.failpoints import FAILPOINTS, Trigger, crash, fail
+from omnigraph.testing.failpoints import Trigger, crash, fail
 from omnigraph.testing.faults import Crash, CrashAt, When, sweep
 from support.breaking import (
     PERSON,
@@ -25,6 +25,7 @@ from support.breaking import (
     read_content,
     stores_at,
 )
+from support.failpoints import FAILPOINTS
 from support.folders import put_back, read_folder
 from support.scenes import die
 

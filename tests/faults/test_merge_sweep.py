@@ -17,16 +17,7 @@ from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.recovery_commit import ACTOR
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.errors import OutcomeUnknown, StorageFailure
-from omnigraph.testing.failpoints import (
-    COMMIT,
-    FAILPOINTS,
-    PUBLISH,
-    At,
-    Failpoint,
-    MergeScene,
-    Trigger,
-    points_of,
-)
+from omnigraph.testing.failpoints import COMMIT, PUBLISH, At, Trigger
 from omnigraph.testing.faults import Crash, CrashAt, FailAt, When
 from support.breaking import (
     PERSON,
@@ -41,6 +32,7 @@ from support.breaking import (
     with_rival,
 )
 from support.crews import Neighbours
+from support.failpoints import FAILPOINTS, Failpoint, MergeScene, points_of
 from support.merging import MergeStage, merge_to_death, set_merge
 from support.processes import Died, launch, race, values_of
 from support.scenes import die

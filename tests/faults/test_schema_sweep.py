@@ -18,7 +18,7 @@ from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.schema.plan import SchemaRequest
 from omnigraph.errors import OutcomeUnknown, StorageFailure
 from omnigraph.storage.layout import SCHEMA_LOCK_OWNER
-from omnigraph.testing.failpoints import FAILPOINTS, Trigger, kill
+from omnigraph.testing.failpoints import Trigger, kill
 from omnigraph.testing.faults import Crash, CrashAt, CrashOn, FailAt, When, sweep
 from support.breaking import (
     COMPANY,
@@ -35,6 +35,7 @@ from support.breaking import (
     read_content,
     stores_at,
 )
+from support.failpoints import FAILPOINTS
 from support.folders import put_back, read_folder
 from support.processes import Died, launch
 

@@ -19,16 +19,7 @@ from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
 from omnigraph.engine.write.upkeep import needs_upkeep, write_indexes
 from omnigraph.errors import LeaseHeld
 from omnigraph.ids import MAIN
-from omnigraph.testing.failpoints import (
-    COMMIT,
-    COMPACT,
-    PATIENCE_S,
-    PUBLISH,
-    At,
-    Pause,
-    Scene,
-    Trigger,
-)
+from omnigraph.testing.failpoints import COMMIT, COMPACT, PATIENCE_S, PUBLISH, At, Pause, Trigger
 from omnigraph.testing.faults import STRIDE, Crash, CrashAt, When, sweep
 from support.breaking import (
     PERSON,
@@ -42,6 +33,7 @@ from support.breaking import (
     read_content,
     stores_at,
 )
+from support.failpoints import Scene
 from support.scenes import Stage, set_stage
 
 IS_SOAK = STRIDE == 1

@@ -27,16 +27,7 @@ from omnigraph.errors import (
 from omnigraph.ids import BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.testing.failpoints import (
-    FAILPOINTS,
-    Failpoint,
-    Story,
-    Trigger,
-    crash,
-    fail,
-    kill,
-    points_of,
-)
+from omnigraph.testing.failpoints import Trigger, crash, fail, kill
 from omnigraph.testing.faults import (
     Crash,
     CrashAt,
@@ -47,6 +38,7 @@ from omnigraph.testing.faults import (
     watch_stores,
 )
 from support.breaking import SCHEMA as BROKEN_SCHEMA
+from support.failpoints import FAILPOINTS, Failpoint, Story, points_of
 from support.processes import Died, launch, race
 
 SCHEMA = """

@@ -8,7 +8,7 @@ from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.merge.workers import BulkMerge
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.testing.failpoints import FAILPOINTS, MergeScene, Scene, Trigger, kill
+from omnigraph.testing.failpoints import Trigger, kill
 from support.breaking import (
     LINK,
     SIDE,
@@ -19,6 +19,7 @@ from support.breaking import (
     populate,
     read_content,
 )
+from support.failpoints import FAILPOINTS, MergeScene, Scene
 from support.folders import read_folder
 from support.scenes import Stage
 

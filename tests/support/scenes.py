@@ -21,18 +21,7 @@ from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.tables import Handle, Mark, Staged, TableSettings
-from omnigraph.testing.failpoints import (
-    COMMIT,
-    FAILPOINTS,
-    SWAP,
-    Act,
-    At,
-    Failpoint,
-    Scene,
-    Trigger,
-    crash,
-    kill,
-)
+from omnigraph.testing.failpoints import COMMIT, SWAP, Act, At, Trigger, crash, kill
 from omnigraph.testing.faults import Crash
 from support.breaking import (
     CASCADE,
@@ -49,6 +38,7 @@ from support.breaking import (
     populate,
     read_content,
 )
+from support.failpoints import FAILPOINTS, Failpoint, Scene
 from support.folders import put_back, read_folder
 
 Work = Callable[[BreakableGraph], object]

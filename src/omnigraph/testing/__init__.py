@@ -4,5 +4,5 @@ Only tests and benchmarks import this package; the product has no hooks for it. 
 stores of a graph, so the product cannot tell a fault of the test from a fault of a disk.
 
 Modules, in reading order: `faults` (count, record and break the calls to a store), `failpoints`
-(named positions in these calls, and what happens there), `invariants` (what must hold of a graph).
+(positions in these calls, and what happens there), `invariants` (what must hold of a graph).
 """

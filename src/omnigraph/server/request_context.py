@@ -80,12 +80,9 @@ class RequestContext:
 
     @property
     def message(self) -> str | None:
-        """Why the write is made; the commit keeps it. Raises RequestInvalid."""
+        """Why the write is made; the commit keeps it. Bytes that are not UTF-8 are replaced."""
         given = self.request.headers.get(MESSAGE)
-        try:
-            return None if given is None else unquote(given, errors="strict")
-        except UnicodeDecodeError:
-            raise RequestInvalid(f"{MESSAGE} is UTF-8 text, percent-encoded") from None
+        return None if given is None else unquote(given, errors="replace")
 
     @property
     def prefers_job(self) -> bool:
@@ -148,6 +145,7 @@ def _declare_key(
             alias=MESSAGE,
             description="Why the write is made: UTF-8, percent-encoded. The commit keeps it.",
             pattern="^([!-$&-~]|%[0-9A-Fa-f]{2})*$",
+            max_length=4096,
         ),
     ] = None,
 ) -> None:

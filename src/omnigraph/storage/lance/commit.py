@@ -45,7 +45,7 @@ def commit_exact(store: LanceStore, staged: Staged) -> Outcome:
         handle = LanceHandle(staged.ref, dataset.version, dataset)
         _check_mark(store, handle, staged)
     _flush_commit(store, staged, payload, handle)
-    return judge(handle, staged.read_version)
+    return classify_landing(handle, staged.read_version)
 
 
 def _send(store: LanceStore, staged: Staged, payload: LancePayload) -> LanceDataset:
@@ -96,7 +96,7 @@ def _check_mark(store: LanceStore, handle: LanceHandle, staged: Staged) -> None:
         raise ReplyLost("commit to", subject=handle.ref.path, reason=reason)
 
 
-def judge(handle: LanceHandle, read_version: int) -> Outcome:
+def classify_landing(handle: LanceHandle, read_version: int) -> Outcome:
     assert handle.version > read_version, "versions only rise"
     return Landed(handle) if handle.version == read_version + 1 else LandedLater(handle)
 

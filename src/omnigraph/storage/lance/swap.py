@@ -28,7 +28,7 @@ from lance.fragment import FragmentMetadata, LanceFragment
 
 from omnigraph.storage import layout
 from omnigraph.storage.lance import table_files
-from omnigraph.storage.lance.commit import commit_exact, judge
+from omnigraph.storage.lance.commit import classify_landing, commit_exact
 from omnigraph.storage.lance.contents import Hashes
 from omnigraph.storage.lance.stage import LancePayload, write_rows
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
@@ -225,7 +225,7 @@ def _merge(store: LanceStore, handle: LanceHandle, rows: pa.Table, *, key: str) 
     swapped = LanceHandle(handle.ref, dataset.version, dataset)
     if store.is_flushed:
         store.flush(handle.ref, _files_behind(store.read_transaction(swapped), swapped.version))
-    return judge(swapped, handle.version)
+    return classify_landing(swapped, handle.version)
 
 
 def _files_behind(transaction: Transaction, version: int) -> list[str]:

@@ -19,6 +19,7 @@ shows it to Spark as a DataFrame with the columns that `datasource_schema` descr
 
 from typing import TYPE_CHECKING
 
+from omnigraph.extras import require
 from omnigraph.pipeline.settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = ["SparkSettings", "register"]
 def __getattr__(name: str) -> object:
     """`register`, imported on first use, because it imports pyspark."""
     if name == "register":
+        require("pyspark", extra="spark")
         from omnigraph.pipeline.datasource import register  # noqa: PLC0415 - imports pyspark
 
         return register

@@ -21,6 +21,7 @@ from typing import Final
 
 from omnigraph.engine.load.bulk import Ingested, LoadEngine, LoadJob
 from omnigraph.errors import SparkUnusable, UsageError
+from omnigraph.extras import require
 from omnigraph.pipeline.local_load import MEMORY_BYTES, LocalLoader, survey
 from omnigraph.pipeline.settings import SparkSettings, read_settings
 from omnigraph.pipeline.sources.splits import CODECS, INFLATION
@@ -91,6 +92,7 @@ class PipelineLoader:
             if self._choose(job, items) is LoadEngine.LOCAL:
                 yield LocalLoader().read(job, items, scratch)
                 return
+            require("pyspark", extra="spark")
             from omnigraph.pipeline.spark_load import SparkLoader  # noqa: PLC0415 - imports pyspark
 
             check_scratch(self.settings, job.root)

@@ -13,6 +13,7 @@ from omnigraph.engine.load.recipe_plan import RecipePlan
 from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.engine.write.idempotency import parse_key_of_files
 from omnigraph.errors import UsageError
+from omnigraph.extras import require
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
@@ -173,6 +174,7 @@ class LocalBulk:
         It shows one snapshot, whatever is written later. Uses the active session, or starts one.
         Raises TypeUnknown, UsageError, BranchNotFound, CommitNotFound, JavaMissing, SparkUnusable.
         """
+        require("pyspark", extra="spark")
         from omnigraph.pipeline.datasource import open_dataframe  # noqa: PLC0415 - brings Spark
 
         shown = self._graph.resolve(target_of(branch, commit=commit, version=version))

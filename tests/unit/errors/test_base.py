@@ -112,6 +112,7 @@ BUILTINS: list[tuple[type[OmnigraphError], type[Exception]]] = [
     (errors.Unauthorized, PermissionError),
     (errors.Forbidden, PermissionError),
     (errors.ServerUnreachable, ConnectionError),
+    (errors.ExtraMissing, ImportError),
 ]
 
 

@@ -14,6 +14,7 @@ from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
+from omnigraph.extras import require
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
 from omnigraph.pipeline.settings import SparkSettings, read_settings
 from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
@@ -109,6 +110,7 @@ class _Resolver:
 
     def _query(self, recipe: RecipeInput, tables: Sequence[Table]) -> "DataFrame | None":
         # It imports pyspark, and most recipes only name columns.
+        require("pyspark", extra="spark")
         from omnigraph.pipeline.recipes.spark_sql import (  # noqa: PLC0415
             find_problem,
             open_frame,

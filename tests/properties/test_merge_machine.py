@@ -352,7 +352,7 @@ def share_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every merge done by the tasks of workers, however small it is."""
     neighbours = Neighbours()
     monkeypatch.setenv(MERGE_ROWS.name, "0")
-    monkeypatch.setattr(merging.OnSpark, "open", lambda _, job: neighbours.open(job))
+    monkeypatch.setattr(merging.SparkMergeBulk, "open", lambda _, job: neighbours.open(job))
 
 
 @pytest.mark.parametrize("size", ["usual", "tiny", "shared out"])

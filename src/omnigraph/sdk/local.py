@@ -181,21 +181,19 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         CommitNotFound, SchemaLocked, OpenedReadOnly, UsageError.
         """
         text = None if resolutions is None else read_text(resolutions, "<resolutions>")[0]
-        decided = merging.Decided(detect, on_conflict, text)
-        return merging.merge(
-            self._graph,
-            merging.Request(
-                str(source),
-                str(into),
-                actor,
-                base,
-                dry_run,
-                idempotency_key,
-                delete_branch,
-                message,
-            ),
-            decided,
+        request = merging.parse_merge(
+            str(source),
+            str(into),
+            actor=actor,
+            detect=detect,
+            on_conflict=on_conflict,
+            resolutions=text,
+            base=base,
+            dry_run=dry_run,
+            idempotency_key=idempotency_key,
+            message=message,
         )
+        return merging.merge(self._graph, request, delete_branch=delete_branch)
 
 
 def init(

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler.parameters import IntegerEncoding
@@ -138,6 +139,11 @@ class LocalReads:
             analyze=analyze,
             timeout=timeout,
         )
+
+    def analyse(self, source: str | Path, **options: Any) -> Explanation:
+        """The former name of `explain(…, analyze=True)`, for one more release."""
+        warn("use explain(…, analyze=True)", DeprecationWarning, stacklevel=2)
+        return self.explain(source, analyze=True, **options)
 
     def schema_at(self, snapshot: ManifestSnapshot) -> str:
         """The text of the schema under which a snapshot was committed."""

@@ -1,4 +1,4 @@
-"""Merges as callers ask for them: texts and paths in, orders out."""
+"""Merges as callers ask for them: texts in, one `MergeRequest` out."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -17,33 +17,8 @@ from omnigraph.pipeline.settings import MERGE_ROWS, read_settings
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What to merge."""
-
-    source: str
-    into: str
-    actor: str | None
-    base: str | None
-    dry_run: bool
-    idempotency_key: str | None = None
-    delete_branch: bool = False
-    """Delete the source once it is merged."""
-    message: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What was decided about conflicts beforehand."""
-
-    detect: str
-    on_conflict: str | Mapping[str, str] | None
-    resolutions: str | None
-    """The text of a file of conflicts that somebody filled in."""
-
-
-@dataclass(frozen=True, slots=True)
-class OnSpark:
-    """`engine.merge.workers.Bulk`: Spark, which is not even imported before there is much to do."""
+class SparkMergeBulk:
+    """`engine.merge.workers.BulkMerge` on Spark, which is imported only for a large merge."""
 
     rows_max: int
 
@@ -53,45 +28,51 @@ class OnSpark:
         return open_workers(job, read_settings())
 
 
-def merge(graph: Graph, request: Request, decided: Decided) -> MergeResult:
-    """Raises what `Graph.merge` raises."""
-    resolved = None if decided.resolutions is None else decode_resolutions(decided.resolutions)
-    source, into = parse_branch(request.source), parse_branch(request.into)
-    if resolved is not None and (resolved.source, resolved.target) != (source, into):
+def parse_merge(
+    source: str,
+    into: str,
+    *,
+    actor: str | None,
+    detect: str,
+    on_conflict: str | Mapping[str, str] | None,
+    resolutions: str | None,
+    base: str | None,
+    dry_run: bool,
+    idempotency_key: str | None,
+    message: str | None,
+) -> MergeRequest:
+    """What callers say in texts as one request. Raises ResolutionsInvalid, UsageError."""
+    resolved = None if resolutions is None else decode_resolutions(resolutions)
+    source_name, target_name = parse_branch(source), parse_branch(into)
+    if resolved is not None and (resolved.source, resolved.target) != (source_name, target_name):
         raise ResolutionsInvalid(
             f"they are for merging '{resolved.source}' into '{resolved.target}'"
         )
     rulings = Rulings(
         # Conflicts were found, and resolved, by the rule the file names.
-        read_detect(decided.detect if resolved is None else resolved.detect),
-        read_strategies(decided.on_conflict),
+        read_detect(detect if resolved is None else resolved.detect),
+        read_strategies(on_conflict),
         {} if resolved is None else rows_of(resolved),
         {} if resolved is None else broken_of(resolved),
     )
-    merged = graph.merge(
-        MergeRequest(
-            source,
-            into,
-            actor=request.actor,
-            rulings=rulings,
-            resolved=resolved,
-            base=None if request.base is None else CommitId(request.base),
-            dry_run=request.dry_run,
-            message=request.message,
-            idempotency=parse_key(
-                request.idempotency_key,
-                "merge",
-                source,
-                into,
-                request.base,
-                decided.detect,
-                decided.on_conflict,
-                decided.resolutions,
-            ),
-        ),
-        OnSpark(MERGE_ROWS.read()),
+    body = ("merge", source_name, target_name, base, detect, on_conflict, resolutions)
+    return MergeRequest(
+        source_name,
+        target_name,
+        actor=actor,
+        rulings=rulings,
+        resolved=resolved,
+        base=None if base is None else CommitId(base),
+        dry_run=dry_run,
+        message=message,
+        idempotency=parse_key(idempotency_key, *body),
     )
-    if request.delete_branch and not request.dry_run:
+
+
+def merge(graph: Graph, request: MergeRequest, *, delete_branch: bool) -> MergeResult:
+    """Raises what `Graph.merge` raises."""
+    merged = graph.merge(request, SparkMergeBulk(MERGE_ROWS.read()))
+    if delete_branch and not request.dry_run:
         return _delete_source(graph, merged)
     return merged
 

@@ -31,7 +31,7 @@ from omnigraph.commit.manifest.records import UPKEEP
 from omnigraph.effects import REAL
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged

@@ -40,7 +40,7 @@ from omnigraph.engine.opening import create, open_graph, open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores

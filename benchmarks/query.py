@@ -47,7 +47,7 @@ from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, TableKey
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged

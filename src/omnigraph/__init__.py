@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from omnigraph.engine.write.mutate import MutationResult
     from omnigraph.errors import OmnigraphError
     from omnigraph.sdk.client import GraphClient
+    from omnigraph.sdk.embedded.graph import LocalGraph, init, open
     from omnigraph.sdk.handles import Branch, Snapshot, Transaction
-    from omnigraph.sdk.local import LocalGraph, init, open
-    from omnigraph.sdk.remote import RemoteGraph, connect
+    from omnigraph.sdk.remote.graph import RemoteGraph, connect
     from omnigraph.storage.durability import Durability
 
 _HOMES = {
@@ -71,21 +71,21 @@ _HOMES = {
     "Input": "engine.load.inputs",
     "LoadMode": "engine.load.bulk",
     "LoadResult": "engine.load.run",
-    "LocalGraph": "sdk.local",
+    "LocalGraph": "sdk.embedded.graph",
     "MergeResult": "engine.merge.run",
     "MutationResult": "engine.write.mutate",
     "OmnigraphError": "errors",
     "OptimizeResult": "engine.maintain.optimize",
-    "RemoteGraph": "sdk.remote",
+    "RemoteGraph": "sdk.remote.graph",
     "Result": "engine.query.result",
     "SchemaPlan": "engine.schema.plan",
     "SchemaResult": "engine.schema.apply",
     "Side": "engine.merge.rulings",
     "Snapshot": "sdk.handles",
     "Transaction": "sdk.handles",
-    "connect": "sdk.remote",
-    "init": "sdk.local",
-    "open": "sdk.local",
+    "connect": "sdk.remote.graph",
+    "init": "sdk.embedded.graph",
+    "open": "sdk.embedded.graph",
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BlobNotFound
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 FIXTURES = Path(__file__).parent / "fixtures" / "reference-0.8.0"

@@ -27,7 +27,7 @@ from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import write_indexes
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.lang.source import Source
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, IndexScope, Mark, Staged

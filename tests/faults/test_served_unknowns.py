@@ -9,7 +9,7 @@ from httpx import Client
 
 import omnigraph
 from omnigraph.errors import OutcomeUnknown, StorageFailure
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from support.breaking import LINK, PROGRAM, open_living, populate
 from support.serving import Running, running

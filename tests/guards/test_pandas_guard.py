@@ -10,7 +10,7 @@ from omnigraph.pandas_guard import OWN_PROCESS
 
 OURS = """
 import sys
-import omnigraph.sdk.local
+import omnigraph.sdk.embedded.graph
 import omnigraph.pipeline.stage.ingest
 assert not [each for each in sys.meta_path if type(each).__module__.startswith("omnigraph")]
 import pyarrow as pa

@@ -13,7 +13,7 @@ import omnigraph
 from omnigraph.cli.app import run
 from omnigraph.cli.inputs import write_whole
 from omnigraph.errors import StorageFailure
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
 

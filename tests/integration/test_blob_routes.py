@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import omnigraph
 from omnigraph.engine.query.blob import CHUNK_BYTES
 from omnigraph.errors import TableCorrupt
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from omnigraph.server.runtime.tokens import INLINE
 from support.serving import running

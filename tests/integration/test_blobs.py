@@ -12,7 +12,7 @@ from omnigraph.engine.query.blob import CHUNK_BYTES, BlobName
 from omnigraph.engine.query.target import Target
 from omnigraph.errors import BlobNotFound, TableCorrupt
 from omnigraph.ids import CommitId
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 SCHEMA = "node Letter { ref: String @key  note: String?  scan: Blob? }"

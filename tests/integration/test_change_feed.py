@@ -11,7 +11,7 @@ from omnigraph.cli.app import run
 from omnigraph.effects import REAL
 from omnigraph.engine.history.feed import FeedPage
 from omnigraph.errors import ChangeFeedGap, CommitNotFound, CursorInvalid, UsageError
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 

@@ -23,7 +23,7 @@ from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.errors import QueryCancelled, QueryTimeout, UsageError
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from omnigraph.storage.durability import Durability
 from support.serving import Running, running
@@ -354,7 +354,7 @@ def test_a_caller_may_allow_less_and_not_more(server: Running) -> None:
 def test_a_client_does_not_wait_for_a_server_that_says_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("omnigraph.sdk.http.GRACE_S", 0.2)
+    monkeypatch.setattr("omnigraph.sdk.remote.http.GRACE_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with (

@@ -13,7 +13,7 @@ from omnigraph.errors import (
     SchemaFilesInvalid,
     SidecarCorrupt,
 )
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.jobs.queue import JobQueue
 from omnigraph.server.jobs.record import JobRequest
 from omnigraph.storage.durability import Durability

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.ids import TableKey
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.sdk.reviewing import change_document
 from omnigraph.storage.durability import Durability
 

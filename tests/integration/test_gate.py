@@ -10,7 +10,7 @@ from omnigraph.engine.gate import Action
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.errors import Forbidden
 from omnigraph.ids import BranchName
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 
 Asked = tuple[str | None, Action, str | None, str | None]
 

@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.cli.app import run
 from omnigraph.effects import REAL
 from omnigraph.errors import TableNotFound, UsageError, VersionNotFound
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

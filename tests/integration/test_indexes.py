@@ -21,7 +21,7 @@ from omnigraph.engine.maintain.indexes import (
 from omnigraph.engine.search.texts import read_totals
 from omnigraph.errors import OpenedReadOnly, QueryInvalid, SchemaLocked, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.stores import Stores, open_stores

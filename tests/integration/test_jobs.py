@@ -17,7 +17,7 @@ from omnigraph.engine.cancellation import stoppable, tell
 from omnigraph.engine.stages import stage
 from omnigraph.errors import BranchNotFound, JobFailed, JobNotFound, KeyReused
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.jobs.queue import RUNNING_MAX, SILENT_MS, JobQueue
 from omnigraph.server.jobs.record import Job, JobRequest, JobState
 from omnigraph.server.runtime.settings import Flags

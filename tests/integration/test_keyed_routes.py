@@ -9,7 +9,7 @@ from httpx import Client, Response
 
 import omnigraph
 from omnigraph.commit.manifest.records import JsonObject
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
 

@@ -17,7 +17,7 @@ from omnigraph.cli.exits import Exit
 from omnigraph.mcp.graph_tools import GraphToolbox
 from omnigraph.mcp.protocol import Session
 from omnigraph.mcp.stored_query_tools import FolderQueries, ServerQueries
-from omnigraph.sdk.remote import RemoteGraph
+from omnigraph.sdk.remote.graph import RemoteGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
 

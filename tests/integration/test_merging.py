@@ -20,8 +20,8 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.ids import BranchName, TableKey
-from omnigraph.sdk.local import LocalGraph
-from omnigraph.sdk.merging import conflict_file
+from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.sdk.embedded.merging import conflict_file
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.invariants import check_graph

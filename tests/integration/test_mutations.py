@@ -25,7 +25,7 @@ from omnigraph.errors import (
     QueryNotFound,
 )
 from omnigraph.ids import BranchName, table_key
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.storage.tables import BlobMode, Handle, Mark, ScanRequest, Staged

@@ -17,7 +17,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.ids import BranchName
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph

@@ -37,7 +37,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.ids import MAIN, CommitId, table_key
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.invariants import check_graph

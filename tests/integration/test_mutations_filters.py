@@ -16,7 +16,7 @@ from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.tables.filters import one_of
 from omnigraph.engine.write.base_rows import BaseRows
 from omnigraph.ids import MAIN
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import (
     Handle,

@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.effects import REAL
 from omnigraph.engine.write.violations import ViolationKind
 from omnigraph.errors import ConstraintViolation
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import ChangesRefused, TypeUnknown
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 BEFORE = """

@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BranchExists, BranchNotFound, HeadMoved, KeyReused, OpenedReadOnly
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.layout import PROMISES
 
 SCHEMA = "node Note { text: String }\nnode Person { name: String @key age: I32? }"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
 

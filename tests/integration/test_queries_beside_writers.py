@@ -15,7 +15,7 @@ from omnigraph.engine.search.ranking import SearchOptions
 from omnigraph.engine.search.texts import KeptTexts
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.engine.write.upkeep import FRAGMENTS_MAX
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from support.processes import launch, race, values_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.sdk import local
 from omnigraph.storage.durability import Durability
 
 SCHEMA = "node Person { name: String @key  age: I32?  big: I64?  tags: [String]? }"
@@ -28,7 +28,7 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.delenv("OMNIGRAPH_PROFILE", raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "queries.gq").write_text(QUERIES)
-    made = local.init("g", SCHEMA, durability=Durability.RELAXED)
+    made = omnigraph.init("g", SCHEMA, durability=Durability.RELAXED)
     made.insert("Person", [{"name": "Ada", "age": 36}, {"name": "Bo"}])
     return "g"
 
@@ -77,7 +77,7 @@ def test_a_terminal_gets_wide_cells_cut_and_a_pipe_gets_them_whole(
     capsys: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = ["query", "-e", "query q() { match { $p: Person } return { $p.name } }"]
-    local.open("g").insert("Person", [{"name": "one two three four"}])
+    omnigraph.open("g").insert("Person", [{"name": "one two three four"}])
     configure("table_max_column_width: 10")
     assert run(query) == 0
     assert capsys.readouterr().out.splitlines()[2:] == ["-" * 18, "Ada", "Bo", "one two three four"]
@@ -93,7 +93,7 @@ def test_a_terminal_gets_wide_cells_cut_and_a_pipe_gets_them_whole(
 
 @pytest.mark.usefixtures("graph")
 def test_columns_align_by_the_width_of_their_characters(capsys: Streams) -> None:
-    local.open("g").insert(
+    omnigraph.open("g").insert(
         "Person", [{"name": "東京タワー", "age": 1}, {"name": "e\u0301", "age": 2}]
     )
     query = "query q() { match { $p: Person } return { $p.name, $p.age } order { $p.age } }"
@@ -103,7 +103,7 @@ def test_columns_align_by_the_width_of_their_characters(capsys: Streams) -> None
 
 @pytest.mark.usefixtures("graph")
 def test_a_field_that_holds_a_line_end_of_any_kind_is_quoted(capsys: Streams) -> None:
-    local.open("g").insert("Person", [{"name": "a\rb"}, {"name": "c\nd"}, {"name": 'e"f'}])
+    omnigraph.open("g").insert("Person", [{"name": "a\rb"}, {"name": "c\nd"}, {"name": 'e"f'}])
     out = printed(capsys, "everyone", "--query", "queries.gq", "--format", "csv")
     assert out == 'p.name,p.age\nAda,36\nBo,null\n"a\rb",null\n"c\nd",null\n"e""f",null\n'
 
@@ -129,7 +129,7 @@ def test_pairs_lines_and_commas(capsys: Streams) -> None:
 
 
 def test_a_cell_of_a_spreadsheet_is_quoted_when_it_must_be(graph: str, capsys: Streams) -> None:
-    local.open(graph).insert("Person", [{"name": 'a,"b"', "tags": ["x", "y"]}])
+    omnigraph.open(graph).insert("Person", [{"name": 'a,"b"', "tags": ["x", "y"]}])
     out = printed(capsys, "-e", f"query odd() {{ {ODD} }}", "--format", "csv")
     assert out.splitlines()[1] == '"a,""b""","[""x"",""y""]",null'
 
@@ -163,7 +163,7 @@ def test_the_old_name_still_works(capsys: Streams) -> None:
 
 
 def test_the_past_is_read_by_commit_version_and_time(graph: str, capsys: Streams) -> None:
-    opened = local.open(graph)
+    opened = omnigraph.open(graph)
     before = opened.commits()[0]
     opened.insert("Person", [{"name": "Cy"}])
     asked = ("everyone", "--query", "queries.gq")

@@ -10,7 +10,7 @@ from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.errors import QueryMemoryExceeded
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

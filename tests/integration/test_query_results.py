@@ -22,8 +22,8 @@ from omnigraph.errors import (
     UsageError,
     VersionNotFound,
 )
-from omnigraph.sdk.local import LocalGraph
-from omnigraph.sdk.reading import RemoteResult
+from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.sdk.remote.result import RemoteResult
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

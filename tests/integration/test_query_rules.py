@@ -11,7 +11,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import AccessMode, Settings
 from omnigraph.lang.source import Source
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

@@ -8,7 +8,7 @@ import omnigraph
 from omnigraph.embed.providers import mock_vector
 from omnigraph.embed.settings import EmbedSettings, Provider
 from omnigraph.errors import EmbedderMissing, EmbeddingModelMismatch
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 SCHEMA = """

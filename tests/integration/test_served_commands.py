@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Flags
 from omnigraph.server.runtime.tokens import INLINE
 from support.serving import running

@@ -11,7 +11,7 @@ from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.errors import ConstraintViolation, KeyConflict
 from omnigraph.lang.source import Source
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 
 SCHEMA = """
 node Room { code: String @key  title: String  floor: I32? @unique }

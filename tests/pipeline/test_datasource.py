@@ -22,7 +22,7 @@ import omnigraph
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.pipeline import datasource, register
 from omnigraph.pipeline.datasource import OmnigraphSource
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 
 PUSHES = "spark.sql.python.filterPushdown.enabled"

@@ -20,7 +20,7 @@ from omnigraph.errors import TableUnknown, TypeUnknown, UsageError
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.export import SparkExporter
 from omnigraph.pipeline.stage.fragments import Storage
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.tables import ROW_ADDRESS, ScanRequest
 from support.loading import SETTINGS

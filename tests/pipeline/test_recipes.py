@@ -14,7 +14,7 @@ from omnigraph.engine.load.bulk import LoadMode
 from omnigraph.engine.load.inputs import Format
 from omnigraph.errors import FileUnreadable, JobFailed, LoadRejected, RecipeInvalid
 from omnigraph.pipeline.recipes.recipe import Recipe, read_recipe
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from support.loading import SCHEMA
 from support.mutations import Tables, read_tables
 from support.writing import stores_at

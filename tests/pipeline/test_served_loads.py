@@ -12,8 +12,8 @@ from httpx import Client
 import omnigraph
 from omnigraph.errors import FileUnreadable, LoadRejected
 from omnigraph.mcp.graph_tools import GraphToolbox
-from omnigraph.sdk.local import LocalGraph
-from omnigraph.sdk.remote import RemoteGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.sdk.remote.graph import RemoteGraph
 from omnigraph.server.runtime.settings import Flags
 from support.serving import running
 

@@ -31,7 +31,7 @@ from omnigraph.engine.tables import row_refs
 from omnigraph.errors import ConstraintViolation, MergeConflicts
 from omnigraph.ids import BranchName
 from omnigraph.pipeline.settings import MERGE_ROWS
-from omnigraph.sdk import merging
+from omnigraph.sdk.embedded import merging
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from omnigraph.catalog.model import Catalog
     from omnigraph.compiler.lint import SchemaFile, SchemaGraph
     from omnigraph.sdk.client import GraphClient
-    from omnigraph.sdk.local import LocalGraph
-    from omnigraph.sdk.remote import RemoteGraph
+    from omnigraph.sdk.embedded.graph import LocalGraph
+    from omnigraph.sdk.remote.graph import RemoteGraph
 
 
 def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -> "LocalGraph":
     """Raises Misaddressed if no graph is named, and the errors of opening it."""
-    from omnigraph.sdk import local
+    from omnigraph.sdk.embedded.graph import open as open_embedded
 
-    return local.open(find_store(uri, settings), read_only=read_only)
+    return open_embedded(find_store(uri, settings), read_only=read_only)
 
 
 def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
@@ -50,8 +50,8 @@ def find_place(uri: str | None, settings: Globals) -> str:
 
 def connect(address: ServerAddress) -> "RemoteGraph":
     """A graph of a server. Without a graph id, the server must have one graph only."""
-    from omnigraph.sdk import remote
-    from omnigraph.sdk.http import ServerConnection
+    from omnigraph.sdk.remote.graph import connect
+    from omnigraph.sdk.remote.http import ServerConnection
 
     token = find_token(address.url, read_config())
     if address.graph is None:
@@ -64,7 +64,7 @@ def connect(address: ServerAddress) -> "RemoteGraph":
             connection.close()
         if served:
             raise Misaddressed(f"name a graph of the server: --graph {' or '.join(served)}")
-    graph = remote.connect(address.url, graph=address.graph, token=token)
+    graph = connect(address.url, graph=address.graph, token=token)
     _connected.append(graph)
     return graph
 
@@ -83,7 +83,7 @@ def as_served(graph: "GraphClient") -> "RemoteGraph | None":
     """The graph if it is on a server, else None. Imports the HTTP client only then."""
     if not graph.uri.startswith(("http://", "https://")):
         return None
-    from omnigraph.sdk.remote import RemoteGraph
+    from omnigraph.sdk.remote.graph import RemoteGraph
 
     assert isinstance(graph, RemoteGraph)
     return graph

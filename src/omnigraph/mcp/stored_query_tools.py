@@ -22,7 +22,7 @@ from omnigraph.mcp.tools import (
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import mutation_document
-from omnigraph.sdk.remote import RemoteGraph
+from omnigraph.sdk.remote.graph import RemoteGraph
 from omnigraph.server.runtime.stored_queries import read_stored
 
 BRANCH: Final = "branch"

@@ -7,9 +7,7 @@
    again and the write still happens once.
 
 Modules in reading order: `client` (what a graph is to a caller), `handles` (branch, snapshot,
-transaction), `steps` (writes as steps), `moments` (which state a read names); `local` with
-`local_reads`, `local_review`, `local_upkeep`, `local_bulk`, `merging`, `recipes`, `exporting`,
-`rejecting` and `rewriting`, the embedded graph; `remote` with `remote_reads`, `remote_review`,
-`remote_bulk`, `remote_blob`, `http`, `sending`, `decoding` and `reading`, the graph on a server;
-`documents` and `reviewing`, the JSON that every surface prints.
+transaction), `steps` (writes as steps), `moments` (which state a read names), `documents` and
+`reviewing` (the JSON that every surface prints). Rooms: `embedded`, a graph opened in this process,
+and `remote`, a graph behind a server.
 """

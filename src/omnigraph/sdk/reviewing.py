@@ -19,7 +19,7 @@ from omnigraph.engine.load.export import Selection
 from omnigraph.errors import UsageError
 from omnigraph.ids import BranchName, CommitId, split_table_key
 from omnigraph.sdk.client import Differences
-from omnigraph.sdk.exporting import lines_of
+from omnigraph.sdk.embedded.exporting import lines_of
 
 KINDS = ("node", "edge")
 

@@ -24,7 +24,7 @@ from omnigraph.errors import RequestInvalid
 from omnigraph.ids import BranchName
 from omnigraph.jsontext import NestedTooDeeply, read_json
 from omnigraph.policy.actions import Action
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.runtime.settings import Limits
 from omnigraph.server.runtime.state import ServedGraph, ServerRuntime, ServerState
 from omnigraph.server.telemetry import metrics

@@ -178,7 +178,7 @@ def _split_strategy(text: str) -> tuple[str, str, str]:
 
 
 def _write_conflicts(path: Path, result: "MergeResult", detect: str) -> None:
-    from omnigraph.sdk.merging import conflict_file
+    from omnigraph.sdk.embedded.merging import conflict_file
 
     try:
         path.write_text(conflict_file(result, detect), encoding="utf-8")

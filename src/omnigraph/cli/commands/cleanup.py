@@ -71,7 +71,7 @@ def cleanup(
 
 def _read_age(text: str) -> int:
     """Raises UsageError."""
-    from omnigraph.sdk.local_upkeep import AGE_S_MAX
+    from omnigraph.sdk.embedded.upkeep import AGE_S_MAX
 
     found = re.fullmatch(r"([0-9]{1,12})([smhdw]?)", text.strip())
     age_s = None if found is None else int(found[1]) * _UNITS_S[found[2]]

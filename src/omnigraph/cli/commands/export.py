@@ -55,7 +55,7 @@ def export(
 ) -> None:
     """Write the nodes and edges of a snapshot in the form that load reads."""
     from omnigraph.sdk.documents import export_document
-    from omnigraph.sdk.local import LocalGraph
+    from omnigraph.sdk.embedded.graph import LocalGraph
 
     if jsonl:
         print_note("warning: --jsonl is what export does anyway")
@@ -97,7 +97,7 @@ def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> Non
     if output is None:
         print_bytes(lines)
         return
-    from omnigraph.sdk.exporting import write_lines
+    from omnigraph.sdk.output_files import write_lines
 
     write_lines(output, lines)
     print_note(f"exported {what} to {output}")

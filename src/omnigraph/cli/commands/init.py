@@ -25,10 +25,10 @@ def init(
 
     Refuses if a graph exists there, with or without --force.
     """
-    from omnigraph.sdk import local
+    from omnigraph.sdk.embedded.graph import init as init_graph
 
     settings: Globals = context.obj
-    graph = local.init(uri, schema, force=force, actor=find_actor(settings))
+    graph = init_graph(uri, schema, force=force, actor=find_actor(settings))
     if as_json:
         print_json({"uri": graph.uri})
     else:

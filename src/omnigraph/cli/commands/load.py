@@ -81,8 +81,8 @@ def load(
     """
     from omnigraph.engine.load.inputs import Input
     from omnigraph.sdk.documents import load_document
-    from omnigraph.sdk.local import LocalGraph
-    from omnigraph.sdk.rejecting import rejecting
+    from omnigraph.sdk.embedded.graph import LocalGraph
+    from omnigraph.sdk.embedded.rejecting import rejecting
 
     settings: Globals = context.obj
     table = Input(

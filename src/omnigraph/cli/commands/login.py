@@ -144,7 +144,7 @@ def list_graphs(
     as_json: Json = False,
 ) -> None:
     """List the graphs of a server. The policy of the server must allow it."""
-    from omnigraph.sdk.http import ServerConnection
+    from omnigraph.sdk.remote.http import ServerConnection
 
     config = read_config()
     settings: Globals = context.obj

@@ -73,7 +73,7 @@ def _mutate_stored(
     if_commit: str | None,
 ) -> "MutationResult":
     """Run a stored mutation of a server. Raises UsageError."""
-    from omnigraph.sdk.remote import RemoteGraph
+    from omnigraph.sdk.remote.graph import RemoteGraph
 
     if name is None or not isinstance(graph, RemoteGraph):
         raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")

@@ -23,7 +23,7 @@ def optimize(
 ) -> None:
     """Compact small fragments and update indexes. Removes nothing; every commit stays."""
     from omnigraph.sdk.documents import optimize_document
-    from omnigraph.sdk.local import LocalGraph
+    from omnigraph.sdk.embedded.graph import LocalGraph
 
     graph = open_client(uri, context.obj)
     actor = find_writer(graph, context.obj)

@@ -97,7 +97,7 @@ def run_stored(
     timeout: float | None = None,
 ) -> "Result":
     """Run a stored query of a server. Raises UsageError."""
-    from omnigraph.sdk.remote import RemoteGraph
+    from omnigraph.sdk.remote.graph import RemoteGraph
 
     if name is None or not isinstance(graph, RemoteGraph):
         raise UsageError("give the query: --query FILE or -e TEXT; or name one of a --server")

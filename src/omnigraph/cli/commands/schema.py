@@ -89,7 +89,7 @@ def apply(
 ) -> None:
     """Apply another schema as one commit, or none."""
     from omnigraph.sdk.documents import schema_result_document
-    from omnigraph.sdk.local import LocalGraph
+    from omnigraph.sdk.embedded.graph import LocalGraph
 
     settings: Globals = context.obj
     graph = open_client(uri, settings)

@@ -12,7 +12,7 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.effects import Effects
 from omnigraph.errors import JobNotFound, KeyReused, ObjectCorrupt, OmnigraphError, StorageFailure
 from omnigraph.sdk.documents import commit_document
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.jobs.record import (
     Job,
     JobRequest,

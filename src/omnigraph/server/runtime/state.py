@@ -20,7 +20,7 @@ from omnigraph.lang.query.parser import grammar
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cedar import AccessRequest, Policy
-from omnigraph.sdk.local import LocalGraph
+from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.server.jobs.queue import JobQueue
 from omnigraph.server.runtime.admission import Admission
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast

@@ -21,7 +21,7 @@ from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk.rewriting import spark_rewriters
+from omnigraph.sdk.embedded.rewriting import spark_rewriters
 from omnigraph.sdk.texts import read_text
 
 AGE_S_MAX: Final = 36_525 * 24 * 60 * 60

@@ -21,8 +21,8 @@ from omnigraph.engine.history.feed import (
 from omnigraph.errors import ServerAnswerInvalid, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.jsontext import read_json
-from omnigraph.sdk.decoding import decode_snapshot, decoded
-from omnigraph.sdk.http import ServerConnection, segment, whole_lines
+from omnigraph.sdk.remote.decoding import decode_snapshot, decoded
+from omnigraph.sdk.remote.http import ServerConnection, segment, whole_lines
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
     CauseReply,

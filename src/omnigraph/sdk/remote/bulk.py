@@ -12,13 +12,14 @@ from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import SchemaPlan, decode_schema_plan
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.sdk.decoding import (
+from omnigraph.sdk.output_files import write_output
+from omnigraph.sdk.remote.decoding import (
     decode_load,
     decode_schema_result,
     decoded,
 )
-from omnigraph.sdk.http import whole_lines
-from omnigraph.sdk.remote_reads import RemoteReads, check_actor
+from omnigraph.sdk.remote.http import whole_lines
+from omnigraph.sdk.remote.reads import RemoteReads, check_actor
 from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
@@ -50,7 +51,7 @@ class RemoteBulk(RemoteReads):
         Parquet and CSV files are tables: `type` or `edge` says what their rows are.
         """
         check_actor(actor)
-        from omnigraph.sdk.sending import open_sources  # noqa: PLC0415 - it brings buckets along
+        from omnigraph.sdk.remote.sending import open_sources  # noqa: PLC0415 - it brings buckets along
 
         with open_sources(source) as files:
             document = self._connection.send(
@@ -84,8 +85,6 @@ class RemoteBulk(RemoteReads):
         """Write all records to a file. A server exports records, not Parquet."""
         if ExportFormat(format) is not ExportFormat.JSONL:
             raise UsageError("a server exports records; open the graph itself for Parquet")
-        from omnigraph.sdk.exporting import write_output  # noqa: PLC0415 - brings the engine
-
         shown = self.snapshot(branch, commit=commit, version=version)
         pins = select_pins(shown, Selection(tuple(types), tuple(tables)))
         write_output(

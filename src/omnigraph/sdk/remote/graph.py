@@ -16,15 +16,15 @@ from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, Writ
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.closed import Closed
-from omnigraph.sdk.decoding import (
+from omnigraph.sdk.handles import Branch
+from omnigraph.sdk.remote.bulk import RemoteBulk
+from omnigraph.sdk.remote.decoding import (
     decode_merge,
     decode_mutation,
     decoded,
 )
-from omnigraph.sdk.handles import Branch
-from omnigraph.sdk.http import ServerConnection, segment
-from omnigraph.sdk.remote_bulk import RemoteBulk
-from omnigraph.sdk.remote_reads import check_actor, spell_params
+from omnigraph.sdk.remote.http import ServerConnection, segment
+from omnigraph.sdk.remote.reads import check_actor, spell_params
 from omnigraph.sdk.spelling import spell
 from omnigraph.sdk.texts import read_text
 from omnigraph.wire.replies import (

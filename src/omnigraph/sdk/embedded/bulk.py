@@ -17,9 +17,9 @@ from omnigraph.extras import require
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.policy.actions import Action
-from omnigraph.sdk import exporting, recipes
+from omnigraph.sdk.embedded import exporting, recipes
+from omnigraph.sdk.embedded.rejecting import rejecting
 from omnigraph.sdk.moments import target_of
-from omnigraph.sdk.rejecting import rejecting
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.datasource import DataFrame, SparkSession

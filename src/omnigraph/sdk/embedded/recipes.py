@@ -9,7 +9,7 @@ from omnigraph.engine.load.recipe_plan import RecipePlan
 from omnigraph.engine.load.run import LoadRequest, LoadResult
 from omnigraph.ids import parse_branch
 from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk.rejecting import rejecting
+from omnigraph.sdk.embedded.rejecting import rejecting
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.recipes.recipe import Recipe

@@ -14,17 +14,17 @@ from omnigraph.engine.query.reading import Explanation
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN
 from omnigraph.lang.source import Source
-from omnigraph.sdk.decoding import (
+from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.remote.blob import open_remote_blob
+from omnigraph.sdk.remote.decoding import (
     decode_commit,
     decode_commits,
     decode_snapshot,
     decoded,
 )
-from omnigraph.sdk.http import segment
-from omnigraph.sdk.moments import target_of
-from omnigraph.sdk.reading import RemoteResult, decode_result
-from omnigraph.sdk.remote_blob import open_remote_blob
-from omnigraph.sdk.remote_review import RemoteReview
+from omnigraph.sdk.remote.http import segment
+from omnigraph.sdk.remote.result import RemoteResult, decode_result
+from omnigraph.sdk.remote.review import RemoteReview
 from omnigraph.sdk.spelling import spell
 from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import ARROW

@@ -1,15 +1,11 @@
-"""Exports of an embedded graph: which exporter does it, and how the output appears."""
+"""Exports of an embedded graph: on Spark if they are large, else in this process."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.load.export import (
     Exporter,
@@ -21,8 +17,9 @@ from omnigraph.engine.load.export import (
     export_parquet,
     select_pins,
 )
-from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
+from omnigraph.errors import UsageError
 from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
+from omnigraph.sdk.output_files import naming_output, write_output
 
 
 def find_exporter(
@@ -56,7 +53,7 @@ def export(
     if format_ is ExportFormat.PARQUET:
         if not isinstance(output, str | Path):
             raise UsageError("an export to Parquet needs a folder to go to")
-        with _naming(output):
+        with naming_output(output):
             export_parquet(graph.tables, pins, exporter, Path(output))
     else:
         write_output(output, export_lines(graph.tables, pins, exporter))
@@ -67,39 +64,3 @@ def export(
         output=str(output) if isinstance(output, str | Path) else "-",
         counts={pin.key: pin.row_count for pin in pins},
     )
-
-
-def write_output(output: str | Path | BinaryIO, lines: Iterator[bytes]) -> None:
-    """Raises FileUnreadable."""
-    if isinstance(output, str | Path):
-        write_lines(Path(output), lines)
-    else:
-        for chunk in lines:
-            output.write(chunk)
-
-
-def write_lines(path: Path, lines: Iterator[bytes]) -> None:
-    """Whole or not at all; compressed if the name ends in `.gz` or `.zst`, which a load reads.
-
-    Raises FileUnreadable.
-    """
-    hidden = path.with_name(f".{path.name}.{REAL.new_id()}{path.suffix}")
-    with _naming(path):
-        try:
-            with pa.output_stream(str(hidden), compression="detect") as file:
-                for chunk in lines:
-                    file.write(chunk)
-            hidden.replace(path)
-        finally:
-            hidden.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming(output: str | Path) -> Iterator[None]:
-    """What the disk has against an output is the user's to know, without a traceback."""
-    try:
-        yield
-    except OmnigraphError:
-        raise
-    except OSError as error:
-        raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error

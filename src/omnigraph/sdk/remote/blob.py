@@ -13,7 +13,7 @@ import httpx
 from omnigraph.engine.query.blob import BlobName, OpenBlob, split
 from omnigraph.errors import BlobChanged, ExternalBlob, ServerAnswerInvalid
 from omnigraph.ids import CommitId
-from omnigraph.sdk.http import ServerConnection
+from omnigraph.sdk.remote.http import ServerConnection
 from omnigraph.wire.media import SNAPSHOT_ID
 
 ROUTE = "/blob"

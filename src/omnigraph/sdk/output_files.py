@@ -1,0 +1,47 @@
+"""Files that an export writes: whole or not at all, and compressed as their name says."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from omnigraph.effects import REAL
+from omnigraph.errors import FileUnreadable, OmnigraphError
+
+
+def write_output(output: str | Path | BinaryIO, lines: Iterator[bytes]) -> None:
+    """Raises FileUnreadable."""
+    if isinstance(output, str | Path):
+        write_lines(Path(output), lines)
+    else:
+        for chunk in lines:
+            output.write(chunk)
+
+
+def write_lines(path: Path, lines: Iterator[bytes]) -> None:
+    """Whole or not at all; compressed if the name ends in `.gz` or `.zst`, which a load reads.
+
+    Raises FileUnreadable.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - slow, and most callers never write a file
+
+    hidden = path.with_name(f".{path.name}.{REAL.new_id()}{path.suffix}")
+    with naming_output(path):
+        try:
+            with pa.output_stream(str(hidden), compression="detect") as file:
+                for chunk in lines:
+                    file.write(chunk)
+            hidden.replace(path)
+        finally:
+            hidden.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_output(output: str | Path) -> Iterator[None]:
+    """Report what the disk refuses as `FileUnreadable`, which names the output."""
+    try:
+        yield
+    except OmnigraphError:
+        raise
+    except OSError as error:
+        raise FileUnreadable(str(output), reason=error.strerror or str(error)) from error

@@ -8,7 +8,7 @@ from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
 from omnigraph.jsontext import read_json
 from omnigraph.lang.source import Source
-from omnigraph.sdk.texts import read_text
+from omnigraph.sdk.files import read_text
 
 
 def read_source(path: Path) -> Source:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Self, Unpack
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Self, Unpack
 
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
@@ -25,7 +25,7 @@ from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import Result
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.engine.write.steps import WriteStep
-from omnigraph.errors import UsageError
+from omnigraph.errors import GraphClosed, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.steps import Steps, WriteOptions
 
@@ -306,3 +306,16 @@ class Transaction(Steps[None]):
         if not self._is_open:
             raise UsageError("a transaction takes steps inside its `with` block")
         self._steps.append(step)
+
+
+class Closed:
+    """Stands for a closed graph or connection. Every use but `close` raises GraphClosed."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise GraphClosed(self._place)

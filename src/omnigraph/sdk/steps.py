@@ -10,7 +10,7 @@ from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.errors import UsageError
 from omnigraph.lang.source import Source
-from omnigraph.sdk.texts import read_text
+from omnigraph.sdk.files import read_text
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.cli.inputs import write_whole
 from omnigraph.errors import FileUnreadable, QueryTimeout, ServerUnreachable
-from omnigraph.sdk.output_files import write_lines
+from omnigraph.sdk.files import write_lines
 from omnigraph.storage.inputs import reading
 from omnigraph.storage.translate import translating_objects, translating_tables
 

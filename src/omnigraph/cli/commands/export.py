@@ -97,7 +97,7 @@ def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> Non
     if output is None:
         print_bytes(lines)
         return
-    from omnigraph.sdk.output_files import write_lines
+    from omnigraph.sdk.files import write_lines
 
     write_lines(output, lines)
     print_note(f"exported {what} to {output}")

@@ -19,7 +19,7 @@ from omnigraph.engine.load.export import (
 )
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
-from omnigraph.sdk.output_files import naming_output, write_output
+from omnigraph.sdk.files import naming_output, write_output
 
 
 def find_exporter(

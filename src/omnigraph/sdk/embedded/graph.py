@@ -19,15 +19,14 @@ from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.engine.write.steps import WriteStep
 from omnigraph.ids import MAIN, BranchName, CommitId, parse_branch
 from omnigraph.sdk.client import GraphClient
-from omnigraph.sdk.closed import Closed
 from omnigraph.sdk.embedded import merging
 from omnigraph.sdk.embedded.bulk import LocalBulk
 from omnigraph.sdk.embedded.reads import LocalReads
 from omnigraph.sdk.embedded.review import LocalReview
 from omnigraph.sdk.embedded.upkeep import LocalUpkeep
-from omnigraph.sdk.handles import Branch
+from omnigraph.sdk.files import read_text
+from omnigraph.sdk.handles import Branch, Closed
 from omnigraph.sdk.steps import parts_of
-from omnigraph.sdk.texts import read_text
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
 

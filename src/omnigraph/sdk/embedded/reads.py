@@ -14,8 +14,8 @@ from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.query.target import Target
 from omnigraph.lang.source import Source
+from omnigraph.sdk.files import read_text
 from omnigraph.sdk.moments import target_of
-from omnigraph.sdk.texts import read_text
 
 if TYPE_CHECKING:
     pass

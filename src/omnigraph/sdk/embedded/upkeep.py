@@ -22,7 +22,7 @@ from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source
 from omnigraph.pipeline.settings import SparkSettings
 from omnigraph.sdk.embedded.rewriting import spark_rewriters
-from omnigraph.sdk.texts import read_text
+from omnigraph.sdk.files import read_text
 
 AGE_S_MAX: Final = 36_525 * 24 * 60 * 60
 """A hundred years."""

@@ -12,7 +12,7 @@ from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import SchemaPlan, decode_schema_plan
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.sdk.output_files import write_output
+from omnigraph.sdk.files import read_text, write_output
 from omnigraph.sdk.remote.decoding import (
     decode_load,
     decode_schema_result,
@@ -20,7 +20,6 @@ from omnigraph.sdk.remote.decoding import (
 )
 from omnigraph.sdk.remote.http import whole_lines
 from omnigraph.sdk.remote.reads import RemoteReads, check_actor
-from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
     OptimizeReply,

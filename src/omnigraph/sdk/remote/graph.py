@@ -15,8 +15,8 @@ from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.sdk.client import GraphClient
-from omnigraph.sdk.closed import Closed
-from omnigraph.sdk.handles import Branch
+from omnigraph.sdk.files import read_text
+from omnigraph.sdk.handles import Branch, Closed
 from omnigraph.sdk.remote.bulk import RemoteBulk
 from omnigraph.sdk.remote.decoding import (
     decode_merge,
@@ -26,7 +26,6 @@ from omnigraph.sdk.remote.decoding import (
 from omnigraph.sdk.remote.http import ServerConnection, segment
 from omnigraph.sdk.remote.reads import check_actor, spell_params
 from omnigraph.sdk.spelling import spell
-from omnigraph.sdk.texts import read_text
 from omnigraph.wire.replies import (
     BranchCreateReply,
     BranchesReply,

@@ -14,6 +14,7 @@ from omnigraph.engine.query.reading import Explanation
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN
 from omnigraph.lang.source import Source
+from omnigraph.sdk.files import read_text
 from omnigraph.sdk.moments import target_of
 from omnigraph.sdk.remote.blob import open_remote_blob
 from omnigraph.sdk.remote.decoding import (
@@ -26,7 +27,6 @@ from omnigraph.sdk.remote.http import segment
 from omnigraph.sdk.remote.result import RemoteResult, decode_result
 from omnigraph.sdk.remote.review import RemoteReview
 from omnigraph.sdk.spelling import spell
-from omnigraph.sdk.texts import read_text
 from omnigraph.wire.media import ARROW
 from omnigraph.wire.replies import (
     ExplainReply,

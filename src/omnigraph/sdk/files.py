@@ -1,4 +1,4 @@
-"""Files that an export writes: whole or not at all, and compressed as their name says."""
+"""Files that callers name: programs to read, and outputs to write whole or not at all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,18 @@ from typing import BinaryIO
 
 from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable, OmnigraphError
+
+
+def read_text(given: str | Path, name: str = "<text>") -> tuple[str, str]:
+    """The text of a program and what to call it in messages. A string is always text."""
+    if isinstance(given, str):
+        return given, name
+    try:
+        return given.read_text(encoding="utf-8"), str(given)
+    except OSError as error:
+        raise FileUnreadable(str(given), reason=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise FileUnreadable(str(given), reason=f"not UTF-8 text: {error.reason}") from error
 
 
 def write_output(output: str | Path | BinaryIO, lines: Iterator[bytes]) -> None:

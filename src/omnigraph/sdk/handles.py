@@ -8,6 +8,7 @@ All three hold a `GraphClient` and add no behaviour, so they are the same for an
 for a graph on a server.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -33,19 +34,20 @@ if TYPE_CHECKING:
     from omnigraph.sdk.client import Differences, GraphClient
 
 
-class _Reads:
+class _Reads(ABC):
     """The reads that a branch and a snapshot share."""
 
     _graph: "GraphClient"
 
     @property
-    def _where(self) -> "dict[str, object]":
-        raise NotImplementedError
+    @abstractmethod
+    def _where(self) -> dict[str, object]:
+        """The state, as keywords of `GraphClient.query`."""
 
     @property
+    @abstractmethod
     def _name(self) -> str:
         """The state, as `GraphClient.diff` names one."""
-        raise NotImplementedError
 
     def query(
         self,

@@ -17,7 +17,7 @@ SCHEMA: Final = os.environ["OMNIGRAPH_API_SCHEMA"]
 READ: Final = "query q() { match { $p: Person } return { $p.name } }"
 CHANGE: Final = 'query q() { insert Person { name: "Cy" } }'
 
-PROGRAMS: Final = {"query": READ, "read": READ}
+PROGRAMS: Final = {"query": READ, "read": READ, "explain": READ}
 
 BODY: Final[dict[str, Any]] = {
     "branch": "b",
@@ -76,6 +76,12 @@ def _pin_load(case: Any) -> None:
     case.query.pop("from", None)
 
 
+def _pin_step(step: dict[str, Any]) -> dict[str, Any]:
+    pinned = {"type": "Person", "rows": [{"name": "Di"}], "query": CHANGE}
+    texts = {name: value for name, value in pinned.items() if name in step}
+    return {**step, **texts, "name": None, "params": None}
+
+
 def _pin(route: str, case: Any) -> None:
     if route == "branches/{branch}" and not _is_free(case.path_parameters["branch"]):
         case.path_parameters = {**case.path_parameters, "branch": "another"}
@@ -87,6 +93,8 @@ def _pin(route: str, case: Any) -> None:
             pinned |= {"query": PROGRAMS.get(route, CHANGE), "name": None}
         if isinstance(case.body.get("on_conflict"), dict):
             pinned["on_conflict"] = {"Person": "ours"}
+        if "steps" in case.body:
+            pinned["steps"] = [_pin_step(each) for each in case.body["steps"]]
         case.body = {**case.body, **pinned}
     if case.query:
         given = {name: each for name, each in case.query.items() if name not in EXCLUDED}

@@ -62,22 +62,41 @@ _Timeout = Annotated[
 ]
 
 
+_QueryName = Annotated[
+    str | None,
+    Field(
+        validation_alias=AliasChoices("name", "query_name"),
+        description="The query to run if the program holds several.",
+    ),
+]
+_Params = Annotated[dict[str, Any] | None, Field(description="Values by name.")]
+_Snapshot = Annotated[str | None, Field(description="Read the graph at this commit.")]
+
+
+class ExplainBody(_Body):
+    model_config = ConfigDict(json_schema_extra=exclude(("snapshot", "branch")))
+
+    query: _Program
+    name: _QueryName = None
+    params: _Params = None
+    branch: _Branch = None
+    snapshot: _Snapshot = None
+    timeout: _Timeout = None
+    analyze: Annotated[
+        bool, Field(description="Run the query, and report what each operator did.")
+    ] = False
+
+
 class QueryBody(_Body):
     model_config = ConfigDict(
         json_schema_extra=exclude(("snapshot", "version", "at"), ("snapshot", "branch"))
     )
 
     query: _Program
-    name: Annotated[
-        str | None,
-        Field(
-            validation_alias=AliasChoices("name", "query_name"),
-            description="The query to run if the program holds several.",
-        ),
-    ] = None
-    params: Annotated[dict[str, Any] | None, Field(description="Values by name.")] = None
+    name: _QueryName = None
+    params: _Params = None
     branch: _Branch = None
-    snapshot: Annotated[str | None, Field(description="Read the graph at this commit.")] = None
+    snapshot: _Snapshot = None
     version: _Version = None
     at: _At = None
     timeout: _Timeout = None
@@ -88,12 +107,6 @@ class MutateBody(_Body):
     name: Annotated[str | None, Field(validation_alias=AliasChoices("name", "query_name"))] = None
     params: dict[str, Any] | None = None
     branch: _Branch = None
-
-
-class ExplainBody(QueryBody):
-    analyze: Annotated[
-        bool, Field(description="Run the query, and report what each operator did.")
-    ] = False
 
 
 class _InsertStep(_Body):

@@ -18,6 +18,7 @@ ADD = "query add($n: String) { insert Person { name: $n } }"
 
 READS = {
     "cluster_query",
+    "cluster_explain",
     "cluster_read",
     "cluster_planSchema",
     "cluster_export",
@@ -83,6 +84,12 @@ CASES = {
         "/rows/delete",
         {"type": "Person", "ids": ["old"]},
         {"type": "Person", "ids": ["older"]},
+    ),
+    "cluster_transaction": Case(
+        "POST",
+        "/transaction",
+        {"steps": [{"op": "insert", "type": "Person", "rows": [{"name": "m"}]}]},
+        {"steps": [{"op": "insert", "type": "Person", "rows": [{"name": "n"}]}]},
     ),
     "cluster_createBranch": Case("POST", "/branches", {"name": "made"}, {"name": "unmade"}),
     "cluster_deleteBranch": Case("DELETE", "/branches/doomed", None, None),

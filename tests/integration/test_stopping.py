@@ -182,7 +182,7 @@ ALONE = [
 ]
 
 CREW = [
-    "server/process/supervisor.py heed",
+    "server/process/supervisor.py install",
     "tempfile.py mkdtemp",
     "server/runtime/state.py share",
     "server/process/run.py announce",

@@ -34,7 +34,7 @@ test: lint ## lint and every test
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
-	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python "$$each"; done
+	@for each in benchmarks/*.py; do echo "== $$each"; PYTHONPATH=tests $(BIN)/python "$$each"; done
 
 soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
 	OMNIGRAPH_KILLS=$(or $(KILLS),200) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py

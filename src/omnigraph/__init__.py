@@ -1,16 +1,23 @@
 """OmniGraph: a typed property graph on Lance datasets, with branches and a Spark pipeline.
 
 `open` and `init` give an embedded graph, `connect` a graph on a server; both have the same objects.
+`aopen` gives a graph on a server whose methods are awaited.
 Each public name is loaded when it is first used, so importing the package costs nothing.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # importing it from `typing` would cost ten milliseconds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncBranch",
+    "AsyncGraph",
+    "AsyncSnapshot",
+    "AsyncTransaction",
     "Branch",
+    "CloneResult",
     "Commit",
     "Detect",
     "Durability",
@@ -26,6 +33,7 @@ __all__ = [
     "MutationResult",
     "OmnigraphError",
     "OptimizeResult",
+    "RelocateResult",
     "RemoteGraph",
     "Result",
     "SchemaPlan",
@@ -33,6 +41,8 @@ __all__ = [
     "Side",
     "Snapshot",
     "Transaction",
+    "aopen",
+    "clone",
     "connect",
     "init",
     "open",
@@ -40,10 +50,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from omnigraph.commit.manifest.records import Commit
+    from omnigraph.commit.relocation import RelocateResult
     from omnigraph.engine.load.bulk import LoadMode
     from omnigraph.engine.load.export import ExportFormat, ExportResult
     from omnigraph.engine.load.inputs import Input
     from omnigraph.engine.load.run import LoadResult
+    from omnigraph.engine.maintain.clone import CloneResult
     from omnigraph.engine.maintain.optimize import OptimizeResult
     from omnigraph.engine.merge.rulings import Detect, Side
     from omnigraph.engine.merge.run import MergeResult
@@ -53,14 +65,22 @@ if TYPE_CHECKING:
     from omnigraph.engine.schema.plan import SchemaPlan
     from omnigraph.engine.write.mutate import MutationResult
     from omnigraph.errors import OmnigraphError
+    from omnigraph.sdk.async_handles import AsyncBranch, AsyncSnapshot, AsyncTransaction
     from omnigraph.sdk.client import GraphClient
     from omnigraph.sdk.embedded.graph import LocalGraph, init, open
+    from omnigraph.sdk.embedded.moving import clone
     from omnigraph.sdk.handles import Branch, Snapshot, Transaction
+    from omnigraph.sdk.remote.async_graph import AsyncGraph, aopen
     from omnigraph.sdk.remote.graph import RemoteGraph, connect
     from omnigraph.storage.durability import Durability
 
 _HOMES = {
+    "AsyncBranch": "sdk.async_handles",
+    "AsyncGraph": "sdk.remote.async_graph",
+    "AsyncSnapshot": "sdk.async_handles",
+    "AsyncTransaction": "sdk.async_handles",
     "Branch": "sdk.handles",
+    "CloneResult": "engine.maintain.clone",
     "Commit": "commit.manifest.records",
     "Detect": "engine.merge.rulings",
     "Durability": "storage.durability",
@@ -76,6 +96,7 @@ _HOMES = {
     "MutationResult": "engine.write.mutate",
     "OmnigraphError": "errors",
     "OptimizeResult": "engine.maintain.optimize",
+    "RelocateResult": "commit.relocation",
     "RemoteGraph": "sdk.remote.graph",
     "Result": "engine.query.result",
     "SchemaPlan": "engine.schema.plan",
@@ -83,6 +104,8 @@ _HOMES = {
     "Side": "engine.merge.rulings",
     "Snapshot": "sdk.handles",
     "Transaction": "sdk.handles",
+    "aopen": "sdk.remote.async_graph",
+    "clone": "sdk.embedded.moving",
     "connect": "sdk.remote.graph",
     "init": "sdk.embedded.graph",
     "open": "sdk.embedded.graph",

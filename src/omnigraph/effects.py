@@ -7,6 +7,7 @@ caller: `REAL` in production, a scripted one in tests.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from ulid import ULID
 
@@ -19,7 +20,8 @@ class Effects:
     """Wall clock, milliseconds since the epoch. For messages and records, never for waiting."""
 
     monotonic_ms: Callable[[], int]
-    """A clock that never runs backwards. For waiting, never for records."""
+    """A clock that never runs backwards, and runs on while the machine is suspended. For waiting
+    and for the age of leases, never for records."""
 
     sleep_ms: Callable[[int], None]
 
@@ -31,8 +33,12 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""After a suspension the monotonic clock of Linux would show an expired lease as fresh (D30)."""
+
+
 def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
 def _sleep_ms(duration_ms: int) -> None:

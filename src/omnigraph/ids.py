@@ -2,6 +2,7 @@
 
 import re
 from typing import Final, Literal, NewType
+from urllib.parse import quote
 
 from omnigraph.errors import BranchNameInvalid
 
@@ -28,9 +29,14 @@ SCHEMA_LOCK: Final = "__schema_apply_lock__"
 """The branch that locks the schema during a schema change. Not a branch of the graph."""
 
 BRANCH_NAME_MAX: Final = 150
-"""File names contain the branch name, with %2F for a slash, and have at most 255 characters."""
+"""File names contain the branch name as `spell` writes it, and have at most 255 characters."""
 
 _SEGMENT: Final = re.compile(r"[\w.-]+")
+
+
+def spell(name: str) -> str:
+    """Any name as one path segment: a slash is `%2F`, and so is each byte outside ASCII."""
+    return quote(name, safe="", errors="surrogatepass")
 
 
 def is_encodable(text: str) -> bool:
@@ -68,8 +74,11 @@ def parse_branch(text: str) -> BranchName:
 def _find_fault(name: str) -> str | None:
     if not name:
         return "it is empty"
-    if len(name) + 2 * name.count("/") > BRANCH_NAME_MAX:
-        return f"it is longer than {BRANCH_NAME_MAX} characters, where a slash counts for three"
+    if len(spell(name)) > BRANCH_NAME_MAX:
+        return (
+            f"it is longer than {BRANCH_NAME_MAX} characters, where a slash counts for three"
+            " and a letter outside ASCII for six or more"
+        )
     if name.lstrip("/") == SCHEMA_LOCK:
         return "it is reserved for schema changes"
     if name.startswith("/") or name.endswith("/") or "//" in name:

@@ -3,7 +3,7 @@
 Cleanup keeps every version that a branch shows, a retained commit shows, or an operation may need.
 A policy retains the newest commits of each branch by count or by age, and always the head. The
 fork point of every branch, and the commits last merged, are always retained: a merge needs them
-(D7).
+(D7). So is every commit that has a tag.
 
 The manifest of a branch lists every version that the branch ever showed. The versions at or above
 those of the oldest retained commit are the versions of the retained commits. Two readings of a
@@ -13,11 +13,13 @@ each such change costs one more reading.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.manifest.base import Base, Bases, manifest_ref, read_past
 from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.manifest.commit_tags import CommitTag, find_tags
 from omnigraph.commit.manifest.model import TABLE_VERSION, Manifest
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.recovery.sidecar import Sidecar
@@ -37,12 +39,22 @@ class RetentionPolicy:
     older_than_ms: int | None = None
 
     def select(self, commits: Sequence[Commit], now_ms: int) -> list[Commit]:
-        """The retained commits, of commits given newest first. The newest is always retained."""
-        return [
-            commit
+        """The retained commits, of commits given newest first. The newest is always retained.
+
+        A group is retained whole, and with it the commit before it: the changes of each member are
+        found by comparing the group with that state (D29).
+        """
+        kept = {
+            at
             for at, commit in enumerate(commits)
             if at == 0 or not (self._is_beyond(at) and self._is_old(commit, now_ms))
-        ]
+        }
+        groups = {place.id for at in kept if (place := commits[at].extension.group) is not None}
+        for at, commit in enumerate(commits):
+            place = commit.extension.group
+            if place is not None and place.id in groups:
+                kept |= {at} if place.index else {at, at + 1}
+        return [commit for at, commit in enumerate(commits) if at in kept]
 
     def _is_beyond(self, at: int) -> bool:
         return self.keep is None or at >= self.keep
@@ -58,12 +70,15 @@ class Retained:
     """What cleanup must keep."""
 
     branches: tuple[BranchName, ...]
+    tags: frozenset[str] = frozenset()
     versions: dict[TableRef, set[int]] = field(default_factory=lambda: defaultdict(set))
     """The versions to keep of tables and of the manifest, on each of their branches."""
     keys: dict[str, TableKey] = field(default_factory=dict)
     """The path of every table that a retained commit shows, and one key of it."""
     busy: set[TableRef] = field(default_factory=set)
     """Tables that a sidecar names: cleanup removes nothing of them."""
+    groups: set[str] = field(default_factory=set)
+    """The groups whose members are retained commits."""
     staging: set[str] = field(default_factory=set)
     """The paths of tables for which a running bulk job may have staged files."""
 
@@ -76,7 +91,8 @@ class Retained:
 
 def find_retained(stores: Stores, bases: Bases, policy: RetentionPolicy) -> Retained:
     """Raises if a manifest cannot be read; cleanup then removes nothing."""
-    retained = Retained(find_branches(stores))
+    tags = find_tags(stores.objects)
+    retained = Retained(find_branches(stores), frozenset(each.name for each in tags))
     now_ms = stores.effects.now_ms()
     read = {branch: bases.reread(branch) for branch in retained.branches}
     for branch, base in read.items():
@@ -86,8 +102,11 @@ def find_retained(stores: Stores, bases: Bases, policy: RetentionPolicy) -> Reta
         retained.show(base.manifest)
         for each in kept:
             retained.versions[manifest_ref(branch)].add(each.manifest_version)
+            if each.extension.group is not None:
+                retained.groups.add(each.extension.group.id)
         _retain_window(stores, retained, base, kept)
     _retain_points(stores, retained, read)
+    _retain_tags(stores, retained, read, tags)
     _retain_forks(stores, retained)
     _retain_operations(stores, retained, read)
     return retained
@@ -154,6 +173,23 @@ def _retain_points(stores: Stores, retained: Retained, read: Mapping[BranchName,
             retained.show(read_past(stores, branch, version))
         except NotFoundError:
             continue
+
+
+def _retain_tags(
+    stores: Stores,
+    retained: Retained,
+    read: Mapping[BranchName, Base],
+    tags: Sequence[CommitTag],
+) -> None:
+    """Keep what every tagged commit shows."""
+    for tag in tags:
+        found = (base.manifest.log.find(tag.commit_id) for base in read.values())
+        commit = next((each for each in found if each is not None), None)
+        if commit is None or commit.branch not in read:
+            continue
+        retained.versions[manifest_ref(commit.branch)].add(commit.manifest_version)
+        with suppress(NotFoundError):
+            retained.show(read_past(stores, commit.branch, commit.manifest_version))
 
 
 def _retain_forks(stores: Stores, retained: Retained) -> None:

@@ -17,20 +17,24 @@ message with a regular expression. Codes are append-only; a published code keeps
     │     CursorInvalid · ChangesRefused · NotABlob · BlobRangeInvalid · GraphClosed
     ├── NotFoundError [KeyError]       what you named does not exist; name another
     │     ObjectNotFound · TableNotFound · VersionNotFound · ForkNotFound · BranchNotFound
+    │     TagNotFound · ProposalNotFound
     │     GraphNotFound [FileNotFoundError] · TableUnknown · OperationNotFound · GraphNotServed
     │     StoredQueryNotFound · JobNotFound · NothingYet · BlobNotFound · ExternalBlob
-    │     CommitNotFound · ChangeFeedGap
+    │     CommitNotFound · ChangeFeedGap · BucketNotFound
     ├── ConflictError                  another writer was first; read again, then decide again
     │     ExpectedVersionMismatch · UpdateRefused · Contention · AlreadyDone · HeadMoved
     │     BlobChanged · KeyConflict · MergeConflicts · MergeBaseUnavailable · Fenced · DriftFound
     │     LeaseHeld · LeaseLost · SchemaLocked · SchemaChanged · RecoveryPending · BranchesExist
-    │     SchemaOutdated · BranchExists · BranchInUse · GraphExists [FileExistsError]
-    │     ObjectExists · ObjectChanged · ForkExists · ForkInUse
+    │     SchemaOutdated · BranchExists · BranchInUse · TagExists · GraphExists [FileExistsError]
+    │     ObjectExists · ObjectChanged · ForkExists · ForkInUse · CloneRunning
+    │     ProposalNotOpen · ProposalBlocked
     ├── PlacementError                 the place that holds the graph does not fit; operators act
-    │     ConditionalWritesIgnored · GraphRelocated · GraphIncomplete · FormatTooNew · FormatTooOld
+    │     ConditionalWritesIgnored · BucketUnreachable · BucketForbidden · GraphRelocated
+    │     GraphIncomplete · FormatTooNew · FormatTooOld
     ├── ExtraMissing [ImportError]     an optional library is not installed; install the extra
+    ├── HelperUnusable                 no helper process can run; commands work without it
     ├── PipelineError                  bulk work could not run; operators act
-    │     JavaMissing · SparkUnusable · JobFailed
+    │     JavaMissing · SparkUnusable · JobFailed · SparkPackageMissing
     ├── EmbeddingError                 no vector could be made from a text; operators act
     │     EmbedderMissing · EmbeddingModelMismatch · EmbeddingFailed
     ├── CorruptionError                what is stored contradicts itself; operators look
@@ -41,7 +45,7 @@ message with a regular expression. Codes are append-only; a published code keeps
     ├── OutcomeUnknown                 a commit may still become visible; look before you retry
     ├── AccessError                    the request was refused or stopped
     │     Unauthorized [PermissionError] · Forbidden [PermissionError] · QueryCancelled
-    │     JobCancelled · TooManyRequests
+    │     JobCancelled · TooManyRequests · WriteQueueFull
     └── ServerFailure                  the server gave no usable answer; ask again
           ServerUnreachable [ConnectionError] · ServerAnswerInvalid
 

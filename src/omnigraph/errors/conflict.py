@@ -217,12 +217,43 @@ class BranchExists(ConflictError, code=Code.BRANCH_EXISTS):
 
 
 class BranchInUse(ConflictError, code=Code.BRANCH_IN_USE):
-    """Other branches came from this one, or still read its files."""
+    """Other branches came from this one or still read its files, or tags name its commits."""
 
     template = "branch {branch!r} is needed by: {users}"
     branch: str
     _: KW_ONLY
     users: Sequence[str]
+
+
+class TagExists(ConflictError, code=Code.TAG_EXISTS):
+    """A tag never moves. Delete it first, or choose another name."""
+
+    template = "tag {tag!r} exists already and names commit {commit_id}"
+    tag: str
+    _: KW_ONLY
+    commit_id: str
+
+
+class ProposalNotOpen(ConflictError, code=Code.PROPOSAL_NOT_OPEN):
+    """The proposal was merged or closed. Open another one."""
+
+    template = "proposal {proposal_id} is {state}"
+    proposal_id: str
+    _: KW_ONLY
+    state: str
+
+
+class ProposalBlocked(ConflictError, code=Code.PROPOSAL_BLOCKED):
+    """The proposal cannot be merged yet, for every reason in `reasons`. Nothing was changed."""
+
+    template = "proposal {proposal_id} cannot be merged: {_shown}"
+    proposal_id: str
+    _: KW_ONLY
+    reasons: Sequence[str]
+
+    @property
+    def _shown(self) -> str:
+        return "; ".join(self.reasons)
 
 
 class GraphExists(ConflictError, FileExistsError, code=Code.GRAPH_EXISTS):
@@ -257,3 +288,12 @@ class ForkInUse(ConflictError, code=Code.FORK_IN_USE):
     _: KW_ONLY
     branch: str
     children: Sequence[str]
+
+
+class CloneRunning(ConflictError, code=Code.CLONE_RUNNING, retryable=True):
+    """A clone copies the graph, or writes it."""
+
+    template = "a clone works at {uri} (operation {operation_id}); try again when it has ended"
+    uri: str
+    _: KW_ONLY
+    operation_id: str

@@ -13,16 +13,43 @@ class PlacementError(OmnigraphError):
 class ConditionalWritesIgnored(PlacementError, code=Code.CONDITIONAL_WRITES_IGNORED):
     """The store accepts conditional puts and ignores the condition: two writers would both win."""
 
-    template = "the store at {uri!r} does not honour {condition}; it cannot hold a graph"
+    template = (
+        "the store at {uri!r} does not honour {condition}, so two writers could both win; it "
+        "cannot hold a graph; use a store with conditional writes, such as Amazon S3, MinIO or R2"
+    )
     uri: str
     _: KW_ONLY
     condition: str
 
 
+class BucketUnreachable(PlacementError, code=Code.BUCKET_UNREACHABLE, retryable=True):
+    """The endpoint of a bucket gave no usable answer."""
+
+    template = "the bucket {bucket!r} cannot be reached at {endpoint}: {reason}; {remedy}"
+    bucket: str
+    _: KW_ONLY
+    endpoint: str
+    reason: str
+    remedy: str
+
+
+class BucketForbidden(PlacementError, code=Code.BUCKET_FORBIDDEN):
+    """The store refuses the credentials, or finds none."""
+
+    template = "access to the bucket {bucket!r} at {endpoint} is refused: {reason}; {remedy}"
+    bucket: str
+    _: KW_ONLY
+    endpoint: str
+    reason: str
+    remedy: str
+
+
 class GraphRelocated(PlacementError, code=Code.GRAPH_RELOCATED):
+    """Files of the graph were moved here since it was opened, or belong to another graph."""
+
     template = (
-        "a branch kept at {actual!r} reads its inherited files from {recorded!r}: "
-        "move the graph back, or export it there and load it here"
+        "a branch kept at {actual!r} records that its inherited files are at {recorded!r}: "
+        "`omnigraph relocate` makes every branch read from here"
     )
     _: KW_ONLY
     recorded: str
@@ -30,13 +57,22 @@ class GraphRelocated(PlacementError, code=Code.GRAPH_RELOCATED):
 
 
 class GraphIncomplete(PlacementError, code=Code.GRAPH_INCOMPLETE):
-    template = (
-        "{uri} holds the remains of an init that did not finish ({found}); "
-        "`omnigraph init --force` clears them"
-    )
+    template = "{uri} holds the remains of {_origin} that did not finish ({found}); {_remedy}"
     uri: str
     _: KW_ONLY
     found: Sequence[str]
+    source: str | None = None
+    """What was being cloned to this place."""
+
+    @property
+    def _origin(self) -> str:
+        return "an init" if self.source is None else f"a clone of {self.source}"
+
+    @property
+    def _remedy(self) -> str:
+        if self.source is None:
+            return "`omnigraph init --force` clears them"
+        return "repeat the clone, which continues it, or delete the place"
 
 
 class FormatTooNew(PlacementError, code=Code.FORMAT_TOO_NEW):
@@ -69,14 +105,33 @@ class ExtraMissing(OmnigraphError, ImportError, code=Code.EXTRA_MISSING):
     extra: str
 
 
+class HelperUnusable(OmnigraphError, code=Code.HELPER_UNUSABLE):
+    """The helper process of `omnigraph up` did not start. Commands work without it."""
+
+    template = "no helper can run here: {reason}"
+    reason: str
+
+
 class PipelineError(OmnigraphError, retryable=True):
     """Bulk work could not run. Nothing was changed; an operator must act."""
+
+
+class SparkPackageMissing(PipelineError, code=Code.SPARK_PACKAGE_MISSING):
+    """The session of Spark cannot read a format, because it lacks the package for it."""
+
+    template = (
+        "the Spark session cannot read '{format}': add {package} to it "
+        "(spark.jars or spark.jars.packages, docs/spark.md)"
+    )
+    format: str
+    _: KW_ONLY
+    package: str
 
 
 class JavaMissing(PipelineError, code=Code.JAVA_MISSING):
     template = (
         "Spark needs Java 17 or 21, and there is none ({looked}): "
-        "install openjdk-17-jre-headless, or set JAVA_HOME"
+        "install openjdk-17-jre-headless, set JAVA_HOME, or pip install 'omnigraph[java]'"
     )
     _: KW_ONLY
     looked: str

@@ -70,6 +70,16 @@ class BranchNotFound(NotFoundError, code=Code.BRANCH_NOT_FOUND):
     branch: str
 
 
+class TagNotFound(NotFoundError, code=Code.TAG_NOT_FOUND):
+    template = "tag {tag!r} not found"
+    tag: str
+
+
+class ProposalNotFound(NotFoundError, code=Code.PROPOSAL_NOT_FOUND):
+    template = "proposal {proposal_id!r} not found"
+    proposal_id: str
+
+
 class TableUnknown(NotFoundError, code=Code.TABLE_UNKNOWN):
     """The snapshot has no table of that key."""
 
@@ -155,3 +165,13 @@ class ChangeFeedGap(NotFoundError, code=Code.CHANGE_FEED_GAP):
     first_unreadable: str
     _: KW_ONLY
     cursor: str | None
+
+
+class BucketNotFound(NotFoundError, code=Code.BUCKET_NOT_FOUND):
+    template = (
+        "there is no bucket {bucket!r} at {endpoint}; make it first, or check its name, the "
+        "endpoint and the region"
+    )
+    bucket: str
+    _: KW_ONLY
+    endpoint: str

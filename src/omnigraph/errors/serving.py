@@ -24,6 +24,8 @@ class Forbidden(AccessError, PermissionError, code=Code.FORBIDDEN):
     _: KW_ONLY
     action: str
     branch: str | None
+    is_protected: bool = False
+    """Is the branch changed by approved proposals only, whatever the actor may do elsewhere?"""
 
     @property
     def _who(self) -> str:
@@ -31,7 +33,8 @@ class Forbidden(AccessError, PermissionError, code=Code.FORBIDDEN):
 
     @property
     def _where(self) -> str:
-        return "" if self.branch is None else f" on branch {self.branch!r}"
+        why = ", which only approved proposals change" if self.is_protected else ""
+        return "" if self.branch is None else f" on branch {self.branch!r}{why}"
 
 
 class QueryCancelled(AccessError, code=Code.QUERY_CANCELLED, retryable=True):
@@ -48,6 +51,19 @@ class TooManyRequests(AccessError, code=Code.TOO_MANY_REQUESTS, retryable=True):
     actor: str
     _: KW_ONLY
     limit: str
+    retry_after_s: int
+
+
+class WriteQueueFull(AccessError, code=Code.WRITE_QUEUE_FULL, retryable=True):
+    """More writes wait for a branch than its process accepts. Nothing of this write was done."""
+
+    template = (
+        "{waiting} writes wait for branch {branch!r} in this process, which is the limit; "
+        "try again in {retry_after_s} s"
+    )
+    branch: str
+    _: KW_ONLY
+    waiting: int
     retry_after_s: int
 
 

@@ -1,7 +1,7 @@
 """A policy in YAML to checked values. Every mistake raises `PolicyInvalid` with its place."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
@@ -32,10 +32,22 @@ class PolicyRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Protection:
+    """What a proposal needs before it may be merged into a branch (D39)."""
+
+    approvals: int = 0
+    checks: tuple[str, ...] = ()
+    """Stored queries that must return no row of the merged graph."""
+    author_may_approve: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
     groups: Mapping[str, tuple[str, ...]]
     protected_branches: frozenset[str]
     rules: tuple[PolicyRule, ...]
+    protections: Mapping[str, Protection] = field(default_factory=dict)
+    """By branch: those that only merged proposals change. The others only have the scope."""
 
     @property
     def actors(self) -> frozenset[str]:
@@ -81,8 +93,30 @@ class _Reader:
             for at, each in enumerate(self.sequence(top.get("rules") or [], "rules"))
         )
         self.check_rules(rules)
-        branches = frozenset(self.text(each, "a protected branch") for each in protected)
-        return Bundle(groups, branches, rules)
+        branches = [self.protected(each, at) for at, each in enumerate(protected)]
+        names = [name for name, _ in branches]
+        twice = next((each for each in names if names.count(each) > 1), None)
+        if twice is not None:
+            raise self.invalid(f"protected_branches names the branch '{twice}' twice")
+        protections = {name: found for name, found in branches if found is not None}
+        return Bundle(groups, frozenset(names), rules, protections)
+
+    def protected(self, found: object, at: int) -> tuple[str, Protection | None]:
+        """A branch, and what its proposals need; a bare name only gives the branch its scope."""
+        if not isinstance(found, dict):
+            return self.text(found, "a protected branch"), None
+        where = f"protected_branches[{at}]"
+        known = {"branch", "approvals", "checks", "author_may_approve"}
+        self.check_keys(found, where, known)
+        approvals, may = found.get("approvals", 0), found.get("author_may_approve", False)
+        if type(approvals) is not int or approvals < 0:
+            raise self.invalid(f"{where}.approvals must be a number, 0 or more, not {approvals!r}")
+        if not isinstance(may, bool):
+            raise self.invalid(f"{where}.author_may_approve must be true or false, not {may!r}")
+        listed = self.sequence(found.get("checks") or [], f"{where}.checks")
+        checks = tuple(self.text(each, f"{where}.checks") for each in listed)
+        branch = self.text(found.get("branch"), f"{where}.branch")
+        return branch, Protection(approvals, tuple(dict.fromkeys(checks)), may)
 
     def members(self, group: str, found: object) -> tuple[str, ...]:
         listed = self.sequence(found, f"groups.{group}")

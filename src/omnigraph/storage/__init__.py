@@ -6,8 +6,9 @@
 
 Reading order: `layout` (every path), `objects` and `tables` (the protocols), `stores` (opens both
 for a root). Then the implementations: `objects_local`, `objects_cloud`, and `lance` for tables.
-`durability` flushes files, `translate` translates errors, `inputs` reads the files that a load
-names, `allocator` returns freed memory to the system.
+`bucket_options` says how a bucket is reached, `bucket_errors` why it is not. `durability` flushes
+files, `translate` translates errors, `inputs` reads the files that a load names, `outputs` writes
+the objects of an export, `allocator` returns freed memory to the system.
 """
 
 from omnigraph.pandas_guard import hide_pandas

@@ -7,6 +7,7 @@ credentials of the machine (D22).
 import fnmatch
 import glob
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,11 @@ from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
 from omnigraph.errors import FileUnreadable, OmnigraphError
+from omnigraph.storage.bucket_errors import explain
+from omnigraph.storage.bucket_options import S3, BucketAccess, resolve_bucket
 from omnigraph.storage.objects_cloud import connect
+from omnigraph.storage.translate import summarize
 
-S3: Final = "s3://"
 _FILE: Final = "file://"
 _PATTERN: Final = re.compile(r"[*?\[]")
 _READ_AHEAD_BYTES: Final = 4 * 2**20
@@ -34,6 +37,8 @@ class InputFile:
     shown: str
     """Its name in messages."""
     size_bytes: int
+    tag: str = ""
+    """Changes when its content does: the tag of an object, or the time of a file."""
 
 
 def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
@@ -42,8 +47,7 @@ def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
     Raises FileUnreadable if there is none.
     """
     if source.startswith(S3):
-        with reading(source):
-            found = _find_in_bucket(source, options)
+        found = _find_in_bucket(source, options)
     else:
         with reading(source):
             found = _find_here(source.removeprefix(_FILE))
@@ -55,33 +59,30 @@ def find_inputs(source: str, options: Mapping[str, str]) -> list[InputFile]:
 @contextmanager
 def open_input(path: str, shown: str, options: Mapping[str, str]) -> Iterator[BinaryIO]:
     """Open a seekable file. Opening and reading raise FileUnreadable."""
-    with reading(shown):
-        if path.startswith(S3):
-            store, key = _open_bucket(path, options)
+    if path.startswith(S3):
+        access, key = _locate(path, options)
+        with reading(shown, access):
+            reader = obstore.open_reader(connect(access), key, buffer_size=_READ_AHEAD_BYTES)
             # It lacks the name and the writing methods of a file; readers use neither.
-            reader = obstore.open_reader(store, key, buffer_size=_READ_AHEAD_BYTES)
             yield cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", _Raw(reader))))
-        else:
-            with open(path, "rb") as file:  # noqa: PTH123 - a seekable stream of bytes
-                yield file
+    else:
+        with reading(shown), open(path, "rb") as file:  # noqa: PTH123 - a seekable stream of bytes
+            yield file
 
 
 @contextmanager
-def reading(shown: str) -> Iterator[None]:
-    """Translate errors to FileUnreadable with the name of the file."""
+def reading(shown: str, access: BucketAccess | None = None) -> Iterator[None]:
+    """Translate errors to FileUnreadable with the name of the file, and of its bucket."""
     try:
         yield
     except OmnigraphError:
         raise
-    except OSError as error:
-        reason = error.strerror or _first_line(error)
+    except (OSError, BaseError) as error:
+        of_bucket = None if access is None else explain(error, access)
+        if of_bucket is not None:
+            raise FileUnreadable(shown, reason=str(of_bucket)) from error
+        reason = getattr(error, "strerror", None) or summarize(error)
         raise FileUnreadable(shown, reason=reason) from error
-    except BaseError as error:
-        raise FileUnreadable(shown, reason=_first_line(error)) from error
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 # ── a disk ───────────────────────────────────────────────────────────────────────────────────────
@@ -97,15 +98,15 @@ def _find_here(source: str) -> list[InputFile]:
     else:
         matches = glob.glob(source, recursive=True)  # noqa: PTH207 - the pattern may be absolute
         found = [Path(each) for each in matches if Path(each).is_file()]
-    return [
-        InputFile(str(each.resolve()), str(each), _size(each)) for each in sorted(found, key=str)
-    ]
+    return [_describe(each) for each in sorted(found, key=str)]
 
 
-def _size(path: Path) -> int:
+def _describe(path: Path) -> InputFile:
     # Opened to check the permission now.
     with path.open("rb") as file:
-        return file.seek(0, io.SEEK_END)
+        facts = os.fstat(file.fileno())
+        size_bytes = file.seek(0, io.SEEK_END)
+    return InputFile(str(path.resolve()), str(path), size_bytes, str(facts.st_mtime_ns))
 
 
 def _is_hidden(parts: tuple[str, ...]) -> bool:
@@ -116,15 +117,21 @@ def _is_hidden(parts: tuple[str, ...]) -> bool:
 # ── a bucket ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _open_bucket(address: str, options: Mapping[str, str]) -> tuple[ObjectStore, str]:
+def _locate(address: str, options: Mapping[str, str]) -> tuple[BucketAccess, str]:
     bucket, _, key = address.removeprefix(S3).partition("/")
     if not bucket:
         raise FileUnreadable(address, reason="it names no bucket")
-    return connect(f"{S3}{bucket}", options), key
+    return resolve_bucket(f"{S3}{bucket}", options), key
 
 
 def _find_in_bucket(source: str, options: Mapping[str, str]) -> list[InputFile]:
-    store, key = _open_bucket(source, options)
+    access, key = _locate(source, options)
+    with reading(source, access):
+        # A wrong address should not wait for the retries that a long read needs.
+        return _find_below(connect(access, retries_max=1), source, key)
+
+
+def _find_below(store: ObjectStore, source: str, key: str) -> list[InputFile]:
     bucket = source.removesuffix(key)
     pattern = _PATTERN.search(key)
     if pattern is None and key and not key.endswith("/"):
@@ -133,20 +140,25 @@ def _find_in_bucket(source: str, options: Mapping[str, str]) -> list[InputFile]:
         except FileNotFoundError:
             pass
         else:
-            return [InputFile(source, source, meta["size"])]
+            return [InputFile(source, source, meta["size"], meta["e_tag"] or "")]
     folder = key if pattern is None else key[: pattern.start()].rpartition("/")[0]
-    sizes = {
-        meta["path"]: meta["size"]
+    found = {
+        meta["path"]: meta
         for chunk in obstore.list(store, folder.rstrip("/") or None)
         for meta in chunk
     }
     if pattern is None:
         inside = folder.rstrip("/").count("/") + 1 if folder else 0
-        wanted = [each for each in sizes if not _is_hidden(tuple(each.split("/"))[inside:])]
+        wanted = [each for each in found if not _is_hidden(tuple(each.split("/"))[inside:])]
     else:
         parts = key.split("/")
-        wanted = [each for each in sizes if _is_match(each.split("/"), parts)]
-    return [InputFile(f"{bucket}{each}", f"{bucket}{each}", sizes[each]) for each in sorted(wanted)]
+        wanted = [each for each in found if _is_match(each.split("/"), parts)]
+    return [
+        InputFile(
+            f"{bucket}{each}", f"{bucket}{each}", found[each]["size"], found[each]["e_tag"] or ""
+        )
+        for each in sorted(wanted)
+    ]
 
 
 def _is_match(parts: Sequence[str], pattern: Sequence[str]) -> bool:

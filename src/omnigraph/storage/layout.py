@@ -10,10 +10,10 @@ import os
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from omnigraph.errors import StoreUriInvalid
-from omnigraph.ids import TypeKind
+from omnigraph.ids import TypeKind, spell
 
 # --- the root -------------------------------------------------------------------------------
 
@@ -60,8 +60,14 @@ def parse_root(text: str) -> Root:
             return _local_root(text.removeprefix("file://"))
         case found if found[1] == "s3":
             return _bucket_root(text)
+        case found if found[1].lower() in ("s3a", "s3n", "s3"):
+            raise StoreUriInvalid(text, reason="write s3://")
         case found:
-            raise StoreUriInvalid(text, reason=f"'{found[1]}' stores are not supported")
+            raise StoreUriInvalid(
+                text,
+                reason=f"'{found[1]}' stores are not supported; a graph lives at a local path, "
+                "or at s3:// (Amazon S3 and stores that speak its protocol, such as MinIO and R2)",
+            )
 
 
 def _local_root(path: str) -> Root:
@@ -92,8 +98,15 @@ STAGING: Final = "__staging"
 SCHEMAS: Final = "__schemas"
 JOBS: Final = "__jobs"
 PROMISES: Final = "__promises"
+GROUPS: Final = "__groups"
+TAGS: Final = "__tags"
+PROPOSALS: Final = "__proposals"
 CLOCK: Final = "__clock"
 PROBE: Final = "__probe"
+IDENTITY: Final = "__identity.json"
+"""The id of the graph, and the place that its branches record."""
+CLONE_CLAIM: Final = "__clone.json"
+"""Names the clone that writes here; only while it runs, or after it died."""
 
 
 def staged_schema_key(schema_file: str) -> str:
@@ -103,7 +116,7 @@ def staged_schema_key(schema_file: str) -> str:
 
 def past_schema_key(schema_hash: str) -> str:
     """A former schema, kept for reads of the commits that were made under it."""
-    return f"{SCHEMAS}/{_encode(schema_hash)}.pg"
+    return f"{SCHEMAS}/{spell(schema_hash)}.pg"
 
 
 def sidecar_key(operation_id: str) -> str:
@@ -116,12 +129,21 @@ def fence_key(operation_id: str) -> str:
 
 
 def lease_key(table: str, branch: str | None) -> str:
-    return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.json"
+    return f"{LEASES}/{spell(table)}@{spell(branch or 'main')}.json"
+
+
+def parse_lease_key(key: str) -> tuple[str, str] | None:
+    """The table and the branch of a lease; None for other objects, such as tickets."""
+    name = key.removeprefix(f"{LEASES}/")
+    table, at, branch = name.removesuffix(".json").partition("@")
+    if "/" in name or not at or not name.endswith(".json"):
+        return None
+    return unquote(table), unquote(branch)
 
 
 def lease_line_prefix(table: str, branch: str | None) -> str:
     """The tickets of the operations that wait for a lease."""
-    return f"{LEASES}/{_encode(table)}@{_encode(branch or 'main')}.line"
+    return f"{LEASES}/{spell(table)}@{spell(branch or 'main')}.line"
 
 
 def staging_record_key(operation_id: str) -> str:
@@ -133,6 +155,16 @@ def scratch_prefix(name: str) -> str:
     return f"{STAGING}/{name}.scratch"
 
 
+def group_key(group_id: str) -> str:
+    """What the writes of a group touched, if their commit rows do not hold it."""
+    return f"{GROUPS}/{group_id}.json"
+
+
+def group_of(key: str) -> str:
+    """The group that such a file belongs to."""
+    return key.removeprefix(f"{GROUPS}/").removesuffix(".json")
+
+
 def job_key(job_id: str) -> str:
     return f"{JOBS}/{job_id}.json"
 
@@ -142,9 +174,13 @@ def promise_key(owner: str) -> str:
     return f"{PROMISES}/{owner}.json"
 
 
-def _encode(name: str) -> str:
-    """Any name as one path segment; `/` becomes `%2F`."""
-    return quote(name, safe="")
+def tag_key(name: str) -> str:
+    """The tag of a commit."""
+    return f"{TAGS}/{spell(name)}.json"
+
+
+def proposal_key(proposal_id: str) -> str:
+    return f"{PROPOSALS}/{spell(proposal_id)}.json"
 
 
 # --- tables ---------------------------------------------------------------------------------
@@ -167,6 +203,10 @@ def fnv1a64(text: str) -> str:
     for byte in text.encode():
         digest = (digest ^ byte) * _FNV_PRIME % _WORD
     return f"{digest:016x}"
+
+
+TYPE_FOLDERS: Final = ("nodes", "edges")
+"""The folders of the tables of types."""
 
 
 def table_path(kind: TypeKind, type_name: str) -> str:
@@ -195,7 +235,7 @@ def branch_folder(branch: str | None) -> str:
 
 
 def branch_ref_file(branch: str) -> str:
-    return f"{BRANCH_REFS}/{_encode(branch)}.json"
+    return f"{BRANCH_REFS}/{spell(branch)}.json"
 
 
 def branch_of_ref_file(name: str) -> str:
@@ -203,9 +243,30 @@ def branch_of_ref_file(name: str) -> str:
     return unquote(name.removesuffix(".json"))
 
 
+def find_base_folder(recorded: str, path: str) -> str | None:
+    """What a recorded place of inherited files is, below its table: empty for the table itself,
+    `/tree/{branch}` for a branch of it; None if the place is not of a table with this path.
+
+    The first match counts: the name of a branch may contain the path of a table.
+    """
+    mark = f"/{path}"
+    at = recorded.find(mark)
+    while at >= 0:
+        rest = recorded[at + len(mark) :].rstrip("/")
+        if not rest or rest.startswith(f"/{BRANCH_TREE}/"):
+            return rest
+        at = recorded.find(mark, at + 1)
+    return None
+
+
 def version_file(version: int) -> str:
     """Lance numbers its version files downwards, so that the newest sorts first."""
     return f"{VERSIONS}/{_WORD - 1 - version:020}.manifest"
+
+
+def detached_file(version: int) -> str:
+    """A version outside the history of its table."""
+    return f"{VERSIONS}/d{version}.manifest"
 
 
 VERSION_HINT: Final = f"{VERSIONS}/latest_version_hint.json"

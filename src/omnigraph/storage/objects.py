@@ -20,7 +20,7 @@ bytes may have equal tags.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NewType, Protocol
 
@@ -62,6 +62,10 @@ class Objects(Protocol):
         """Create or replace, unconditionally."""
         ...
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        """Create or replace, from parts that need not fit into memory together. All or nothing."""
+        ...
+
     def put_new(self, key: str, data: bytes) -> Tag:
         """Create. Raises `ObjectExists`."""
         ...
@@ -70,7 +74,9 @@ class Objects(Protocol):
         """Replace the object if its tag is `tag`. Raises `ObjectChanged`, also if it is missing."""
         ...
 
-    def delete(self, key: str) -> None: ...
+    def delete(self, key: str, *, is_flushed: bool = True) -> None:
+        """Delete an object. A removal that is not flushed may be undone by a power cut."""
+        ...
 
     def delete_prefix(self, prefix: str) -> None:
         """Delete every object below `prefix`. Not atomic; after a failure the caller repeats it."""

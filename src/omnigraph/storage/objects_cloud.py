@@ -6,7 +6,7 @@ the result of the first and report it as a conflict with another writer. After `
 a conditional put, the caller reads the object to learn the outcome.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +14,22 @@ from typing import Final
 import obstore
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
-from omnigraph.errors import ConditionalWritesIgnored, ObjectChanged, ObjectExists, StorageFailure
+from omnigraph.effects import Effects
+from omnigraph.errors import (
+    BucketUnreachable,
+    ConditionalWritesIgnored,
+    ObjectChanged,
+    ObjectExists,
+    StorageFailure,
+)
 from omnigraph.storage import layout
+from omnigraph.storage.bucket_errors import explaining, is_busy
+from omnigraph.storage.bucket_options import BucketAccess
 from omnigraph.storage.objects import Listed, StoredObject, Tag, check_key
 from omnigraph.storage.translate import translating_objects
 
-_CLIENT_OPTIONS: Final = frozenset({"allow_http", "timeout", "connect_timeout"})
-"""Options that Lance takes as storage options and obstore as client options."""
+FIRST_PAUSES_MS: Final = (200, 600)
+"""Between the first requests to a bucket that says that it is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,11 @@ class CloudObjects:
         with translating_objects("write", key):
             return _tag_of(obstore.put(self.patient, key, data, mode="overwrite")["e_tag"])
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        check_key(key)
+        with translating_objects("write", key):
+            obstore.put(self.patient, key, iter(parts), mode="overwrite")
+
     def put_new(self, key: str, data: bytes) -> Tag:
         check_key(key)
         with translating_objects("create", key):
@@ -69,7 +83,7 @@ class CloudObjects:
                 raise ObjectChanged(key) from error
             return _tag_of(placed["e_tag"])
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, is_flushed: bool = True) -> None:  # noqa: ARG002 - the protocol's
         check_key(key)
         with translating_objects("delete", key):
             try:
@@ -126,24 +140,39 @@ def open_memory(new_id: Callable[[], str]) -> CloudObjects:
     return CloudObjects(patient=memory, unretried=memory, new_id=new_id)
 
 
-def open_bucket(
-    uri: str, storage_options: Mapping[str, str], new_id: Callable[[], str]
-) -> CloudObjects:
-    """A prefix of an S3 bucket, after a probe of its conditional puts.
+def open_bucket(access: BucketAccess, effects: Effects, *, is_written: bool = True) -> CloudObjects:
+    """A prefix of an S3 bucket, after a first request that says whether it can be used.
+
+    For a writer that is a probe of the conditional puts; a reader may lack the right to put.
 
     Raises:
         ConditionalWritesIgnored: the store lets two writers win.
-        StorageFailure: the store cannot be reached, or not with these options.
+        BucketUnreachable, BucketForbidden, BucketNotFound: these options do not reach it.
 
     """
-    with translating_objects("open", uri):
+    with explaining(access):
         objects = CloudObjects(
-            patient=connect(uri, storage_options, retries_max=None),
-            unretried=connect(uri, storage_options, retries_max=0),
-            new_id=new_id,
+            patient=connect(access), unretried=connect(access, retries_max=0), new_id=effects.new_id
         )
-    check_conditional_puts(objects, uri)
+    for pause_ms in (*FIRST_PAUSES_MS, None):
+        try:
+            with explaining(access):
+                if is_written:
+                    check_conditional_puts(objects, access.uri)
+                else:
+                    _check_listing(objects)
+        except BucketUnreachable as error:
+            if pause_ms is None or not is_busy(error):
+                raise
+            effects.sleep_ms(pause_ms)
+        else:
+            break
     return objects
+
+
+def _check_listing(objects: CloudObjects) -> None:
+    for _ in obstore.list(objects.unretried, layout.PROBE, chunk_size=1):
+        break
 
 
 def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
@@ -165,23 +194,17 @@ def check_conditional_puts(objects: CloudObjects, uri: str) -> None:
         else:
             raise ConditionalWritesIgnored(uri, condition="If-Match")
     finally:
-        # A failure to delete will show later; the result of the probe matters more.
-        with suppress(StorageFailure):
-            objects.delete(key)
+        # A failure to delete will show later; the result of the probe matters more. Sent once, so
+        # that a store that does not answer is reported at once.
+        with suppress(StorageFailure), translating_objects("delete", key):
+            obstore.delete(objects.unretried, key)
 
 
-def connect(
-    uri: str, storage_options: Mapping[str, str], *, retries_max: int | None = None
-) -> ObjectStore:
-    """A store of obstore, from options in the spelling of Lance."""
-    config = {k: v for k, v in storage_options.items() if k not in _CLIENT_OPTIONS}
-    client = {k: v for k, v in storage_options.items() if k in _CLIENT_OPTIONS}
-    return S3Store.from_url(
-        uri,
-        # Options are text from the user; obstore checks their names and values.
-        config=config,  # type: ignore[arg-type]
-        client_options=client,  # type: ignore[arg-type]
-        retry_config={} if retries_max is None else {"max_retries": retries_max},
+def connect(access: BucketAccess, *, retries_max: int | None = None) -> ObjectStore:
+    """A store of obstore below the address. Its options are complete, so it reads no variable."""
+    # Not `from_url`, which in obstore 0.12 loses the name of one option.
+    return S3Store(
+        access.bucket, prefix=access.prefix or None, **access.for_obstore(retries_max=retries_max)
     )
 
 

@@ -22,7 +22,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -74,15 +74,27 @@ class LocalObjects:
             return file.read(length)
 
     def put_over(self, key: str, data: bytes) -> Tag:
-        target = self._path(key)
+        with translating_objects("write", key):
+            self._replace(self._path(key), lambda: [data])
+        return _tag(data)
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        unread = [parts]
+
+        def read() -> Iterable[bytes]:
+            if not unread:
+                raise FileNotFoundError("its folder was removed meanwhile")  # parts are read once
+            return unread.pop()
+
+        with translating_objects("write", key):
+            self._replace(self._path(key), read)
+
+    def _replace(self, target: Path, parts: Callable[[], Iterable[bytes]]) -> None:
         def move(temporary: Path) -> None:
             with self._locked(target.parent):
                 temporary.replace(target)
 
-        with translating_objects("write", key):
-            self._put(target, data, move)
-        return _tag(data)
+        self._put(target, parts, move)
 
     def put_new(self, key: str, data: bytes) -> Tag:
         target = self._path(key)
@@ -95,7 +107,7 @@ class LocalObjects:
             temporary.unlink()
 
         with translating_objects("create", key):
-            self._put(target, data, move)
+            self._put(target, lambda: [data], move)
         return _tag(data)
 
     def put_if_match(self, key: str, data: bytes, *, tag: Tag) -> Tag:
@@ -113,10 +125,10 @@ class LocalObjects:
 
         with translating_objects("replace", key):
             if not self._overwrite(target, data, tag, key=key):
-                self._put(target, data, move)
+                self._put(target, lambda: [data], move)
         return _tag(data)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, is_flushed: bool = True) -> None:
         path = self._path(key)
         with translating_objects("delete", key):
             try:
@@ -124,7 +136,8 @@ class LocalObjects:
                     path.unlink()
             except FileNotFoundError:
                 return
-            self._disk.flush_folder(path.parent)
+            if is_flushed:
+                self._disk.flush_folder(path.parent)
 
     def delete_prefix(self, prefix: str) -> None:
         folder = self._path(prefix)
@@ -175,11 +188,13 @@ class LocalObjects:
         check_key(key)
         return self._root / key
 
-    def _put(self, target: Path, data: bytes, move: Callable[[Path], None]) -> None:
+    def _put(
+        self, target: Path, parts: Callable[[], Iterable[bytes]], move: Callable[[Path], None]
+    ) -> None:
         for races_left in reversed(range(_FOLDER_RACES_MAX)):
             try:
                 self._make_folder(target.parent)
-                temporary = self._write_temporary(target, data)
+                temporary = self._write_temporary(target, parts)
                 try:
                     move(temporary)
                 finally:
@@ -191,17 +206,22 @@ class LocalObjects:
             else:
                 return
 
-    def _write_temporary(self, target: Path, data: bytes) -> Path:
+    def _write_temporary(self, target: Path, parts: Callable[[], Iterable[bytes]]) -> Path:
         while True:
             number = f"{os.getpid()}{next(self._numbers):06}"
             temporary = target.with_name(f"{target.name}#{number}")
             try:
-                with temporary.open("xb") as file:
-                    file.write(data)
+                file = temporary.open("xb")
             except FileExistsError:
                 # A process with this number died here before, or runs on another host.
                 continue
-            self._disk.flush_file(temporary)
+            try:
+                with file:
+                    file.writelines(parts())
+                self._disk.flush_file(temporary)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
             return temporary
 
     def _overwrite(self, target: Path, data: bytes, tag: Tag, *, key: str) -> bool:

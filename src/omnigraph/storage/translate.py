@@ -44,12 +44,16 @@ MERGE_LOST: Final = "Too many concurrent writers"
 OVERTAKEN: Final = "Incompatible transaction"
 PREEMPTED: Final = "Retryable commit conflict"
 UNREADABLE_REWRITE: Final = "RewrittenIndex"
+INTERRUPTED: Final = "External error: KeyboardInterrupt"
 CUT_SHORT: Final = (
     "file size is too small",
     "Invalid range",
     "does not have sufficient data",
     "failed to fill whole buffer",
 )
+
+_ANSWER: Final = re.compile(r"status code: (\d{3} [\w -]+?): .*?<Code>(\w+)</Code>", re.DOTALL)
+_MESSAGE: Final = re.compile(r"<Message>([^<]*)</Message>")
 
 
 # --- objects --------------------------------------------------------------------------------
@@ -77,9 +81,9 @@ def _object_error(error: BaseException, action: str, key: str) -> OmnigraphError
         case PreconditionError():
             return ObjectChanged(key)
         case OSError() | BaseError():
-            return StorageFailure(action, subject=key, reason=_first_line(error))
+            return StorageFailure(action, subject=key, reason=summarize(error))
         case _ if is_panic(error):
-            return StorageFailure(action, subject=key, reason=_first_line(error))
+            return StorageFailure(action, subject=key, reason=summarize(error))
         case _:
             return None
 
@@ -94,6 +98,8 @@ def translating_tables(
     try:
         yield
     except BaseException as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         ours = _table_error(error, action, path=path, branch=branch, version=version)
         if ours is None:
             raise
@@ -109,15 +115,15 @@ def _table_error(
     if version is not None and MISSING in text and MANIFEST_SUFFIX in text:
         return VersionNotFound(path, branch=branch, version=version)
     if isinstance(error, pa.ArrowInvalid) and MISSING_FILE in text:
-        return TableCorrupt(action, subject=path, reason=_first_line(error))
+        return TableCorrupt(action, subject=path, reason=summarize(error))
     if MISSING_FILE in text and BLOB_SUFFIX in text:
         # Lance reports this in the words for a missing table.
-        return TableCorrupt(action, subject=path, reason=_first_line(error))
+        return TableCorrupt(action, subject=path, reason=summarize(error))
     if any(sign in text for sign in CUT_SHORT):
-        return TableCorrupt(action, subject=path, reason=_first_line(error))
+        return TableCorrupt(action, subject=path, reason=summarize(error))
     if isinstance(error, ValueError) and (MISSING in text or MISSING_FILE in text):
         return TableNotFound(path, branch=branch)
-    return StorageFailure(action, subject=path, reason=_first_line(error))
+    return StorageFailure(action, subject=path, reason=summarize(error))
 
 
 def branch_error(error: BaseException, *, path: str, branch: str) -> OmnigraphError | None:
@@ -155,9 +161,14 @@ def is_unreadable_rewrite(error: BaseException) -> bool:
 
 def is_foreign(error: BaseException) -> bool:
     """Is this a failure of Lance, Arrow or the disk, and not an error or a mistake of ours?"""
-    if isinstance(error, OmnigraphError):
+    if isinstance(error, OmnigraphError) or is_interrupt(error):
         return False
     return isinstance(error, OSError | ValueError | RuntimeError | KeyError) or is_panic(error)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Ctrl-C during a read: Lance reports Python's KeyboardInterrupt as an error of its stream."""
+    return isinstance(error, ValueError | OSError) and INTERRUPTED in str(error)
 
 
 def is_panic(error: BaseException) -> bool:
@@ -165,6 +176,14 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
-def _first_line(error: BaseException) -> str:
+def summarize(error: BaseException) -> str:
+    """One line. Of an answer of S3 only the status, the code and the message.
+
+    Such an answer may quote the whole request, with the session token in its headers.
+    """
     text = str(error).strip()
+    answer = _ANSWER.search(text)
+    if answer is not None:
+        message = _MESSAGE.search(text)
+        return f"{answer[1]}, {answer[2]}" + (f": {message[1]}" if message else "")
     return text.splitlines()[0] if text else type(error).__name__

@@ -23,7 +23,15 @@ STRIDE: Final = int(os.environ.get("OMNIGRAPH_SWEEP_STRIDE", "3"))
 """A sweep tries every n-th crash position of the recovery inside it; the soak tries all."""
 
 OBJECT_WRITES: Final = frozenset(
-    {"put_over", "put_new", "put_if_match", "delete", "delete_prefix", "remove_unfinished"}
+    {
+        "put_over",
+        "put_parts",
+        "put_new",
+        "put_if_match",
+        "delete",
+        "delete_prefix",
+        "remove_unfinished",
+    }
 )
 TABLE_WRITES: Final = frozenset(
     {
@@ -46,6 +54,8 @@ TABLE_WRITES: Final = frozenset(
         "stage_compaction_results",
         "fill",
         "commit_exact",
+        "commit_detached",
+        "remove_detached",
         "restore",
         "remove_torn",
         "harden",
@@ -217,13 +227,13 @@ class FailOn:
             raise StorageFailure("carry out", subject=call, reason="the test said so")
 
 
-def sweep(when: When, run: Callable[[CrashAt], None]) -> Iterator[CrashAt]:
-    """Run again and again, each time with the crash one write later, until a run survives.
+def sweep(when: When, run: Callable[[CrashAt], None], stride: int = 1) -> Iterator[CrashAt]:
+    """Run again and again, each time with the crash `stride` writes later, until a run survives.
 
     Yields after every run that crashed, so that the caller can check what is left; and once more
     after the run that survived, with `dead` still false.
     """
-    for step in count(1):
+    for step in count(1, stride):
         fault = CrashAt(step, when)
         try:
             run(fault)

@@ -6,5 +6,6 @@
 4. A writer that lost its leases changes nothing more, and reports what recovery did.
 
 Reading order: `schema_lock` (a schema change excludes every writer), `locks` (queues and leases of
-an operation), `phases` (prepare, arm, apply, publish, disarm), `undo` (when a phase fails).
+an operation), `entry` (what a write looks at before), `sidecar_plan` (what an attempt intends),
+`phases` (prepare, arm, apply, publish, disarm), `table_commits`, `undo` (when a phase fails).
 """

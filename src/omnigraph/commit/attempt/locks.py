@@ -1,20 +1,23 @@
 """The locks of an operation: the queues of its tables in the process, then their leases."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
+from omnigraph.commit.attempt.entry import WriteEntry
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
+from omnigraph.commit.leases.holder import LeaseLook
 from omnigraph.commit.leases.lease import LeaseAbandoned
 from omnigraph.commit.leases.lock_key import (
     BRANCHES_LOCK_KEY,
     SCHEMA_LOCK_KEY,
     LockKey,
-    branch_lock_key,
+    lock_keys_for,
 )
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.recovery.drift import heal_drift
@@ -47,27 +50,38 @@ def acquire_write_locks(
     keys: Collection[TableKey],
     *,
     wait_ms_max: int | None = None,
+    queue_ms_max: int | None = None,
     is_schema_change: bool = False,
+    entry: WriteEntry | None = None,
 ) -> Iterator[WriteLock]:
     """Lock these tables of a branch, heal their drift, and read the branch.
 
-    `wait_ms_max` limits the wait for other processes; None means the limit of the settings. Raises
-    LeaseHeld after that wait, SchemaLocked during a schema change, DriftFound if another program
+    `entry` is what the caller looked at before; it saves look-ups if the leases were cached since.
+
+    `wait_ms_max` limits the wait for other processes; None means the limit of the settings.
+    `queue_ms_max` limits the wait for other operations of this process; None means no limit. Raises
+    LeaseHeld after such a wait, SchemaLocked during a schema change, DriftFound if another program
     moved one of the tables, BranchNotFound.
     """
-    lock_keys = [LockKey(key, branch) for key in keys] or [branch_lock_key(branch)]
+    lock_keys = lock_keys_for(branch, keys)
     if is_schema_change:
         lock_keys.append(SCHEMA_LOCK_KEY)
-    else:
+    elif entry is None:
         check_unlocked(context)
     started_ms = context.stores.effects.monotonic_ms()
 
     def begin(leases: HeldLeases) -> WriteLock:
         context.meter.waited(context.stores.effects.monotonic_ms() - started_ms)
-        base = heal_drift(context, leases, context.bases.current(branch), keys)
+        if entry is not None and entry.was_read_under(leases):
+            base = heal_drift(context, leases, entry.base, keys, entry.newest)
+        else:
+            base = heal_drift(context, leases, context.bases.current(branch), keys)
         return WriteLock(context, leases, base)
 
-    with _acquire(context, lock_keys, begin, wait_ms_max) as lock:
+    looks = {} if entry is None else entry.looks
+    with _acquire(
+        context, lock_keys, begin, wait_ms_max, queue_ms_max, confirms=True, looks=looks
+    ) as lock:
         yield lock
 
 
@@ -102,8 +116,12 @@ def _acquire(
     lock_keys: Collection[LockKey],
     begin: Callable[[HeldLeases], T],
     wait_ms_max: int | None = None,
+    queue_ms_max: int | None = None,
+    *,
+    confirms: bool = False,
+    looks: Mapping[LockKey, LeaseLook] = MappingProxyType({}),
 ) -> Iterator[T]:
-    """Queues, then leases, then `begin`.
+    """Queues, then leases, then `begin`. A caller that `confirms` arms an attempt.
 
     After LeaseAbandoned, recovers the operation of the abandoned lease and starts over.
     """
@@ -111,12 +129,14 @@ def _acquire(
         operation_id = OperationId(context.stores.effects.new_id())
         try:
             with (
-                context.queues.hold(lock_keys),
+                context.queues.hold(lock_keys, wait_ms_max=queue_ms_max),
                 context.leases.hold(
                     lock_keys,
                     operation_id,
                     wait_ms_max=wait_ms_max,
                     has_successor=partial(context.queues.has_successor, lock_keys),
+                    confirms=confirms,
+                    looks=looks,
                 ) as leases,
             ):
                 yield begin(leases)

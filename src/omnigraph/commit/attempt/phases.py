@@ -12,27 +12,34 @@ The caller holds a `WriteLock`. `undo` has the rules for a phase that fails.
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
 
 from omnigraph.commit.attempt.locks import WriteLock, acquire_missing_leases
+from omnigraph.commit.attempt.sidecar_plan import plan_sidecar
+from omnigraph.commit.attempt.table_commits import (
+    AnyStaged,
+    apply_table,
+    first_stages,
+    fork_reads,
+)
 from omnigraph.commit.attempt.undo import find_recovered, undo
+from omnigraph.commit.leases.fair_queue import FairBackoff
 from omnigraph.commit.leases.lock_key import manifest_queue_key
-from omnigraph.commit.manifest.branches import fork_table
-from omnigraph.commit.manifest.change import Change, Creation, TableWrite
-from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.change import Change, WriterKind, counts_of
+from omnigraph.commit.manifest.groups import write_group_file
 from omnigraph.commit.manifest.publish import Publication, Published, publish
-from omnigraph.commit.manifest.records import Extension
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.commit.manifest.schema_files import write_schema_files
 from omnigraph.commit.manifest.snapshot import describe_table
 from omnigraph.commit.manifest.updates import CommitIntent, SetVersion, Update
-from omnigraph.commit.recovery.classify import MAINTENANCE, OPERATION, operation_of
 from omnigraph.commit.recovery.recovery_commit import recovery_commit_id
 from omnigraph.commit.recovery.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.recovery.sidecar_store import remove_sidecar, write_sidecar
 from omnigraph.errors import (
-    DriftFound,
     ExpectedVersionMismatch,
     Fenced,
     LeaseLost,
@@ -40,20 +47,17 @@ from omnigraph.errors import (
     OutcomeUnknown,
     StorageFailure,
 )
-from omnigraph.ids import CommitId, TableKey, Version
-from omnigraph.storage.tables import (
-    Handle,
-    Landed,
-    LandedLater,
-    Mark,
-    Refused,
-    Staged,
-    StagedCompaction,
-    TableRef,
-)
+from omnigraph.ids import TableKey, Version
+from omnigraph.storage.durability import FlushWaves
+from omnigraph.storage.tables import ForkFiles, Handle, Staged
+
+T = TypeVar("T")
 
 RECHECKS_MAX: Final = 5
 """How often the tables that a change only read may move before the attempt fails (D5)."""
+
+SHARED_KINDS: Final = frozenset({WriterKind.MUTATION, WriterKind.OPTIMIZE})
+"""Changes that the next write of this process builds on, whenever it was called (D29)."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +68,9 @@ class Prepared:
 
     change: Change
     sidecar: Sidecar
-    staged: Mapping[TableKey, Staged | StagedCompaction]
+    staged: Mapping[TableKey, AnyStaged]
     """The first commit of each table that exists and needs no fork."""
+    waves: FlushWaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ class Armed:
     """The sidecar is written."""
 
     prepared: Prepared
+    forks: Mapping[TableKey, ForkFiles | None] = field(default_factory=dict)
+    """What was read ahead of each fork."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,15 @@ class Applied:
 
     armed: Armed
     reached: Mapping[TableKey, Handle]
+    counts: Mapping[TableKey, RowCounts]
+    backoff: FairBackoff
+    seen: Base | None
+    """The branch as it was while the tables moved, if the store was asked then."""
+
+    @property
+    def intents(self) -> tuple[CommitIntent, ...]:
+        """The commits to publish. Only now are rows of a forked table counted."""
+        return self.armed.prepared.sidecar.with_counts(self.counts).intents
 
 
 def run(lock: WriteLock, change: Change) -> Published:
@@ -110,34 +126,92 @@ def prepare(lock: WriteLock, change: Change) -> Prepared:
     base = lock.base
     base.manifest.check_expected(_expected(change))
     base.manifest.check_schema(change.schema_hash)
-    sidecar = _plan_sidecar(lock, change)
-    staged = {}
-    for write, pinned in zip(change.writes, sidecar.writes, strict=True):
-        if not pinned.is_fork and not pinned.is_new and pinned.transactions:
-            handle = lock.context.open_pin(base.manifest.pins[write.key], base)
-            first = write.stages[0](handle, _mark(lock, pinned.transactions[0]))
-            assert first is not None, "a named write makes every commit"
-            staged[write.key] = first
-    return Prepared(change, sidecar, staged)
+    sidecar = plan_sidecar(lock, change)
+    waves = lock.context.stores.tables.begin_waves()
+    if lock.context.stores.is_remote and (change.counts is not None or change.group):
+        return Prepared(change, sidecar, {}, waves)
+    staged = dict(each() for each in first_stages(lock, change, sidecar))
+    if all(each.key in staged and each.commit_count == 1 for each in change.writes):
+        sidecar = sidecar.with_counts({key: counts_of([each]) for key, each in staged.items()})
+    return Prepared(change, sidecar, staged, waves)
 
 
 def arm(lock: WriteLock, prepared: Prepared) -> Armed:
-    """Phase A: write the sidecar."""
+    """Phase A: write the sidecar. The first wave of flushes: the sidecar and the staged files."""
     lock.context.observe("arm")
+    stores = lock.context.stores
+    if stores.is_remote:
+        return _arm_together(lock, prepared)
     lock.leases.check()
-    write_sidecar(lock.context.stores.objects, prepared.sidecar)
+    files = [each for each in prepared.staged.values() if isinstance(each, Staged)]
+    with stores.tables.flush_staged(files, prepared.waves):
+        write_sidecar(stores.objects, prepared.sidecar)
     return Armed(prepared)
 
 
+def _arm_together(lock: WriteLock, prepared: Prepared) -> Armed:
+    """Stage what is not staged yet, read ahead of forks, write the sidecar, and confirm leases from
+    the cache (D30).
+
+    No table moves before all of it was answered.
+    """
+    stores, sidecar, staged = lock.context.stores, prepared.sidecar, dict(prepared.staged)
+    forks: dict[TableKey, ForkFiles | None] = {}
+
+    def keep(into: dict[TableKey, T], call: Callable[[], tuple[TableKey, T]]) -> None:
+        key, found = call()
+        into[key] = found
+
+    stages = [] if staged else first_stages(lock, prepared.change, sidecar)
+    reads = fork_reads(lock, prepared.change, sidecar)
+    try:
+        with lock.leases.confirming() as confirmations:
+            calls: list[Callable[[], None]] = [
+                partial(write_sidecar, stores.objects, sidecar),
+                *confirmations,
+                *(partial(keep, staged, each) for each in stages),
+                *(partial(keep, forks, each) for each in reads),
+            ]
+            stores.together(calls)
+        lock.leases.check()
+    except LeaseLost:
+        # Nothing has moved, so the sidecar of this operation describes nothing.
+        remove_sidecar(stores.objects, sidecar.operation_id)
+        raise
+    return Armed(replace(prepared, staged=staged), forks)
+
+
 def apply(lock: WriteLock, armed: Armed) -> Applied:
-    """Phase B: commit to every table, in the order of their keys."""
-    reached = {}
-    prepared = armed.prepared
-    writes = {each.key: each for each in prepared.change.writes}
-    for pinned in sorted(prepared.sidecar.writes, key=lambda each: each.key):
-        lock.context.observe(f"apply {pinned.key}")
-        reached[pinned.key] = _apply_table(lock, prepared, writes[pinned.key], pinned)
-    return Applied(armed, reached)
+    """Phase B: commit to every table, in the order of their keys; together in a remote store.
+
+    A remote store is asked at the same time what the publish needs to know.
+    """
+    prepared, change, context = armed.prepared, armed.prepared.change, lock.context
+    backoff = _backoff(lock, change)
+    writes = {each.key: each for each in change.writes}
+
+    def move(pinned: PinnedWrite) -> None:
+        write, waves = writes[pinned.key], prepared.waves
+        files = armed.forks.get(pinned.key)
+        moved[pinned.key] = apply_table(
+            lock, write, pinned, prepared.staged, waves, fork_files=files
+        )
+
+    pinned = sorted(prepared.sidecar.writes, key=lambda each: each.key)
+    moved: dict[TableKey, tuple[Handle, RowCounts]] = {}
+    seen: list[Base] = []
+    looks: list[Callable[[], None]] = []
+    if context.stores.is_remote:
+        looks = [backoff.look, lambda: seen.append(context.bases.current(change.branch))]
+    moves: list[Callable[[], None]] = [partial(move, each) for each in pinned]
+    context.stores.together([*moves, *looks])
+    return Applied(
+        armed,
+        {key: handle for key, (handle, _) in moved.items()},
+        {key: counts for key, (_, counts) in moved.items()},
+        backoff,
+        seen[0] if seen else None,
+    )
 
 
 def confirm(lock: WriteLock, applied: Applied) -> Applied:
@@ -153,18 +227,22 @@ def confirm(lock: WriteLock, applied: Applied) -> Applied:
 
 
 def publish_applied(lock: WriteLock, applied: Applied) -> Published:
-    """Phase C. If a table that the change only read has moved, recheck and try again (D5)."""
+    """Phase C. If a table that the change only read has moved, recheck and try again (D5).
+
+    The tables are the second wave of flushes; the publish flushes the third, the manifest.
+    """
     lock.context.observe("publish")
-    change, sidecar = applied.armed.prepared.change, applied.armed.prepared.sidecar
+    change = applied.armed.prepared.change
     stores, bases = lock.context.stores, lock.context.bases
     updates: tuple[Update, ...] = tuple(
         SetVersion(describe_table(stores, each.shown_as or each.key, applied.reached[each.key]))
         for each in change.writes
     )
     expected = _expected(change)
-    for each in change.writes:
-        lock.context.fsync_version(applied.reached[each.key], lock.base, onto=each.expected)
-    reads = dict(change.reads)
+    write_group_file(stores.objects, applied.intents)
+    reached = [(applied.reached[each.key], each.expected) for each in change.writes]
+    lock.context.flush_versions(applied.armed.prepared.waves, reached, lock.base)
+    reads, seen, backoff = dict(change.reads), applied.seen, applied.backoff
     for rechecks_left in reversed(range(1 + RECHECKS_MAX)):
         lock.leases.check()
         try:
@@ -173,21 +251,22 @@ def publish_applied(lock: WriteLock, applied: Applied) -> Published:
                 bases,
                 Publication(
                     branch=change.branch,
-                    intents=(sidecar.intent,),
+                    intents=applied.intents,
                     updates=(*updates, *change.updates),
                     expected={**reads, **expected},
                     on_top_of=change.on_top_of,
                     schema_hash=change.schema_hash,
                     fence=recovery_commit_id(lock.operation_id),
                 ),
-                lock.context.leases.backoff(manifest_queue_key(change.branch)),
+                backoff,
+                seen=seen,
             )
         except ExpectedVersionMismatch as mismatch:
             if mismatch.table_key not in reads or not rechecks_left:
                 raise
-            manifest = bases.current(change.branch).manifest
-            change.recheck(manifest)
-            reads = {key: manifest.version_of(key) for key in reads}
+            seen, backoff = bases.current(change.branch), _backoff(lock, change)
+            change.recheck(seen.manifest)
+            reads = {key: seen.manifest.version_of(key) for key in reads}
     raise AssertionError("the last round returns or raises")
 
 
@@ -210,12 +289,22 @@ def promote_schema(lock: WriteLock, prepared: Prepared) -> bool:
 
 
 def disarm(lock: WriteLock, prepared: Prepared) -> None:
-    """Phase D: remove the sidecar. If that fails, the next writer resolves it."""
+    """Phase D: remove the sidecar. If that fails, the next writer resolves it.
+
+    In a remote store the writer does not wait for the removal (D30).
+    """
     lock.context.observe("disarm")
-    try:
-        remove_sidecar(lock.context.stores.objects, prepared.sidecar.operation_id)
-    except StorageFailure:
-        logger.warning("the sidecar of %s could not be removed", prepared.sidecar.operation_id)
+    context, lock_keys = lock.context, lock.leases.lock_keys
+
+    def remove() -> None:
+        objects, operation_id = context.stores.objects, prepared.sidecar.operation_id
+        try:
+            remove_sidecar(objects, operation_id, is_flushed=False)
+        except StorageFailure:
+            logger.warning("the sidecar of %s could not be removed", operation_id)
+            context.leases.give_up(lock_keys)
+
+    context.afterwards.run(remove, prepared.sidecar.operation_id)
 
 
 # ── phases in sequence ───────────────────────────────────────────────────────────────────────────
@@ -239,6 +328,10 @@ def _run_phases(lock: WriteLock, prepared: Prepared) -> Published:
         raise
     for handle in applied.reached.values():
         lock.context.keep(handle, published.base)
+    change = prepared.change
+    if change.is_shared or change.kind in SHARED_KINDS:
+        for each in change.writes:
+            lock.context.record_move(applied.reached[each.key], published.base, onto=each.expected)
     return published
 
 
@@ -247,141 +340,10 @@ def _finish(lock: WriteLock, prepared: Prepared) -> None:
         disarm(lock, prepared)
 
 
+def _backoff(lock: WriteLock, change: Change) -> FairBackoff:
+    return lock.context.leases.backoff(manifest_queue_key(change.branch))
+
+
 def _expected(change: Change) -> dict[TableKey, Version]:
     """The versions that the branch must show of the written tables. It shows no new table."""
     return {each.key: each.expected for each in change.writes if each.creation is None}
-
-
-def _plan_sidecar(lock: WriteLock, change: Change) -> Sidecar:
-    """The sidecar of this change."""
-    effects, manifest = lock.context.stores.effects, lock.base.manifest
-    now_us = effects.now_ms() * 1000
-    return Sidecar(
-        operation_id=lock.operation_id,
-        kind=change.kind,
-        branch=change.branch,
-        branch_identifier=lock.base.identifier,
-        started_at_us=now_us,
-        writes=tuple(_pin(lock, each, manifest.pins.get(each.key)) for each in change.writes),
-        updates=change.updates,
-        reads=change.reads,
-        on_top_of=change.on_top_of,
-        intent=CommitIntent(
-            id=CommitId(effects.new_id()),
-            created_at_us=now_us,
-            actor=change.actor,
-            merged_parent=change.merged_parent,
-            extension=Extension(
-                operation_id=lock.operation_id,
-                idempotency=change.idempotency,
-                schema_hash=_schema_hash(change),
-                message=change.message,
-            ),
-            carried=change.carried,
-        ),
-        schema=change.schema,
-    )
-
-
-def _schema_hash(change: Change) -> str | None:
-    """The schema in force once the change is visible."""
-    return change.schema_hash if change.schema is None else change.schema.files.schema_hash
-
-
-def _pin(lock: WriteLock, write: TableWrite, pin: Pin | None) -> PinnedWrite:
-    branch = lock.base.manifest.branch
-    new_id = lock.context.stores.effects.new_id
-    uuids = tuple(new_id() for _ in range(write.commit_count)) if write.is_named else ()
-    if write.creation is not None:
-        return PinnedWrite(
-            key=write.key,
-            path=write.creation.path,
-            branch=branch,
-            expected=write.expected,
-            is_fork=False,
-            transactions=uuids,
-            is_new=True,
-        )
-    assert pin is not None, "the branch shows the table, or the change creates it"
-    return PinnedWrite(
-        key=write.key,
-        path=pin.path,
-        branch=branch,
-        expected=write.expected,
-        is_fork=pin.owner != branch,
-        transactions=uuids,
-        shown_as=write.shown_as,
-    )
-
-
-def _mark(lock: WriteLock, uuid: str) -> Mark:
-    return Mark(uuid, {OPERATION: lock.operation_id})
-
-
-def _apply_table(
-    lock: WriteLock, prepared: Prepared, write: TableWrite, pinned: PinnedWrite
-) -> Handle:
-    """Commit to one table, each commit on top of the one before."""
-    context, base = lock.context, lock.base
-    lock.leases.check()
-    uuids = pinned.transactions or tuple(context.stores.effects.new_id() for _ in write.stages)
-    if write.creation is not None:
-        handle = _create(lock, write, write.creation, _mark(lock, uuids[0]))
-        uuids = uuids[1:]
-    elif pinned.is_fork:
-        handle = fork_table(
-            context.stores, context.bases, write.key, pinned.branch, check=lock.leases.check
-        )
-    else:
-        handle = context.open_pin(base.manifest.pins[write.key], base)
-    staged = prepared.staged.get(write.key)
-    for stage, uuid in zip(write.stages, uuids, strict=True):
-        change = stage(handle, _mark(lock, uuid)) if staged is None else staged
-        staged = None
-        if change is not None:
-            lock.leases.check()
-            handle = _commit(lock, write, change)
-        else:
-            assert not write.is_named, "a named write makes every commit"
-    return handle
-
-
-def _create(lock: WriteLock, write: TableWrite, creation: Creation, mark: Mark) -> Handle:
-    """The empty table; on top of a hidden older one, if any, so that versions only rise."""
-    tables, ref = lock.context.stores.tables, TableRef(creation.path)
-    if write.expected == 0:
-        return _commit(lock, write, tables.stage_create(ref, creation.schema, mark))
-    hidden = tables.open_at(ref, write.expected)
-    return _commit(lock, write, tables.stage_overwrite(hidden, creation.schema, mark))
-
-
-def _commit(lock: WriteLock, write: TableWrite, change: Staged | StagedCompaction) -> Handle:
-    tables = lock.context.stores.tables
-    if isinstance(change, StagedCompaction):
-        outcome = tables.single_step.commit_compaction(change)
-    else:
-        outcome = tables.commit_exact(change)
-    match outcome:
-        case Landed(handle):
-            return handle
-        case LandedLater(handle):
-            _check_between(lock, write, change, handle)
-            return handle
-        case Refused():
-            actual = tables.open_at(change.ref).version
-            raise ExpectedVersionMismatch(write.key, expected=change.read_version, actual=actual)
-    assert_never(outcome)
-
-
-def _check_between(
-    lock: WriteLock, write: TableWrite, change: Staged | StagedCompaction, handle: Handle
-) -> None:
-    """Raises DriftFound if a foreign transaction moved rows below our commit (D38)."""
-    for each in lock.context.stores.tables.find_transactions(handle, after=change.read_version):
-        if each.kind not in MAINTENANCE and operation_of(each) != lock.operation_id:
-            raise DriftFound(
-                write.key,
-                branch=lock.base.manifest.branch,
-                shown=write.expected,
-                head=handle.version,
-            )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.leases.lease import LeaseAbandoned
 from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY
 from omnigraph.commit.leases.owner import this_process
@@ -34,7 +34,7 @@ def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None
     """Lock the schema for other programs. The caller holds the lease. Raises SchemaLocked."""
     stores = context.stores
     assert SCHEMA_LOCK_KEY in held.lock_keys, "(1)"
-    if _is_locked(context):
+    if is_locked(context):
         if not stores.objects.exists(SCHEMA_LOCK_OWNER):
             raise _locked(context)
         _remove(context)
@@ -55,10 +55,10 @@ def locked(context: WriteContext, held: HeldLeases, base: Base) -> Iterator[None
 
 def check_unlocked(context: WriteContext) -> None:
     """Raises SchemaLocked while a live process changes the schema. Costs one request."""
-    if not _is_locked(context):
+    if not is_locked(context):
         return
     clear_stale(context)
-    if _is_locked(context):
+    if is_locked(context):
         raise _locked(context)
 
 
@@ -87,7 +87,8 @@ def clear_stale(context: WriteContext) -> None:
         clear_abandoned(context, late)
 
 
-def _is_locked(context: WriteContext) -> bool:
+def is_locked(context: WriteContext) -> bool:
+    """Does the lock exist, also if its process is gone? Costs one request."""
     return context.stores.tables.find_branch(MANIFEST, SCHEMA_LOCK) is not None
 
 

@@ -80,9 +80,9 @@ def find_recovered(lock: WriteLock, sidecar: Sidecar, lost: Fenced | LeaseLost) 
     except StorageFailure as blind:
         raise unknown from blind
     log = base.manifest.log
-    finished = log.find(sidecar.intent.id)
-    if finished is not None:
-        return Published(base, (finished,))
+    finished = log.find_all([each.id for each in sidecar.intents])
+    if len(finished) == len(sidecar.intents):
+        return Published(base, finished)
     if is_resolved or log.find(recovery_commit_id(operation_id)) is not None:
         raise lost
     raise unknown from lost

@@ -44,6 +44,8 @@ _ACTOR_COLUMNS: Final = ("graph_commit_id", "actor_id")
 
 def has_legacy_commits(stores: Stores) -> bool:
     """Does the graph have the old table of commits, and so a copy of each branch there?"""
+    if stores.is_remote and not stores.objects.list(LEGACY_COMMITS):
+        return False  # after one request instead of three
     return _open_if_there(stores, LEGACY_COMMITS) is not None
 
 

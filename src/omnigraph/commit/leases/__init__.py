@@ -9,6 +9,7 @@ compaction commits of one table do not conflict in the table format; only the le
 4. Fair queues order waiting processes; no correctness depends on them.
 
 Reading order: `owner` (is a process dead?), `lock_key` (what can be locked), `process_queues`,
-`lease` (the object), `fair_queue`, `heartbeat`, `holder` (acquire, renew, release, take over),
-`fences` (writers that may resume), `staging` (bulk jobs under way).
+`lease` (the object), `fair_queue`, `heartbeat`, `held_leases` (of one operation), `lease_cache`
+(kept between operations), `holder` (acquire, release, take over), `fences` (writers that may
+resume), `staging` (bulk jobs under way).
 """

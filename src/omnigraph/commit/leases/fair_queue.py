@@ -106,11 +106,18 @@ class FairBackoff:
         self._wait_ms_max = wait_ms_max
         self._tickets = ExitStack()
         self._has_joined = False
+        self._is_empty: bool | None = None
+
+    def look(self) -> None:
+        """Look for tickets, unless that was done before."""
+        with suppress(StorageFailure):
+            if self._queue is not None and self._is_empty is None:
+                self._is_empty = self._queue.is_empty()
 
     def __enter__(self) -> Self:
-        with suppress(StorageFailure):
-            if self._queue is not None and not self._queue.is_empty():
-                self.wait()
+        self.look()
+        if self._is_empty is False:
+            self.wait()
         return self
 
     def __exit__(

@@ -19,16 +19,19 @@
    the holder reads the lease before it counts the lease as lost.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from threading import Lock
+from types import MappingProxyType
 
 from omnigraph.commit.leases.fair_queue import FairBackoff, FairQueue
 from omnigraph.commit.leases.heartbeat import Heartbeat, StoreClock
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.leases.lease import (
     DEFAULT_TIMING,
+    FIRST_EPOCH,
     Lease,
     LeaseAbandoned,
     OwnedLease,
@@ -36,21 +39,31 @@ from omnigraph.commit.leases.lease import (
     decode_lease,
     path_of,
 )
+from omnigraph.commit.leases.lease_cache import LeaseCache
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.leases.owner import Owner, is_dead, this_process
 from omnigraph.effects import Effects
 from omnigraph.errors import (
     LeaseCorrupt,
     LeaseHeld,
-    LeaseLost,
     ObjectChanged,
     ObjectExists,
     ObjectNotFound,
-    StorageFailure,
 )
 from omnigraph.ids import OperationId
 from omnigraph.storage.layout import lease_line_prefix
 from omnigraph.storage.objects import Objects, StoredObject
+from omnigraph.storage.together import run_together
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLook:
+    """What one look at a lease found."""
+
+    found: tuple[Lease, StoredObject] | None
+    """None if no operation has ever held it: leases are released, and never deleted."""
+    is_unwanted: bool
+    """Is no process in its queue?"""
 
 
 class AcquireMode(Enum):
@@ -61,107 +74,11 @@ class AcquireMode(Enum):
     """Also abandoned ones. For recovery alone."""
 
 
-class HeldLeases:
-    """The leases of one operation. Made by `Leases.hold`."""
-
-    def __init__(self, objects: Objects, effects: Effects, operation_id: OperationId) -> None:
-        self._objects = objects
-        self._effects = effects
-        self.operation_id = operation_id
-        self._owned: dict[LockKey, OwnedLease] = {}
-        self._lock = Lock()
-        self._renewed_ms = effects.monotonic_ms()
-        self._is_lost = False
-
-    @property
-    def lock_keys(self) -> frozenset[LockKey]:
-        return frozenset(self._owned)
-
-    def check(self) -> None:
-        """Raises LeaseLost if a lease was taken over. No I/O while the leases are fresh."""
-        if not self._is_lost and self._age_ms() >= self._ttl_ms():
-            # This process was paused for longer than the time to live. The lease is still ours
-            # if no other process took it over.
-            self.renew()
-        if self._is_lost:
-            raise LeaseLost(self.operation_id)
-
-    def renew(self) -> None:
-        """Renew every lease. A lost lease is remembered for `check`; this method does not raise."""
-        with self._lock:
-            started_ms = self._effects.monotonic_ms()
-            for lock_key, owned in list(self._owned.items()):
-                try:
-                    self._owned[lock_key] = self._swap(lock_key, owned)
-                except ObjectChanged:
-                    self._is_lost = True
-                    return
-                except StorageFailure:
-                    return
-            self._renewed_ms = started_ms
-
-    def _swap(self, lock_key: LockKey, owned: OwnedLease, *, is_free: bool = False) -> OwnedLease:
-        """Renew or release one lease. Raises ObjectChanged if another process took it over."""
-        try:
-            return self._put(lock_key, owned, is_free=is_free)
-        except ObjectChanged:
-            # (8)
-            return self._put(lock_key, self._find_own(lock_key, owned), is_free=is_free)
-
-    def _put(self, lock_key: LockKey, owned: OwnedLease, *, is_free: bool) -> OwnedLease:
-        lease = replace(owned.lease, beats=owned.lease.beats + 1, is_free=is_free)
-        tag = self._objects.put_if_match(path_of(lock_key), lease.encode(), tag=owned.tag)
-        return replace(owned, lease=lease, tag=tag)
-
-    def _find_own(self, lock_key: LockKey, owned: OwnedLease) -> OwnedLease:
-        """Read the lease again. Raises ObjectChanged if it is not this operation's."""
-        key, ours = path_of(lock_key), owned.lease
-        try:
-            stored = self._objects.read(key)
-            lease = decode_lease(stored.data, key=key)
-        except (ObjectNotFound, LeaseCorrupt):
-            raise ObjectChanged(key) from None
-        # Every acquisition raises the epoch.
-        if (lease.operation_id, lease.epoch, lease.is_free) != (
-            ours.operation_id,
-            ours.epoch,
-            False,
-        ):
-            raise ObjectChanged(key)
-        return replace(owned, lease=lease, tag=stored.tag)
-
-    def add(self, lock_key: LockKey, owned: OwnedLease) -> None:
-        with self._lock:
-            self._owned[lock_key] = owned
-            self._renewed_ms = min(self._renewed_ms, self._effects.monotonic_ms())
-
-    def surrender(self) -> dict[LockKey, OwnedLease]:
-        """Hand the leases to the caller without releasing them; none if one of them was lost."""
-        with self._lock:
-            handed, self._owned = dict(self._owned), {}
-            return {} if self._is_lost else handed
-
-    def release(self) -> None:
-        """Release every lease. A lease that cannot be released expires."""
-        with self._lock:
-            for lock_key, owned in self._owned.items():
-                with suppress(ObjectChanged, StorageFailure):
-                    self._swap(lock_key, owned, is_free=True)
-            self._owned.clear()
-
-    def is_older_than(self, moment_ms: int) -> bool:
-        """Did this process acquire any of the leases before then?"""
-        return any(each.since_ms < moment_ms for each in self._owned.values())
-
-    def _age_ms(self) -> int:
-        return self._effects.monotonic_ms() - self._renewed_ms
-
-    def _ttl_ms(self) -> int:
-        return min((owned.lease.ttl_ms for owned in self._owned.values()), default=0)
-
-
 class Leases:
-    """Acquires and releases the leases of one graph, for one process."""
+    """Acquires and releases the leases of one graph, for one process.
+
+    With `is_caching` the process keeps the leases of a write that succeeded (`lease_cache`).
+    """
 
     def __init__(
         self,
@@ -169,6 +86,8 @@ class Leases:
         effects: Effects,
         timing: Timing = DEFAULT_TIMING,
         owner: Owner | None = None,
+        *,
+        is_caching: bool = False,
     ) -> None:
         self._objects = objects
         self._effects = effects
@@ -179,6 +98,11 @@ class Leases:
         self._passed_on: dict[LockKey, OwnedLease] = {}
         """(6) Leases between two writers: this process holds them, and no operation uses them."""
         self._lock = Lock()
+        self._cache = (
+            LeaseCache(effects, timing, release=self._release, is_wanted=self._is_wanted)
+            if is_caching
+            else None
+        )
 
     @contextmanager
     def hold(
@@ -189,27 +113,90 @@ class Leases:
         *,
         wait_ms_max: int | None = None,
         has_successor: Callable[[], bool] = lambda: False,
+        confirms: bool = False,
+        looks: Mapping[LockKey, LeaseLook] = MappingProxyType({}),
     ) -> Iterator[HeldLeases]:
         """Acquire the lease of every lock key, in order, and release them at the end.
+
+        A caller that `confirms` writes its operation into leases from the cache by itself. `looks`
+        is what the caller saw of some leases just before; a lease that has changed is read again.
 
         Waits in the fair queue of a lease that a live process holds. (6) Passes the leases on if
         `has_successor` says so at the end. Raises LeaseHeld after `wait_ms_max`, and
         LeaseAbandoned for an abandoned lease unless the mode is to take over.
         """
         wait_ms = self.timing.wait_ms_max if wait_ms_max is None else wait_ms_max
+        wanted = sorted(set(lock_keys))
         held = HeldLeases(self._objects, self._effects, operation_id)
         try:
             # The wait for the next lease may take longer than the time to live of the last.
             self._heartbeat.add(held)
-            for lock_key in sorted(set(lock_keys)):
-                held.add(lock_key, self._take(lock_key, operation_id, mode, wait_ms))
+            for lock_key in wanted:
+                self._add(held, lock_key, mode, wait_ms, looks.get(lock_key))
+            if not confirms:
+                held.check()
             yield held
             self._heartbeat.remove(held)
-            if has_successor():
+            if self._cache is not None:
+                renewed_ms = held.renewed_ms
+                self._cache.keep(held.surrender().items(), renewed_ms)
+            elif has_successor():
                 self._pass_on(held)
         finally:
             self._heartbeat.remove(held)
+            if self._cache is not None:
+                self._cache.forget(wanted)
             held.release()
+
+    def _add(
+        self,
+        held: HeldLeases,
+        lock_key: LockKey,
+        mode: AcquireMode,
+        wait_ms: int,
+        look: LeaseLook | None,
+    ) -> None:
+        cached = None if self._cache is None else self._cache.take(lock_key)
+        if cached is not None:
+            held.add(lock_key, cached.owned, unconfirmed_since_ms=cached.renewed_ms)
+            return
+        held.add(lock_key, self._take(lock_key, held.operation_id, mode, wait_ms, look))
+        if self._cache is not None:
+            self._cache.begin(lock_key)
+
+    def find_cached(self, lock_keys: Iterable[LockKey]) -> dict[LockKey, int]:
+        """The epochs of those of these leases that this process has cached."""
+        return {} if self._cache is None else self._cache.find_epochs(lock_keys)
+
+    def look(self, lock_key: LockKey) -> LeaseLook:
+        """What the store holds of a lease and of its queue, read together."""
+        is_empty: list[bool] = []
+        seen: list[tuple[Lease, StoredObject] | None] = []
+        run_together(
+            [
+                lambda: is_empty.append(self.queue(lock_key).is_empty()),
+                lambda: seen.append(self._read(lock_key)),
+            ]
+        )
+        return LeaseLook(seen[0], is_empty[0])
+
+    def give_up(self, lock_keys: Iterable[LockKey]) -> None:
+        """Release cached leases at once, because a sidecar of ours names their tables."""
+        if self._cache is not None:
+            self._cache.give_up(lock_keys)
+
+    def close(self) -> None:
+        """Release every cached lease."""
+        if self._cache is not None:
+            self._cache.close()
+
+    def _release(self, lock_key: LockKey, owned: OwnedLease) -> None:
+        late = HeldLeases(self._objects, self._effects, owned.lease.operation_id)
+        late.add(lock_key, owned)
+        late.release()
+
+    def _is_wanted(self, lock_key: LockKey) -> bool:
+        return not self.queue(lock_key).is_empty()
 
     def _pass_on(self, held: HeldLeases) -> None:
         """(6) Keep the leases for the next writer of this process, for `streak_ms` in total."""
@@ -225,9 +212,7 @@ class Leases:
             with self._lock:
                 owned = self._passed_on.pop(lock_key, None)
             if owned is not None:
-                late = HeldLeases(self._objects, self._effects, owned.lease.operation_id)
-                late.add(lock_key, owned)
-                late.release()
+                self._release(lock_key, owned)
 
     def find_holder(self, lock_key: LockKey) -> OperationId | None:
         """The operation that holds the lease; None if it is free or abandoned."""
@@ -264,15 +249,26 @@ class Leases:
         )
 
     def _take(
-        self, lock_key: LockKey, operation_id: OperationId, mode: AcquireMode, wait_ms: int
+        self,
+        lock_key: LockKey,
+        operation_id: OperationId,
+        mode: AcquireMode,
+        wait_ms: int,
+        look: LeaseLook | None,
     ) -> OwnedLease:
         passed_on = self._take_passed_on(lock_key, operation_id)
         if passed_on is not None:
             return passed_on
-        if self.queue(lock_key).is_empty():
-            owned = self._try(lock_key, operation_id, mode)
-            if owned is not None:
-                return owned
+        if self._cache is None:
+            if self.queue(lock_key).is_empty():
+                owned = self._try(lock_key, operation_id, mode)
+                if owned is not None:
+                    return owned
+            return self._wait(lock_key, operation_id, mode, wait_ms)
+        look = look or self.look(lock_key)
+        owned = self._put(lock_key, operation_id, mode, look.found) if look.is_unwanted else None
+        if owned is not None:
+            return owned
         return self._wait(lock_key, operation_id, mode, wait_ms)
 
     def _take_passed_on(self, lock_key: LockKey, operation_id: OperationId) -> OwnedLease | None:
@@ -291,10 +287,19 @@ class Leases:
     def _try(
         self, lock_key: LockKey, operation_id: OperationId, mode: AcquireMode
     ) -> OwnedLease | None:
-        found = self._read(lock_key)
+        return self._put(lock_key, operation_id, mode, self._read(lock_key))
+
+    def _put(
+        self,
+        lock_key: LockKey,
+        operation_id: OperationId,
+        mode: AcquireMode,
+        found: tuple[Lease, StoredObject] | None,
+    ) -> OwnedLease | None:
+        """Acquire a lease that was found so; None if it is held, or has changed since."""
         owner = self._owner or this_process()
         if found is None:
-            lease = Lease(owner, operation_id, 1, self.timing.ttl_ms)
+            lease = Lease(owner, operation_id, FIRST_EPOCH, self.timing.ttl_ms)
             with suppress(ObjectExists):
                 tag = self._objects.put_new(path_of(lock_key), lease.encode())
                 return OwnedLease(lease, tag, self._effects.monotonic_ms())

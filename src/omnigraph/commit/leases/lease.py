@@ -20,6 +20,9 @@ from omnigraph.storage.objects import Tag
 SIZE_STEP_BYTES: Final = 128
 """A lease is padded to a multiple of this: the store replaces an object of equal size faster."""
 
+FIRST_EPOCH: Final = 1
+"""The epoch of a lease in the operation that created its object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -31,6 +34,10 @@ class Timing:
     poll_ms: int = 2
     streak_ms: int = 250
     """How long one process may pass a lease among its own writers while other processes wait."""
+    kept_ms: int = 1_000
+    """How long a process keeps a lease after a write, if the store is remote."""
+    surrender_poll_ms: int = 30
+    """How often a process looks whether another one wants a lease that it keeps."""
 
 
 DEFAULT_TIMING: Final = Timing()

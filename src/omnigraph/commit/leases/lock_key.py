@@ -1,5 +1,6 @@
 """What a writer can lock. One lock key names one in-process queue, one lease and one fair queue."""
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from omnigraph.ids import MAIN, BranchName, TableKey
@@ -23,6 +24,11 @@ BRANCHES_LOCK_KEY: Final = LockKey(TableKey("branches"), MAIN)
 def branch_lock_key(branch: BranchName) -> LockKey:
     """Locked by a write that moves no table of the branch."""
     return LockKey(TableKey("graph"), branch)
+
+
+def lock_keys_for(branch: BranchName, keys: Collection[TableKey]) -> list[LockKey]:
+    """What a write of these tables locks."""
+    return [LockKey(key, branch) for key in keys] or [branch_lock_key(branch)]
 
 
 def manifest_queue_key(branch: BranchName) -> LockKey:

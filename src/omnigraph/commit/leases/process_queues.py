@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from threading import Event, Lock
 
 from omnigraph.commit.leases.lock_key import LockKey
+from omnigraph.errors import LeaseHeld
 
 
 @dataclass(eq=False, slots=True)
@@ -45,20 +46,25 @@ class ProcessQueues:
             return queue is not None and len(queue) > 1 and queue[1].wanted == wanted
 
     @contextmanager
-    def hold(self, lock_keys: Iterable[LockKey]) -> Iterator[None]:
-        """Wait until the caller is first in every queue; leave all queues at the end."""
+    def hold(
+        self, lock_keys: Iterable[LockKey], *, wait_ms_max: int | None = None
+    ) -> Iterator[None]:
+        """Wait until the caller is first in every queue; leave all queues at the end.
+
+        Raises LeaseHeld after waiting so long in one of them; None waits without limit.
+        """
         held: list[LockKey] = []
         wanted = frozenset(lock_keys)
         try:
             for lock_key in sorted(wanted):
-                self._wait(lock_key, wanted)
+                self._wait(lock_key, wanted, wait_ms_max)
                 held.append(lock_key)
             yield
         finally:
             for lock_key in reversed(held):
                 self._leave(lock_key)
 
-    def _wait(self, lock_key: LockKey, wanted: frozenset[LockKey]) -> None:
+    def _wait(self, lock_key: LockKey, wanted: frozenset[LockKey], wait_ms_max: int | None) -> None:
         waiter = Waiter(wanted)
         with self._lock:
             queue = self._queues.setdefault(lock_key, deque())
@@ -66,10 +72,18 @@ class ProcessQueues:
             if queue[0] is waiter:
                 return
         try:
-            waiter.is_first.wait()
+            is_first = waiter.is_first.wait(None if wait_ms_max is None else wait_ms_max / 1000)
         except BaseException:
             self._cancel(lock_key, waiter)
             raise
+        if not is_first:
+            self._cancel(lock_key, waiter)
+            raise LeaseHeld(
+                lock_key.table,
+                branch=lock_key.branch,
+                owner="another operation of this process",
+                age_ms=0,
+            )
 
     def _leave(self, lock_key: LockKey) -> None:
         with self._lock:

@@ -38,6 +38,8 @@ class StagingRecord:
     """Every table that the job may write, with the version that the job started from."""
     owner: Owner
     ttl_ms: int
+    is_clone: bool = False
+    """Does the job copy the whole graph? Then cleanup removes nothing."""
 
     def encode(self, beats: int) -> bytes:
         document = {
@@ -46,6 +48,7 @@ class StagingRecord:
             "tables": dict(self.tables),
             **asdict(self.owner),
             "ttl_ms": self.ttl_ms,
+            "is_clone": self.is_clone,
             "beats": beats,
         }
         return json.dumps(document).encode()
@@ -58,12 +61,14 @@ def staging(
     branch: BranchName,
     tables: Mapping[TableKey, Version],
     timing: Timing,
+    *,
+    is_clone: bool = False,
 ) -> Iterator[StagingRecord]:
     """Write the record, renew it in the background, and remove it at the end, also on an error.
 
     A record that cannot be removed fails nothing: it expires.
     """
-    record = StagingRecord(operation_id, branch, tables, this_process(), timing.ttl_ms)
+    record = StagingRecord(operation_id, branch, tables, this_process(), timing.ttl_ms, is_clone)
     key = staging_record_key(operation_id)
     objects.put_new(key, record.encode(0))
     done = Event()
@@ -101,6 +106,7 @@ class StagingStatus:
     branch: BranchName
     tables: Mapping[TableKey, Version]
     is_alive: bool
+    is_clone: bool = False
 
 
 def find_staging(objects: Objects) -> tuple[StagingStatus, ...]:
@@ -142,6 +148,7 @@ def _decode(stored: StoredObject, now_ms: int) -> StagingStatus:
         BranchName(document["branch"]),
         {TableKey(key): Version(version) for key, version in document["tables"].items()},
         is_alive=is_fresh and not is_dead(owner),
+        is_clone=document.get("is_clone", False) is True,
     )
 
 

@@ -63,8 +63,16 @@ def read_base(stores: Stores, branch: BranchName) -> Base:
 
     Raises BranchNotFound, FormatTooNew, FormatTooOld.
     """
-    identifier = find_incarnation(stores, branch)
-    handle = stores.tables.open_at(manifest_ref(branch))
+    identifiers: list[str] = []
+    handles: list[Handle] = []
+    stores.together(
+        [
+            # (2) Its failure is the one that is raised.
+            lambda: identifiers.append(find_incarnation(stores, branch)),
+            lambda: handles.append(stores.tables.open_at(manifest_ref(branch))),
+        ]
+    )
+    (identifier,), (handle,) = identifiers, handles
     check_stamp(handle, branch)
     return Base(handle, scan_manifest(stores, handle, branch), identifier)
 
@@ -75,9 +83,15 @@ def find_newest(stores: Stores, known: Base) -> Version | None:
     Probes the versions after the known one, because a listing grows with the history. Raises
     BranchNotFound.
     """
-    if find_incarnation(stores, known.manifest.branch) != known.identifier:
-        return None
-    return Version(stores.tables.probe(known.handle))
+    found: list[str] = []
+    newest: list[int] = []
+    stores.together(
+        [
+            lambda: found.append(find_incarnation(stores, known.manifest.branch)),
+            lambda: newest.append(stores.tables.probe(known.handle)),
+        ]
+    )
+    return Version(newest[0]) if found[0] == known.identifier else None
 
 
 def advance(stores: Stores, known: Base, newest: Version) -> Base:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from omnigraph.commit.compat.legacy import has_legacy_commits, open_legacy_commits
 from omnigraph.commit.manifest.base import Bases
+from omnigraph.commit.manifest.commit_tags import find_tags
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.errors import (
@@ -35,14 +36,15 @@ from omnigraph.ids import (
     find_overlap,
     lance_branch,
 )
-from omnigraph.storage.layout import LEGACY_COMMITS, MANIFEST
+from omnigraph.storage.durability import FlushWaves
+from omnigraph.storage.layout import LEGACY_COMMITS, MANIFEST, branch_folder
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import Handle
+from omnigraph.storage.tables import ForkFiles, Handle
 
 
 def find_branches(stores: Stores) -> tuple[BranchName, ...]:
     """Main first, then the others by name."""
-    found = sorted(each.name for each in stores.tables.find_branches(MANIFEST))
+    found = stores.tables.find_branch_names(MANIFEST)
     return (MAIN, *(BranchName(name) for name in found if name != SCHEMA_LOCK))
 
 
@@ -52,34 +54,58 @@ def create_branch(
     source: Handle,
     *,
     recheck: Callable[[], None] = lambda: None,
-) -> None:
+) -> Handle:
     """Create a branch that starts as `source`, a version of some branch's manifest.
 
     Calls `recheck` once the branch exists, and removes the branch again if `recheck` raises. A
     schema change locks the schema first and lists the branches afterwards. So either `recheck`
     sees the lock, or the schema change sees the branch. Raises BranchExists, BranchNameInvalid.
     """
-    live = set(find_branches(stores))
+    live: set[BranchName] = set()
+    left: list[bool] = []
+    legacy: list[bool] = []
+    files: list[ForkFiles | None] = []
+    stores.together(
+        [
+            lambda: live.update(find_branches(stores)),
+            lambda: left.append(_may_have_remains(stores, name)),
+            lambda: legacy.append(has_legacy_commits(stores)),
+            lambda: files.append(_read_ahead(stores, source, name)),
+        ]
+    )
     if name in live:
         raise BranchExists(name)
     if (other := find_overlap(name, live)) is not None:
         raise BranchNameInvalid(name, reason=f"its path overlaps the branch '{other}'")
-    if stores.tables.find_branch(MANIFEST, name) is None:
+    if any(left) and stores.tables.find_branch(MANIFEST, name) is None:
         # A creation that died left a folder, which would make the fork fail.
         stores.tables.clear_branch(MANIFEST, name)
-    stores.tables.fork(source, name)
+    forked = stores.tables.fork(source, name, files=files[0])
     try:
         recheck()
-        _mirror(stores, name, source)
+        if any(legacy):
+            _mirror(stores, name, source)
     except BaseException:
         stores.tables.clear_branch(MANIFEST, name)
         raise
+    return forked
+
+
+def _read_ahead(stores: Stores, source: Handle, name: str) -> ForkFiles | None:
+    """None also if the branch, or remains of it, are there: the caller finds out which."""
+    with suppress(ForkExists):
+        return stores.tables.read_fork(source, name)
+    return None
+
+
+def _may_have_remains(stores: Stores, name: BranchName) -> bool:
+    """May there be files of a creation that died? A bucket has no empty folders, and is listed."""
+    folder = f"{MANIFEST}/{branch_folder(lance_branch(name))}"
+    return not stores.is_remote or bool(stores.objects.list(folder))
 
 
 def _mirror(stores: Stores, name: BranchName, source: Handle) -> None:
     """A graph with the old table of commits gets the same branch there (D12)."""
-    if not has_legacy_commits(stores):
-        return
     stores.tables.clear_branch(LEGACY_COMMITS, name)
     stores.tables.fork(open_legacy_commits(stores, source), name)
 
@@ -119,7 +145,13 @@ def _check_unused(
         if other != name
         and any(pin.owner == name for pin in bases.current(other).manifest.pins.values())
     ]
-    if users := sorted({*children, *readers}):
+    log = bases.current(name).manifest.log
+    tags = [
+        f"tag {each.name}"
+        for each in find_tags(stores.objects)
+        if (commit := log.find(each.commit_id)) is not None and commit.branch == name
+    ]
+    if users := sorted({*children, *readers, *tags}):
         raise BranchInUse(name, users=users)
 
 
@@ -137,26 +169,29 @@ def fork_table(
     bases: Bases,
     key: TableKey,
     branch: BranchName,
+    source: Handle,
     *,
+    files: ForkFiles | None = None,
     check: Callable[[], None] = lambda: None,
+    waves: FlushWaves | None = None,
 ) -> Handle:
     """Fork a table for a branch that does not own it, at the version that the branch shows.
 
-    Removes an orphan of the same name first. Calls `check` before that: a caller that was paused
-    and lost its lease must not remove the fork of another writer. Reads the branch again. Raises
+    `source` is that version, read under the lease; `files` is what was read ahead of the fork.
+
+    If a fork is there, reads the branch again and removes an orphan. Calls `check` before that: a
+    caller that was paused and lost its lease must not remove the fork of another writer. Raises
     ExpectedVersionMismatch if the branch owns the table by now, because another writer was first.
     """
     spelled = lance_branch(branch)
     assert spelled is not None, "main owns what it writes"
+    with suppress(ForkExists):
+        return stores.tables.fork(source, spelled, waves, files)
     pin = _find_unowned(bases, key, branch)
-    if stores.tables.find_branch(pin.path, spelled) is None:
-        with suppress(ForkExists):
-            return _fork(stores, pin, spelled)
-        pin = _find_unowned(bases, key, branch)
     _check_orphan(stores, bases, pin, branch)
     check()
     stores.tables.clear_branch(pin.path, spelled)
-    return _fork(stores, pin, spelled)
+    return stores.tables.fork(open_pin(stores, pin), spelled, waves)
 
 
 def _find_unowned(bases: Bases, key: TableKey, branch: BranchName) -> Pin:
@@ -164,12 +199,6 @@ def _find_unowned(bases: Bases, key: TableKey, branch: BranchName) -> Pin:
     if pin.owner == branch:
         raise ExpectedVersionMismatch(key, expected=0, actual=pin.version)
     return pin
-
-
-def _fork(stores: Stores, pin: Pin, branch: str) -> Handle:
-    forked = stores.tables.fork(open_pin(stores, pin), branch)
-    assert forked.version == pin.version, "a fork starts where it was forked"
-    return forked
 
 
 def _check_orphan(stores: Stores, bases: Bases, pin: Pin, branch: BranchName) -> None:

@@ -4,14 +4,14 @@ Mutations, loads, merges, schema changes and maintenance differ in what they wan
 request into a `Change`, and only `attempt` carries a `Change` out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
 
 from omnigraph.commit.manifest.model import Manifest, accept
-from omnigraph.commit.manifest.records import Commit, Idempotency
+from omnigraph.commit.manifest.records import Commit, Idempotency, PipelineRun, RowCounts, Touched
 from omnigraph.commit.manifest.schema_files import SchemaShift
 from omnigraph.commit.manifest.updates import Update
 from omnigraph.ids import BranchName, CommitId, TableKey, Version
@@ -32,6 +32,13 @@ class WriterKind(StrEnum):
 Stage = Callable[[Handle, Mark], Staged | StagedCompaction | None]
 """Stages one table commit on top of the given version. None if no commit is needed, which only a
 write that is not named may return."""
+
+
+def counts_of(commits: Iterable[Staged | StagedCompaction]) -> RowCounts:
+    """The rows that staged commits of one table change. A compaction changes none."""
+    rows = (each for each in commits if isinstance(each, Staged))
+    counts = (RowCounts(each.inserted, each.updated, each.deleted) for each in rows)
+    return sum(counts, RowCounts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,19 @@ class TableWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One write of a group: the commit that it keeps, and the entities that it touched (D29)."""
+
+    commit_id: CommitId
+    created_at_us: int
+    touched: Touched
+    counts: Mapping[TableKey, RowCounts]
+    actor: str | None = None
+    message: str | None = None
+    idempotency: Idempotency | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     kind: WriterKind
     branch: BranchName
@@ -80,8 +100,20 @@ class Change:
     """The commit that must be the head, also for a roll-forward."""
     merged_parent: CommitId | None = None
     carried: tuple[Commit, ...] = ()
+    counts: Mapping[TableKey, RowCounts] | None = None
+    """The rows it changes, for the commit to record. None: as the staged commits count them."""
     idempotency: Idempotency | None = None
+    proposal: str | None = None
+    """The proposal that this merges, for the commit to record (D39)."""
+    pipeline: PipelineRun | None = None
+    """The run of a pipeline file that this is; refused if another run came in between."""
     schema_hash: str | None = None
     """The schema this was decided under, which must be in force."""
     schema: SchemaShift | None = None
     """The schema that comes into force with this change."""
+    is_shared: bool = False
+    """Could it share a group (D29)? Then the next write of this process builds on it, like on any
+    mutation."""
+    group: tuple[GroupMember, ...] = ()
+    """Two or more writes that are published together, each with a commit of its own. Their actors,
+    messages and keys count then, and not those of the change."""

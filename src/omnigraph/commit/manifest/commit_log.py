@@ -4,6 +4,7 @@ The commits stay Arrow rows until they are needed. A publish needs the head and 
 commit; decoding ten thousand commits would cost more than the publish itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.commit.manifest.records import Commit, Extension, decode_commit
+from omnigraph.commit.manifest.records import Commit, Extension, decode_commit, dump_json
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.jsontext import read_json
 
@@ -106,6 +107,13 @@ class CommitLog:
         at = pc.index(self.rows["object_id"], pa.scalar(str(commit_id))).as_py()
         return None if at < 0 else decode_commits(self.rows.slice(at, 1))[0]
 
+    def find_all(self, commit_ids: Sequence[CommitId]) -> tuple[Commit, ...]:
+        """The same for several ids, in their order and in one pass; unknown ids are left out."""
+        wanted = pa.array([str(each) for each in commit_ids], pa.string())
+        there = self.rows.filter(pc.is_in(self.rows["object_id"], value_set=wanted))
+        found = {each.id: each for each in (*self.added, *decode_commits(there))}
+        return tuple(found[each] for each in commit_ids if each in found)
+
     def find_key(self, key: str, *, actor: str | None, branch: BranchName) -> Commit | None:
         """The commit that an actor wrote to a branch with this idempotency key.
 
@@ -117,6 +125,13 @@ class CommitLog:
                 return commit
         return None
 
+    def find_runs(self, name: str) -> list[Commit]:
+        """The runs of a pipeline that remember what they loaded, oldest first."""
+        spelled = f'"pipeline":{{"name":{dump_json(name)},'
+        told = self.rows.filter(pc.match_substring(self.rows["metadata"], spelled))
+        runs = [each for each in decode_commits(told) if each.extension.pipeline is not None]
+        return sorted(runs, key=rank)
+
     @cached_property
     def idempotency_index(self) -> IdempotencyIndex:
         return self.inherited_index or IdempotencyIndex(self.rows)
@@ -125,6 +140,22 @@ class CommitLog:
     def commits(self) -> tuple[Commit, ...]:
         """The branch's history, oldest first."""
         return tuple(sorted((*decode_commits(self.rows), *self.added), key=rank))
+
+    @cached_property
+    def ids(self) -> "pa.Array[pa.StringScalar]":
+        """The head and all its ancestors, by id, without decoding a commit.
+
+        Every commit of a manifest is an ancestor of its head: a publish adds commits on top of the
+        head, and a merge carries the history of its source over (D7).
+        """
+        carried = pc.utf8_slice_codeunits(self.ancestor_rows["object_id"], len(ANCESTOR_PREFIX))
+        added = pa.chunked_array([[each.id for each in self.added]], pa.string())
+        chunks = [*self.rows["object_id"].chunks, *carried.chunks, *added.chunks]
+        return pa.concat_arrays(chunks).unique()
+
+    def count_missing_in(self, other: "CommitLog") -> int:
+        """How many commits of this log another log lacks."""
+        return len(self.ids.filter(pc.invert(pc.is_in(self.ids, value_set=other.ids))))
 
     @cached_property
     def ancestors(self) -> tuple[Commit, ...]:

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from omnigraph.commit.manifest import stamp
+from omnigraph.commit.manifest.identity import GraphIdentity, write_identity
 from omnigraph.commit.manifest.model import SCHEMA, read_manifest
 from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.schema_files import FILES, SchemaFiles, claim, write_rest
@@ -28,13 +29,15 @@ from omnigraph.commit.manifest.updates import (
 from omnigraph.errors import (
     GraphExists,
     GraphIncomplete,
+    ObjectCorrupt,
     ObjectExists,
     ObjectNotFound,
     TableNotFound,
 )
 from omnigraph.ids import MAIN, CommitId, TableKey, Version
-from omnigraph.storage.layout import MANIFEST, SCHEMA_SOURCE
-from omnigraph.storage.objects import Tag
+from omnigraph.jsontext import read_json
+from omnigraph.storage.layout import CLONE_CLAIM, IDENTITY, MANIFEST, SCHEMA_SOURCE
+from omnigraph.storage.objects import Objects, Tag
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle, Landed, Mark, TableRef
 
@@ -49,7 +52,12 @@ class NewTable:
 
 
 def create_graph(
-    stores: Stores, files: SchemaFiles, tables: Sequence[NewTable], *, actor: str | None
+    stores: Stores,
+    files: SchemaFiles,
+    tables: Sequence[NewTable],
+    *,
+    actor: str | None,
+    message: str | None = None,
 ) -> Commit:
     """Create an empty graph.
 
@@ -63,7 +71,8 @@ def create_graph(
     try:
         write_rest(stores.objects, files)
         versions = [_create_table(stores, table) for table in tables]
-        return _create_manifest(stores, files, tables, versions, actor)
+        extension = Extension(schema_hash=files.schema_hash, message=message)
+        return _create_manifest(stores, extension, tables, versions, actor)
     except BaseException:
         _undo(stores, tables, tag)
         raise
@@ -82,8 +91,32 @@ def find_remains(stores: Stores) -> list[str]:
     return [key for key in FILES if stores.objects.exists(key)]
 
 
+def check_not_cloning(stores: Stores) -> None:
+    """Raises GraphIncomplete if a clone began here and did not end.
+
+    A clone writes the schema source last, so a whole graph may still have the claim.
+    """
+    if stores.objects.exists(SCHEMA_SOURCE):
+        return
+    if (source := read_clone_claim(stores.objects)) is not None:
+        raise GraphIncomplete(stores.root.uri, found=[CLONE_CLAIM], source=source)
+
+
+def read_clone_claim(objects: Objects) -> str | None:
+    """What is being cloned to this place; None if nothing is. Raises ObjectCorrupt."""
+    try:
+        data = objects.read(CLONE_CLAIM).data
+    except ObjectNotFound:
+        return None
+    try:
+        return str(read_json(data)["source"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ObjectCorrupt(CLONE_CLAIM, reason=f"it names no source: {error}") from error
+
+
 def check_absent(stores: Stores) -> None:
-    """Raises GraphExists, or GraphIncomplete if a creation left remains and no graph."""
+    """Raises GraphExists, or GraphIncomplete if a creation or clone left remains and no graph."""
+    check_not_cloning(stores)
     if has_manifest(stores):
         raise GraphExists(stores.root.uri)
     if remains := find_remains(stores):
@@ -91,7 +124,11 @@ def check_absent(stores: Stores) -> None:
 
 
 def clear_remains(stores: Stores, tables: Sequence[NewTable]) -> None:
-    """Remove the remains of a creation that died. Raises GraphExists if there is a graph."""
+    """Remove the remains of a creation that died.
+
+    Raises GraphExists if there is a graph, and GraphIncomplete for the remains of a clone.
+    """
+    check_not_cloning(stores)
     if has_manifest(stores):
         raise GraphExists(stores.root.uri)
     _remove(stores, tables)
@@ -107,7 +144,7 @@ def _create_table(stores: Stores, table: NewTable) -> Handle:
 
 def _create_manifest(
     stores: Stores,
-    files: SchemaFiles,
+    extension: Extension,
     tables: Sequence[NewTable],
     versions: Sequence[Handle],
     actor: str | None,
@@ -120,10 +157,11 @@ def _create_manifest(
         CommitId(stores.effects.new_id()),
         stores.effects.now_ms() * 1000,
         actor,
-        extension=Extension(schema_hash=files.schema_hash),
+        extension=extension,
     )
     first = successor(EMPTY, updates, [genesis])
     stamped = SCHEMA.with_metadata({stamp.KEY: str(stamp.CURRENT)})
+    write_identity(stores.objects, GraphIdentity(genesis.id, stores.root.uri), None)
     staged = stores.tables.stage_create(
         TableRef(MANIFEST), stamped, _mark(stores), first.rows.cast(stamped)
     )
@@ -148,7 +186,7 @@ def _remove(stores: Stores, tables: Sequence[NewTable]) -> None:
     stores.objects.delete_prefix(MANIFEST)
     for table in tables:
         stores.objects.delete_prefix(table.path)
-    for key in reversed(FILES):
+    for key in (IDENTITY, *reversed(FILES)):
         stores.objects.delete(key)
 
 

@@ -1,11 +1,33 @@
 """The ancestry of commits, and the merge base of two of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.errors import CommitNotFound
 from omnigraph.ids import CommitId
+
+
+def newest_first(commits: Iterable[Commit]) -> list[Commit]:
+    """Every commit after all its children; of several that may come next, the newest.
+
+    Times alone would not do: the clocks of writers differ.
+    """
+    known = {each.id: each for each in commits}
+    children = Counter(parent for each in known.values() for parent in each.parents)
+    ready = [(-each.created_at_us, each.id) for each in known.values() if not children[each.id]]
+    heapify(ready)
+    ordered = []
+    while ready:
+        commit = known[heappop(ready)[1]]
+        ordered.append(commit)
+        for parent in (known[each] for each in commit.parents if each in known):
+            children[parent.id] -= 1
+            if not children[parent.id]:
+                heappush(ready, (-parent.created_at_us, parent.id))
+    return ordered
 
 
 @dataclass(frozen=True)

@@ -74,15 +74,20 @@ class Published:
 
 
 def publish(
-    stores: Stores, bases: Bases, publication: Publication, backoff: FairBackoff | None = None
+    stores: Stores,
+    bases: Bases,
+    publication: Publication,
+    backoff: FairBackoff | None = None,
+    *,
+    seen: Base | None = None,
 ) -> Published:
-    """Publish, with retries.
+    """Publish, with retries. `seen` is the branch as the caller has just read it.
 
     Raises ExpectedVersionMismatch, UpdateRefused, AlreadyDone, Contention, Fenced, BranchNotFound,
     HeadMoved; and OutcomeUnknown if the store failed and the swap may still land.
     """
     with backoff or FairBackoff(None) as queue:
-        base = bases.current(publication.branch)
+        base = seen or bases.current(publication.branch)
         for _ in range(1 + BUDGET):
             base = migrate(stores, base)
             landed = _find_landed(base, publication)
@@ -101,8 +106,7 @@ def publish(
 def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
     """Our commits on the branch: an earlier try landed, or recovery rolled the write forward."""
     log = base.manifest.log
-    found = (log.find(each.id) for each in publication.intents)
-    landed = tuple(each for each in found if each is not None)
+    landed = log.find_all([each.id for each in publication.intents])
     is_whole = len(landed) == len(publication.intents)
     if not is_whole and publication.fence is not None and log.find(publication.fence) is not None:
         raise Fenced(publication.branch, recovered_by=publication.fence)
@@ -112,6 +116,11 @@ def _find_landed(base: Base, publication: Publication) -> tuple[Commit, ...]:
 def _check_keys(base: Base, publication: Publication) -> None:
     """(6) Raises AlreadyDone."""
     for intent in publication.intents:
+        run = intent.extension.pipeline
+        if run is not None:
+            last = next(reversed(base.manifest.log.find_runs(run.name)), None)
+            if last is not None and last.id != run.after:
+                raise AlreadyDone(f"pipeline {run.name}", commit_id=last.id)
         given = intent.extension.idempotency
         if given is None:
             continue

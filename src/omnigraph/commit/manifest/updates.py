@@ -22,7 +22,7 @@ from omnigraph.commit.manifest.model import (
     Manifest,
     TableVersion,
 )
-from omnigraph.commit.manifest.records import Commit, Extension
+from omnigraph.commit.manifest.records import Commit, Extension, Touched
 from omnigraph.errors import UpdateRefused
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, lance_branch
 
@@ -64,6 +64,8 @@ class CommitIntent:
     extension: Extension = field(default_factory=Extension)
     carried: tuple[Commit, ...] = ()
     """Commits of the merged branch that the target's history lacks (D7)."""
+    touched: Touched | None = None
+    """What a member of a group touched, if that is too long for its row (`groups`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,17 @@ class TableOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveredMember:
+    """A write of a group that was recovered, by its intended commit."""
+
+    commit_id: CommitId
+    actor: str | None
+
+    def encode(self) -> JsonObject:
+        return {"graph_commit_id": self.commit_id, "actor_id": self.actor}
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """How an unfinished operation was recovered."""
 
@@ -54,20 +65,25 @@ class Recovery:
     kind: RecoveryKind
     writer: WriterKind
     actor: str | None
-    """The actor of the operation."""
+    """The actor of the operation; of a group, the actor of its first member."""
     commit_id: CommitId
     outcomes: tuple[TableOutcome, ...]
     created_at_us: int
+    members: tuple[RecoveredMember, ...] = ()
+    """Every write of a group; empty for an operation of one write."""
 
     def encode(self) -> JsonObject:
         """For the recovery commit, so that commit and audit are one write."""
-        return {
+        document: JsonObject = {
             "recovery_kind": self.kind.value,
             "recovery_for_actor": self.actor,
             "operation_id": self.operation_id,
             "sidecar_writer_kind": self.writer.value,
             "per_table_outcomes": [each.encode() for each in self.outcomes],
         }
+        if self.members:
+            document["members"] = [each.encode() for each in self.members]
+        return document
 
 
 def decode_recovery(commit: Commit) -> Recovery:
@@ -91,6 +107,12 @@ def decode_recovery(commit: Commit) -> Recovery:
             for each in document.objects("per_table_outcomes")
         ),
         created_at_us=commit.created_at_us,
+        members=tuple(
+            RecoveredMember(
+                CommitId(each.take("graph_commit_id", str)), each.optional("actor_id", str)
+            )
+            for each in document.objects("members")
+        ),
     )
 
 

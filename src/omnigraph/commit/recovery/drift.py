@@ -16,14 +16,14 @@ writer could not tell its outcome and released its leases.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import find_fences
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.leases.lease import LeaseAbandoned
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.base import Base, read_base
@@ -166,16 +166,23 @@ def inspect_branch(stores: Stores, manifest: Manifest) -> Iterator[Drift]:
 
 
 def heal_drift(
-    context: WriteContext, held: HeldLeases, base: Base, keys: Collection[TableKey]
+    context: WriteContext,
+    held: HeldLeases,
+    base: Base,
+    keys: Collection[TableKey],
+    newest: Mapping[TableKey, Version] | None = None,
 ) -> Base:
     """Heal the given tables; the branch as it is once none of them has drifted.
 
-    The caller holds their leases. Costs one probe per table. Raises DriftFound for foreign rows,
+    The caller holds their leases. Costs one probe per table, unless the caller passes the newest
+    versions. Raises DriftFound for foreign rows,
     and LeaseAbandoned if a sidecar must be resolved first.
     """
     for key in sorted(keys):
         pin = base.manifest.pins.get(key)
-        if pin is not None and _is_ahead(context, base, pin):
+        if pin is None or (newest is not None and newest.get(key, pin.version) == pin.version):
+            continue
+        if _is_ahead(context, base, pin):
             base = _heal_table(context, held, base, pin)
     return base
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.fences import write_fence
-from omnigraph.commit.leases.holder import AcquireMode, HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
+from omnigraph.commit.leases.holder import AcquireMode
 from omnigraph.commit.leases.lease import LeaseAbandoned
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.recovery.audit import Recovery
@@ -26,7 +27,9 @@ def heal(context: WriteContext, listed: Sequence[Listed] | None = None) -> tuple
     Costs one listing, and none if the caller passes `listed`. Raises SidecarCorrupt, SidecarTooNew,
     InvariantViolated; the sidecar then stays.
     """
-    left = find_sidecars(context.stores.objects, listed)
+    # This process is removing the sidecars of its own published writes. Ask before the listing.
+    ending = context.afterwards.names
+    left = [each for each in find_sidecars(context.stores.objects, listed) if each not in ending]
     resolved = [recover(context, each) for each in left]
     return tuple(each for each in resolved if each is not None)
 

@@ -18,7 +18,7 @@ from omnigraph.commit.manifest.publish import Publication, publish
 from omnigraph.commit.manifest.records import Extension
 from omnigraph.commit.manifest.updates import CommitIntent, Update
 from omnigraph.commit.recovery import audit
-from omnigraph.commit.recovery.audit import Recovery, RecoveryKind, TableOutcome
+from omnigraph.commit.recovery.audit import RecoveredMember, Recovery, RecoveryKind, TableOutcome
 from omnigraph.commit.recovery.sidecar import Sidecar
 from omnigraph.commit.recovery.sidecar_store import AnySidecar, remove_sidecar
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey, Version
@@ -45,7 +45,7 @@ def publish_recovery(
     outcomes: tuple[TableOutcome, ...] = (),
     with_intent: bool = False,
 ) -> Recovery:
-    """Publish the recovery commit; `with_intent` also the intended commit below it (D4)."""
+    """Publish the recovery commit; `with_intent` also the intended commits below it (D4)."""
     recovery = Recovery(
         operation_id=sidecar.operation_id,
         kind=kind,
@@ -54,6 +54,7 @@ def publish_recovery(
         commit_id=recovery_commit_id(sidecar.operation_id),
         outcomes=outcomes,
         created_at_us=context.stores.effects.now_ms() * 1000,
+        members=_members(sidecar),
     )
     own = CommitIntent(
         id=recovery.commit_id,
@@ -68,7 +69,7 @@ def publish_recovery(
         context.bases,
         Publication(
             branch=sidecar.branch if branch is None else branch,
-            intents=(own,) if intended is None else (intended.intent, own),
+            intents=(own,) if intended is None else (*intended.intents, own),
             updates=tuple(updates),
             expected=expected or {},
             on_top_of=None if intended is None else intended.on_top_of,
@@ -76,6 +77,13 @@ def publish_recovery(
     )
     # The publish moves the time of the recovery commit behind that of the intended commit.
     return replace(recovery, created_at_us=published.commits[-1].created_at_us)
+
+
+def _members(sidecar: AnySidecar) -> tuple[RecoveredMember, ...]:
+    """The writes of a group, which are recovered together (D29)."""
+    if isinstance(sidecar, OldSidecar) or not sidecar.is_group:
+        return ()
+    return tuple(RecoveredMember(each.id, each.actor) for each in sidecar.intents)
 
 
 def _merged_parent(sidecar: AnySidecar, kind: RecoveryKind) -> CommitId | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from omnigraph.commit.compat.old_sidecar import OldSidecar
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.recovery.audit import Recovery, RecoveryKind, TableOutcome, decode_recovery
 from omnigraph.commit.recovery.classify import Decision, PinClass, decide
 from omnigraph.commit.recovery.inspect import Inspection, find_base, inspect, invariant_violation

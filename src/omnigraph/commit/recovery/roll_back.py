@@ -11,7 +11,7 @@
 from collections.abc import Sequence
 
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.manifest.snapshot import describe_table
 from omnigraph.commit.manifest.updates import SetVersion, Update

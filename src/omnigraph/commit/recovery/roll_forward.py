@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from omnigraph.commit.compat.old_sidecar import OldSidecar
 from omnigraph.commit.context import WriteContext
-from omnigraph.commit.leases.holder import HeldLeases
+from omnigraph.commit.leases.held_leases import HeldLeases
 from omnigraph.commit.manifest.change import WriterKind
+from omnigraph.commit.manifest.groups import write_group_file
 from omnigraph.commit.manifest.schema_files import write_schema_files
 from omnigraph.commit.manifest.snapshot import describe_table
 from omnigraph.commit.manifest.updates import SetVersion, Update
@@ -52,6 +53,7 @@ def roll_forward(
     if isinstance(sidecar, Sidecar):
         updates += sidecar.updates
         expected |= sidecar.reads
+        write_group_file(context.stores.objects, sidecar.intents)
     held.check()
     recovery = publish_recovery(
         context,

@@ -3,7 +3,9 @@
 An attempt writes `__recovery/{operation}.json` before it moves the first table. Version 3 names
 every table transaction by its uuid, so recovery reads from a table's history what happened (D3).
 Its paths are relative, so a moved graph can be recovered. It holds the complete intended commit, so
-a roll-forward publishes that commit. Versions 1 and 2 are the reference's (`compat.old_sidecar`).
+a roll-forward publishes that commit. Version 4 is the same for a group: its `lineage` lists the
+commits of all members, and they are recovered together (D29). A program that knows only version 3
+refuses it. Versions 1 and 2 are the reference's (`compat.old_sidecar`).
 """
 
 import json
@@ -18,9 +20,12 @@ from omnigraph.commit.manifest.model import TableVersion
 from omnigraph.commit.manifest.records import (
     Commit,
     JsonObject,
+    RowCounts,
     VersionFile,
     decode_commit,
     decode_extension,
+    decode_touched,
+    encode_touched,
 )
 from omnigraph.commit.manifest.schema_files import SchemaFiles, SchemaShift
 from omnigraph.commit.manifest.updates import (
@@ -40,7 +45,9 @@ from omnigraph.ids import (
     lance_branch,
 )
 
-VERSION: Final = 3
+VERSION_ALONE: Final = 3
+VERSION_GROUP: Final = 4
+VERSION_MAX: Final = VERSION_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +86,25 @@ class Sidecar:
     writes: tuple[PinnedWrite, ...]
     updates: tuple[Update, ...]
     reads: Mapping[TableKey, Version]
-    intent: CommitIntent
+    intents: tuple[CommitIntent, ...]
+    """The commit to publish; of a group, the commits of its members in order."""
     schema: SchemaShift | None = None
     on_top_of: CommitId | None = None
     """The commit that must be the head when this is published."""
 
     @property
+    def intent(self) -> CommitIntent:
+        """The commit that is the head once this is published."""
+        return self.intents[-1]
+
+    @property
+    def is_group(self) -> bool:
+        return len(self.intents) > 1
+
+    @property
     def actor(self) -> str | None:
-        return self.intent.actor
+        """Of a group, the actor of its first member."""
+        return self.intents[0].actor
 
     def confirm(self, reached: Mapping[TableKey, Version]) -> "Sidecar":
         """The same sidecar with the version that every write reached."""
@@ -95,27 +113,35 @@ class Sidecar:
             writes=tuple(replace(each, confirmed=reached[each.key]) for each in self.writes),
         )
 
+    def with_counts(self, counts: Mapping[TableKey, RowCounts]) -> "Sidecar":
+        """The same sidecar with these counts in its commit, unless the writer gave counts.
+
+        The members of a group give theirs: a table commit does not tell them apart.
+        """
+        extension = self.intent.extension
+        if extension.counts is not None or self.is_group:
+            return self
+        counted = replace(extension, counts=counts)
+        return replace(self, intents=(replace(self.intent, extension=counted),))
+
     def encode(self) -> bytes:
-        intent = self.intent
+        lineage = [_encode_intent(each) for each in self.intents]
+        if self.is_group:
+            for entry, intent in zip(lineage, self.intents, strict=True):
+                entry["actor_id"] = intent.actor
         document: JsonObject = {
-            "schema_version": VERSION,
+            "schema_version": VERSION_GROUP if self.is_group else VERSION_ALONE,
             "operation_id": self.operation_id,
             "started_at": str(self.started_at_us),
             "branch": lance_branch(self.branch),
             "branch_identifier": self.branch_identifier,
-            "actor_id": intent.actor,
+            "actor_id": self.actor,
             "writer_kind": self.kind.value,
             "tables": [_encode_write(each) for each in self.writes],
             "manifest_delta": [_encode_update(each) for each in self.updates],
             "read_set": dict(sorted(self.reads.items())),
             "on_top_of": self.on_top_of,
-            "lineage": {
-                "graph_commit_id": intent.id,
-                "created_at": intent.created_at_us,
-                "merged_parent_commit_id": intent.merged_parent,
-                "ext": intent.extension.encode(),
-                "carried": [_encode_commit(each) for each in intent.carried],
-            },
+            "lineage": [*lineage] if self.is_group else lineage[0],
         }
         if self.schema is not None:
             document["schema"] = _encode_shift(self.schema)
@@ -123,9 +149,11 @@ class Sidecar:
 
 
 def decode_sidecar(document: Document) -> Sidecar:
-    """Decode a sidecar of version 3. Raises SidecarCorrupt."""
-    lineage = document.object("lineage")
-    actor = document.optional("actor_id", str)
+    """Decode a sidecar of version 3 or 4. Raises SidecarCorrupt."""
+    is_group = document.take("schema_version", int) == VERSION_GROUP
+    lineage = document.objects("lineage") if is_group else [document.object("lineage")]
+    if not lineage:
+        raise document.corrupt("it names no commit")
     return Sidecar(
         operation_id=OperationId(document.take("operation_id", str)),
         kind=document.enum("writer_kind", WriterKind),
@@ -138,16 +166,36 @@ def decode_sidecar(document: Document) -> Sidecar:
             TableKey(key): Version(version)
             for key, version in document.object("read_set").numbers().items()
         },
-        intent=CommitIntent(
-            id=CommitId(lineage.take("graph_commit_id", str)),
-            created_at_us=lineage.take("created_at", int),
-            actor=actor,
-            merged_parent=_commit_id(lineage.optional("merged_parent_commit_id", str)),
-            extension=decode_extension(lineage.value("ext"), "lineage"),
-            carried=tuple(_decode_carried(each) for each in lineage.objects("carried")),
-        ),
+        intents=tuple(_decode_intent(each, each if is_group else document) for each in lineage),
         on_top_of=_commit_id(document.optional("on_top_of", str)),
         schema=None if document.value("schema") is None else _decode_shift(document),
+    )
+
+
+def _encode_intent(intent: CommitIntent) -> JsonObject:
+    document: JsonObject = {
+        "graph_commit_id": intent.id,
+        "created_at": intent.created_at_us,
+        "merged_parent_commit_id": intent.merged_parent,
+        "ext": intent.extension.encode(),
+        "carried": [_encode_commit(each) for each in intent.carried],
+    }
+    if intent.touched is not None:
+        document["touched"] = encode_touched(intent.touched)
+    return document
+
+
+def _decode_intent(document: Document, signed: Document) -> CommitIntent:
+    """`signed` names the actor: the sidecar itself, or the entry of a group's member."""
+    touched = document.value("touched")
+    return CommitIntent(
+        id=CommitId(document.take("graph_commit_id", str)),
+        created_at_us=document.take("created_at", int),
+        actor=signed.optional("actor_id", str),
+        merged_parent=_commit_id(document.optional("merged_parent_commit_id", str)),
+        extension=decode_extension(document.value("ext"), "lineage"),
+        carried=tuple(_decode_carried(each) for each in document.objects("carried")),
+        touched=None if touched is None else decode_touched(touched, "lineage"),
     )
 
 

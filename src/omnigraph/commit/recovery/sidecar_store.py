@@ -6,7 +6,12 @@ from typing import assert_never
 from omnigraph.commit.compat.old_sidecar import OldSidecar, decode_old_sidecar
 from omnigraph.commit.leases.lock_key import SCHEMA_LOCK_KEY, LockKey, branch_lock_key
 from omnigraph.commit.manifest.document import load_document
-from omnigraph.commit.recovery.sidecar import VERSION, Sidecar, decode_sidecar
+from omnigraph.commit.recovery.sidecar import (
+    VERSION_ALONE,
+    VERSION_MAX,
+    Sidecar,
+    decode_sidecar,
+)
 from omnigraph.errors import ObjectNotFound, SidecarTooNew
 from omnigraph.ids import OperationId
 from omnigraph.storage.layout import RECOVERY, sidecar_key
@@ -20,8 +25,14 @@ def write_sidecar(objects: Objects, sidecar: Sidecar) -> None:
     objects.put_over(sidecar_key(sidecar.operation_id), sidecar.encode())
 
 
-def remove_sidecar(objects: Objects, operation_id: OperationId) -> None:
-    objects.delete(sidecar_key(operation_id))
+def remove_sidecar(objects: Objects, operation_id: OperationId, *, is_flushed: bool = True) -> None:
+    """Remove the sidecar of an operation that has ended.
+
+    The removal after an undo is flushed: a sidecar that came back after a power cut would undo the
+    operation once more, and later writes with it. The sidecar of a published operation may come
+    back: recovery finds its commit on the branch and removes the sidecar again (D31).
+    """
+    objects.delete(sidecar_key(operation_id), is_flushed=is_flushed)
 
 
 def find_sidecars(
@@ -50,11 +61,10 @@ def read_sidecar(objects: Objects, operation_id: OperationId) -> AnySidecar | No
         return None
     document = load_document(data, file=key)
     version = document.take("schema_version", int)
-    if version > VERSION:
-        raise SidecarTooNew(key, found=version, supported=VERSION)
-    found = (
-        decode_sidecar(document) if version == VERSION else decode_old_sidecar(document, version)
-    )
+    if version > VERSION_MAX:
+        raise SidecarTooNew(key, found=version, supported=VERSION_MAX)
+    is_old = version < VERSION_ALONE
+    found = decode_old_sidecar(document, version) if is_old else decode_sidecar(document)
     if found.operation_id != operation_id:
         raise document.corrupt(f"it is the sidecar of operation {found.operation_id!r}")
     return found

@@ -5,11 +5,16 @@ in between leaves a folder without a ref. Lance does not list such a folder, can
 cannot create a branch of that name. `clear_branch` deletes both, in whichever state they are.
 """
 
+from functools import partial
+
 from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFound
 from omnigraph.jsontext import read_json
 from omnigraph.storage import layout
+from omnigraph.storage.durability import FlushWaves
+from omnigraph.storage.lance import fork_files
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
-from omnigraph.storage.tables import TableBranch, TableRef
+from omnigraph.storage.objects import Listed
+from omnigraph.storage.tables import ForkFiles, TableBranch, TableRef
 from omnigraph.storage.translate import branch_error
 
 
@@ -19,11 +24,26 @@ def find_branches(store: LanceStore, path: str) -> tuple[TableBranch, ...]:
     Lance's own listing fails if a branch is deleted while it reads the refs. This listing reads the
     refs one by one and leaves out a branch that was deleted in between.
     """
-    store.open(TableRef(path))
-    refs = store.objects.list(f"{path}/{layout.BRANCH_REFS}")
-    names = sorted(layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs)
-    found = (find_branch(store, path, name) for name in names)
+    names = find_branch_names(store, path)
+    found = store.together([partial(find_branch, store, path, name) for name in names])
     return tuple(each for each in found if each is not None)
+
+
+def find_branch_names(store: LanceStore, path: str) -> tuple[str, ...]:
+    """The names alone cost one listing, however many branches there are."""
+    refs: list[Listed] = []
+    store.together(
+        [
+            lambda: _check_exists(store, path),
+            lambda: refs.extend(store.objects.list(f"{path}/{layout.BRANCH_REFS}")),
+        ]
+    )
+    return tuple(sorted(layout.branch_of_ref_file(each.key.rpartition("/")[2]) for each in refs))
+
+
+def _check_exists(store: LanceStore, path: str) -> None:
+    """Raises TableNotFound."""
+    store.open(TableRef(path))
 
 
 def find_branch(store: LanceStore, path: str, branch: str) -> TableBranch | None:
@@ -43,7 +63,20 @@ def find_branch(store: LanceStore, path: str, branch: str) -> TableBranch | None
         raise ObjectCorrupt(key, reason=f"it is not the ref of a branch: {error}") from error
 
 
-def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
+def read_fork(store: LanceStore, source: LanceHandle, branch: str) -> ForkFiles | None:
+    return fork_files.read_fork(store, source, branch) if store.is_remote else None
+
+
+def fork(
+    store: LanceStore,
+    source: LanceHandle,
+    branch: str,
+    waves: FlushWaves | None = None,
+    files: ForkFiles | None = None,
+) -> LanceHandle:
+    if store.is_remote:
+        made = files or fork_files.read_fork(store, source, branch)
+        return fork_files.write_fork(store, source, branch, made)
     ref = TableRef(source.ref.path, branch)
     with translating(ref, "fork"):
         try:
@@ -59,7 +92,7 @@ def fork(store: LanceStore, source: LanceHandle, branch: str) -> LanceHandle:
                 raise
             raise ours from error
     forked = store.open(ref, source.version)
-    _flush_fork(store, forked)
+    _flush_fork(store, forked, waves)
     return forked
 
 
@@ -68,7 +101,9 @@ def _has_versions(store: LanceStore, ref: TableRef) -> bool:
     return bool(store.objects.list(folder))
 
 
-def _flush_fork(store: LanceStore, forked: LanceHandle) -> None:
+def _flush_fork(store: LanceStore, forked: LanceHandle, waves: FlushWaves | None) -> None:
+    if not store.is_flushed:
+        return
     assert forked.ref.branch is not None
     uuid = store.read_transaction(forked).uuid
     table = TableRef(forked.ref.path)
@@ -78,7 +113,10 @@ def _flush_fork(store: LanceStore, forked: LanceHandle) -> None:
         f"{folder}/{layout.version_file(forked.version)}",
         layout.branch_ref_file(forked.ref.branch),
     )
-    store.flush(table, list(files))
+    if waves is None:
+        store.flush(table, list(files))
+    else:
+        store.add_flushes(waves, table, list(files))
 
 
 def delete_branch(store: LanceStore, path: str, branch: str) -> None:
@@ -104,5 +142,7 @@ def clear_branch(store: LanceStore, path: str, branch: str, *, only: str | None 
     # Not by Lance, which reads all refs to delete one, and fails if another one is deleted.
     store.objects.delete(f"{path}/{layout.branch_ref_file(branch)}")
     # Folder by folder: the folder of branch a contains the folder of branch a/b.
-    for folder in layout.TABLE_FOLDERS:
-        store.objects.delete_prefix(f"{path}/{layout.branch_folder(branch)}/{folder}")
+    home = f"{path}/{layout.branch_folder(branch)}"
+    store.together(
+        [partial(store.objects.delete_prefix, f"{home}/{each}") for each in layout.TABLE_FOLDERS]
+    )

@@ -4,6 +4,8 @@ A commit uses the dataset that the change was staged on, never its address: the 
 handle is that of main, and a commit sent there would destroy main.
 """
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lance import LanceDataset, LanceOperation, Transaction
@@ -11,7 +13,7 @@ from lance.optimize import Compaction
 
 from omnigraph.errors import OmnigraphError, ReplyLost
 from omnigraph.storage import layout
-from omnigraph.storage.durability import flush_files
+from omnigraph.storage.durability import FlushWaves
 from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.history import find_marked
 from omnigraph.storage.lance.stage import LancePayload
@@ -25,12 +27,12 @@ from omnigraph.storage.tables import (
     Staged,
     StagedCompaction,
 )
-from omnigraph.storage.translate import is_foreign, is_refusal
+from omnigraph.storage.translate import is_foreign, is_refusal, translating_objects
 
 # --- exact commits --------------------------------------------------------------------------
 
 
-def commit_exact(store: LanceStore, staged: Staged) -> Outcome:
+def commit_exact(store: LanceStore, staged: Staged, waves: FlushWaves | None = None) -> Outcome:
     payload = staged.payload
     assert isinstance(payload, LancePayload), "staged by another store"
     try:
@@ -43,8 +45,13 @@ def commit_exact(store: LanceStore, staged: Staged) -> Outcome:
             return Refused(str(failure).partition(", /")[0])
     else:
         handle = LanceHandle(staged.ref, dataset.version, dataset)
-        _check_mark(store, handle, staged)
-    _flush_commit(store, staged, payload, handle)
+        if handle.version != staged.read_version + 1:
+            # The next version was taken. Lance has tried again, or met its own first try.
+            _check_mark(store, handle, staged)
+    if waves is None:
+        _flush_commit(store, staged, payload, handle)
+    else:
+        _add_commit(store, staged, payload, handle, waves)
     return classify_landing(handle, staged.read_version)
 
 
@@ -104,6 +111,18 @@ def classify_landing(handle: LanceHandle, read_version: int) -> Outcome:
 def _flush_commit(
     store: LanceStore, staged: Staged, payload: LancePayload, handle: LanceHandle
 ) -> None:
+    waves = FlushWaves(store.disk)
+    _add_commit(store, staged, payload, handle, waves)
+    flush_wave(store, waves)
+
+
+def _add_commit(
+    store: LanceStore,
+    staged: Staged,
+    payload: LancePayload,
+    handle: LanceHandle,
+    waves: FlushWaves,
+) -> None:
     if not store.is_flushed:
         return
     files = [
@@ -111,12 +130,62 @@ def _flush_commit(
         layout.transaction_file(staged.read_version, staged.mark.uuid),
         layout.version_file(handle.version),
     ]
-    store.flush(staged.ref, files, is_new_table=payload.base is None)
+    store.add_flushes(waves, staged.ref, files, is_new_table=payload.base is None)
+
+
+@contextmanager
+def flush_staged(
+    store: LanceStore, staged: Collection[Staged], waves: FlushWaves
+) -> Iterator[None]:
+    for each in staged:
+        payload = each.payload
+        assert isinstance(payload, LancePayload), "staged by another store"
+        if store.is_flushed:
+            files = table_files.with_blobs(Path(store.uri(each.ref)), payload.files)
+            store.add_flushes(waves, each.ref, files, is_new_table=payload.base is None)
+    with translating_objects("flush", store.root.uri), waves.flushing():
+        yield
+
+
+def flush_wave(store: LanceStore, waves: FlushWaves) -> None:
+    with translating_objects("flush", store.root.uri):
+        waves.flush()
 
 
 def try_out(scratch: LanceDataset, operation: LanceOperation.BaseOperation) -> LanceDataset:
     """Commit to a copy of the table that is deleted afterwards."""
     return LanceDataset.commit(scratch, Transaction(scratch.version, operation), max_retries=0)
+
+
+# --- detached versions ------------------------------------------------------------------------
+
+
+def commit_detached(staged: Staged) -> LanceHandle:
+    payload = staged.payload
+    assert isinstance(payload, LancePayload), "staged by another store"
+    assert payload.base is not None, "a new table has no rows to look at"
+    transaction = Transaction(staged.read_version, payload.operation, uuid=staged.mark.uuid)
+    with translating(staged.ref, "look ahead at"):
+        # One retry: Lance draws the number of the version by its first.
+        dataset = LanceDataset.commit(
+            payload.base.dataset, transaction, detached=True, max_retries=1
+        )
+    return LanceHandle(staged.ref, dataset.version, dataset)
+
+
+def remove_detached(store: LanceStore, staged: Staged, handle: LanceHandle) -> None:
+    payload = staged.payload
+    assert isinstance(payload, LancePayload), "staged by another store"
+    folder = f"{staged.ref.path}/{layout.branch_folder(staged.ref.branch)}".rstrip("/")
+    names = [
+        layout.detached_file(handle.version),
+        layout.transaction_file(staged.read_version, staged.mark.uuid),
+        *payload.files,
+    ]
+    for name in names:
+        store.objects.delete(f"{folder}/{name}", is_flushed=False)
+        if name.startswith(f"{layout.DATA}/") and name.endswith(".lance"):
+            store.objects.delete_prefix(f"{folder}/{name.removesuffix('.lance')}")
 
 
 # --- restore --------------------------------------------------------------------------------
@@ -149,7 +218,9 @@ def _not_landed(outcome: Outcome) -> Outcome:
 # --- compaction -----------------------------------------------------------------------------
 
 
-def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
+def commit_compaction(
+    store: LanceStore, staged: StagedCompaction, waves: FlushWaves | None = None
+) -> Outcome:
     assert isinstance(staged.payload, tuple)
     handle, rewritten = staged.payload
     assert isinstance(handle, LanceHandle)
@@ -162,18 +233,25 @@ def commit_compaction(store: LanceStore, staged: StagedCompaction) -> Outcome:
                 return Refused(str(failure).partition(", /")[0])
             raise
     compacted = LanceHandle(staged.ref, dataset.version, dataset)
-    fsync_version(store, compacted)
+    fsync_version(store, compacted, waves=waves)
     # Lance reserves fragment numbers in one version and replaces the fragments in the next.
     is_exact = compacted.version == staged.read_version + 2
     return Landed(compacted) if is_exact else LandedLater(compacted)
 
 
 def fsync_version(
-    store: LanceStore, handle: LanceHandle, *, beyond: LanceHandle | None = None
+    store: LanceStore,
+    handle: LanceHandle,
+    *,
+    beyond: LanceHandle | None = None,
+    waves: FlushWaves | None = None,
 ) -> None:
     if not store.is_flushed:
         return
+    now = FlushWaves(store.disk) if waves is None else waves
     with translating(handle.ref, "flush"):
         known = set() if beyond is None else set(table_files.reachable(beyond.dataset))
         files = [each for each in table_files.reachable(handle.dataset) if each not in known]
-        flush_files(store.disk, files, below=Path(store.root.locate(handle.ref.path)))
+        now.add(files, below=Path(store.root.locate(handle.ref.path)))
+        if waves is None:
+            now.flush()

@@ -4,6 +4,7 @@
 carry out a task of the plan; the result is a text. The process that has all results commits them
 (`lance.commit`). Fragments that different segments of an index cover are never combined. Fragments
 with null blobs that an older Lance wrote are left out: Lance would copy the nulls as empty blobs.
+So are fragments that a branch has inherited together with their index.
 """
 
 from collections.abc import Sequence
@@ -53,7 +54,28 @@ def _plan(store: LanceStore, handle: LanceHandle, rows_per_file: int) -> list[An
     """Lance's types of tasks and results lack the methods used here, so they are `Any`."""
     with translating(handle.ref, "plan a compaction of"):
         plan = Compaction.plan(handle.dataset, {"target_rows_per_fragment": rows_per_file})
-        return [each for each in plan.tasks if not _loses_nulls(store, handle, each)]
+        inherited = _find_inherited(handle)
+        return [
+            each
+            for each in plan.tasks
+            if not _loses_nulls(store, handle, each)
+            and inherited.isdisjoint(int(fragment.id) for fragment in each.fragments)
+        ]
+
+
+def _find_inherited(handle: LanceHandle) -> set[int]:
+    """The fragments that an index of another branch covers.
+
+    Lance writes the index of a compacted fragment anew, here, and records that it is in the folder
+    of the other branch. The next read by that index would fail.
+    """
+    return {
+        int(fragment_id)
+        for index in handle.dataset.describe_indices()
+        for segment in index.segments
+        if segment.base_id is not None
+        for fragment_id in segment.fragment_ids
+    }
 
 
 def _loses_nulls(store: LanceStore, handle: LanceHandle, task: Any) -> bool:

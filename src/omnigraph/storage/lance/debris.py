@@ -11,6 +11,7 @@ from lance import LanceDataset
 from omnigraph.storage import layout
 from omnigraph.storage.lance.branches import find_branches
 from omnigraph.storage.lance.store import LanceStore, translating
+from omnigraph.storage.lance.version_file import find_transaction
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import TableRef
 
@@ -26,7 +27,28 @@ def find_debris(store: LanceStore, path: str) -> tuple[Listed, ...]:
         for folder in _FOLDERS
     ]
     listed = [each for folder in folders for each in store.objects.list(folder)]
-    return tuple(each for each in listed if not _is_wanted(each.key, wanted))
+    unwanted = [each for each in listed if not _is_wanted(each.key, wanted)]
+    return (*unwanted, *(each for ref in refs for each in _find_detached(store, ref)))
+
+
+def _find_detached(store: LanceStore, ref: TableRef) -> Iterator[Listed]:
+    """Detached versions: their maker removes them, unless it died."""
+    folder = f"{ref.path}/{layout.branch_folder(ref.branch)}".rstrip("/")
+    for each in store.objects.list(f"{folder}/{layout.VERSIONS}"):
+        if each.key.rpartition("/")[2].startswith("d"):
+            yield each
+
+
+def find_files(store: LanceStore, ref: TableRef, version: int) -> frozenset[str]:
+    dataset = store.open(ref, version).dataset
+    folder = f"{ref.path}/{layout.branch_folder(ref.branch)}".rstrip("/")
+    data = store.objects.read(f"{folder}/{layout.version_file(version)}").data
+    with translating(ref, "list the files of", version=version):
+        named = set(_name_files(store, ref, dataset))
+    transaction = find_transaction(data)
+    if transaction is not None:
+        named.add(f"{folder}/{layout.TRANSACTIONS}/{transaction}")
+    return frozenset(named)
 
 
 def _is_wanted(key: str, wanted: set[str]) -> bool:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lance import LanceOperation
+from lance import LanceDataset, LanceOperation
 from lance.dataset import Version as LanceVersion
 
 from omnigraph.storage import layout
-from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating, unshared
 from omnigraph.storage.tables import (
     TransactionKind,
     TransactionRecord,
@@ -26,7 +26,8 @@ _KINDS: tuple[tuple[type[LanceOperation.BaseOperation], TransactionKind], ...] =
 
 
 def find_transactions(handle: LanceHandle, *, after: int) -> tuple[TransactionRecord, ...]:
-    return tuple(_read(handle, version) for version in range(after + 1, handle.version + 1))
+    dataset = unshared(handle)
+    return tuple(_read(dataset, version) for version in range(after + 1, handle.version + 1))
 
 
 def find_marked(handle: LanceHandle, uuid: str, *, after: int) -> int | None:
@@ -62,9 +63,9 @@ def _facts(listed: LanceVersion) -> VersionInfo:
     return VersionInfo(version, created_ms=int(created.astimezone(UTC).timestamp() * 1_000))
 
 
-def _read(handle: LanceHandle, version: int) -> TransactionRecord:
+def _read(dataset: LanceDataset, version: int) -> TransactionRecord:
     try:
-        transaction = handle.dataset.read_transaction(version)
+        transaction = dataset.read_transaction(version)
     except BaseException as error:
         if is_unreadable_rewrite(error):
             return TransactionRecord(version, TransactionKind.COMPACTION, uuid=None, properties={})

@@ -18,7 +18,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.stage import LancePayload
-from omnigraph.storage.lance.store import LanceHandle, translating
+from omnigraph.storage.lance.store import LanceHandle, translating, unshared
 from omnigraph.storage.lance.table_files import name_of
 from omnigraph.storage.tables import (
     Fragment,
@@ -85,7 +85,7 @@ def _find_indices(dataset: LanceDataset) -> list[Index]:
 def stage_indices(
     handle: LanceHandle, specs: Sequence[IndexSpec], scope: IndexScope, mark: Mark
 ) -> Staged | None:
-    dataset = handle.dataset
+    dataset = unshared(handle)
     with translating(handle.ref, "index"):
         built: list[LanceIndex] = []
         replaced: list[LanceIndex] = []

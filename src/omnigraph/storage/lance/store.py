@@ -6,20 +6,21 @@ deleted and created again, because the session keys its entries by file and enti
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import lance
 import pyarrow as pa
 from lance import LanceDataset, Transaction
 from lance.lance import _Session as Session
 
-from omnigraph.errors import GraphRelocated, TableCorrupt, VersionNotFound
+from omnigraph.errors import GraphRelocated, ObjectNotFound, TableCorrupt, VersionNotFound
 from omnigraph.storage import layout
-from omnigraph.storage.durability import Disk, RelaxedDisk, flush_files
+from omnigraph.storage.durability import Disk, FlushWaves, RelaxedDisk
+from omnigraph.storage.lance import version_file
 from omnigraph.storage.lance.contents import ByFile, Contents, Hashes
 from omnigraph.storage.layout import Root
 from omnigraph.storage.objects import Objects
@@ -30,7 +31,10 @@ from omnigraph.storage.tables import (
     ManifestSwap,
     TableRef,
 )
+from omnigraph.storage.together import run_together
 from omnigraph.storage.translate import translating_tables
+
+T = TypeVar("T")
 
 TAILS_KEPT_MAX: Final = 16
 """This many branches may be published to in turn without reading their last rows again."""
@@ -73,9 +77,12 @@ class LanceStore:
     root: Root
     objects: Objects
     disk: Disk
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     session: Session
     swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
+    maps_bases: bool = False
+    """Are inherited files that a branch records elsewhere read below this root? Else the branch is
+    refused. For readers alone: a commit would record the mapped and the unmapped place."""
     contents: Contents = field(default_factory=Contents)
     keys: ByFile[Hashes] = field(default_factory=ByFile)
     """The keys in the sealed files of manifests (`lance.swap`)."""
@@ -83,6 +90,8 @@ class LanceStore:
     """The rows of a file with nulls that Lance reads as empty blobs (`lance.old_blobs`)."""
     tails: ByFile[pa.Table] = field(default_factory=lambda: ByFile(TAILS_KEPT_MAX))
     """The rows of the files that the last swaps wrote."""
+    is_remote: bool = False
+    """Does a call wait for a network? Such calls are sent together where they can be (D30)."""
 
     def uri(self, ref: TableRef) -> str:
         """The folder of a table on a branch, in the spelling that Lance expects."""
@@ -108,9 +117,13 @@ class LanceStore:
             raise VersionNotFound(
                 ref.path, branch=ref.branch, version=missing.version, newest=newest
             ) from missing
-        if ref.branch is not None:
-            self._check_base(ref, dataset)
         return LanceHandle(ref, dataset.version, dataset)
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Make calls that do not depend on each other; in parallel if the store is remote."""
+        if len(calls) > 1 and self.is_remote:
+            return run_together(calls)
+        return [each() for each in calls]
 
     @contextmanager
     def reading(self, handle: LanceHandle, action: str) -> Iterator[None]:
@@ -134,38 +147,100 @@ class LanceStore:
     def read_transaction(self, handle: LanceHandle) -> Transaction:
         """The transaction that made the handle's version."""
         with translating(handle.ref, "read back a commit to", version=handle.version):
-            transaction = handle.dataset.read_transaction(handle.version)
+            transaction = unshared(handle).read_transaction(handle.version)
         assert transaction is not None, "every version of ours has a transaction"
         return transaction
 
     def _open_dataset(self, ref: TableRef, version: int | None) -> LanceDataset:
         with translating(ref, "open", version=version):
-            return lance.dataset(
+            dataset = lance.dataset(
                 self.uri(ref),
                 version=version,
                 session=self.session,
                 storage_options=self.options(),
             )
+        return dataset if ref.branch is None else self._at_this_root(ref, dataset)
 
-    def _check_base(self, ref: TableRef, dataset: LanceDataset) -> None:
+    def _at_this_root(self, ref: TableRef, dataset: LanceDataset) -> LanceDataset:
         """(5) A branch records the absolute path of its inherited files. Accept only this root."""
-        table = self.root.locate(ref.path)
         for base in dataset.base_paths().values():
-            recorded = base.path
-            if recorded == table or recorded.startswith(f"{table}/"):
-                continue
-            if self.root.is_local and _is_same_place(recorded, table):
-                continue
+            if not self.is_here(ref.path, base.path):
+                if self.maps_bases:
+                    return self._map_bases(ref, dataset.version)
+                raise GraphRelocated(recorded=base.path, actual=self.root.locate(ref.path))
+        return dataset
+
+    def _map_bases(self, ref: TableRef, version: int) -> LanceDataset:
+        """The version as if its bases were recorded below this root. Nothing is written."""
+        key = f"{ref.path}/{layout.branch_folder(ref.branch)}/{layout.version_file(version)}"
+        try:
+            data = self.reroot(ref.path, self.objects.read(key).data)
+        except ObjectNotFound as gone:
+            raise VersionNotFound(
+                ref.path, branch=ref.branch, version=version, newest=version
+            ) from gone
+        return self.open_bytes(ref, version, data)
+
+    def open_bytes(self, ref: TableRef, version: int, data: bytes) -> LanceDataset:
+        """A version as these bytes of its file describe it, without reading the file."""
+        with translating(ref, "open", version=version):
+            return LanceDataset(
+                self.uri(ref),
+                version=version,
+                session=self.session,
+                storage_options=self.options(),
+                serialized_manifest=version_file.description_of(data),
+            )
+
+    def reroot(self, path: str, data: bytes) -> bytes:
+        """A version file with its bases below this root. Raises GraphRelocated, TableCorrupt."""
+        try:
+            return version_file.move_bases(data, lambda recorded: self._move_base(path, recorded))
+        except version_file.VersionFileInvalid as invalid:
+            raise TableCorrupt("move a version of", subject=path, reason=str(invalid)) from invalid
+
+    def _move_base(self, path: str, recorded: str) -> str:
+        if self.is_here(path, recorded):
+            return recorded
+        table = self.root.locate(path)
+        folder = layout.find_base_folder(recorded, path)
+        if folder is None:
             raise GraphRelocated(recorded=recorded, actual=table)
+        return f"{table}{folder}"
+
+    def is_here(self, path: str, recorded: str) -> bool:
+        """Is the recorded place this table, or one of its branches?"""
+        table = self.root.locate(path)
+        if recorded == table or recorded.startswith(f"{table}/"):
+            return True
+        return self.root.is_local and _is_same_place(recorded, table)
 
     def flush(self, ref: TableRef, files: list[str], *, is_new_table: bool = False) -> None:
-        """Flush files of a table, named relative to its branch folder."""
+        """Flush files of a table, named relative to its branch folder, in one wave."""
+        waves = FlushWaves(self.disk)
+        self.add_flushes(waves, ref, files, is_new_table=is_new_table)
+        with translating(ref, "flush"):
+            waves.flush()
+
+    def add_flushes(
+        self, waves: FlushWaves, ref: TableRef, files: list[str], *, is_new_table: bool = False
+    ) -> None:
+        """Leave files of a table, named relative to its branch folder, to the next wave."""
         if not self.is_flushed:
             return
         folder = Path(self.uri(ref))
         below = Path(self.root.uri) if is_new_table else Path(self.root.locate(ref.path))
-        with translating(ref, "flush"):
-            flush_files(self.disk, [folder / file for file in files], below=below)
+        waves.add([folder / file for file in files], below=below)
+
+
+def unshared(handle: LanceHandle) -> LanceDataset:
+    """A dataset of the same version for one thread alone, made without a request.
+
+    Reading a transaction and building an index borrow a dataset mutably. A thread that reads the
+    same dataset meanwhile fails with «Already mutably borrowed», and a read that is under way makes
+    them fail. Handles are shared among threads, so neither may use the dataset of a handle.
+    """
+    return handle.dataset.checkout_version(handle.version)
 
 
 def new_session(bytes_max: int = CACHE_BYTES_MAX) -> Session:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from omnigraph.storage.durability import FlushWaves
 from omnigraph.storage.lance import (
     blobs,
     branches,
@@ -31,6 +32,7 @@ from omnigraph.storage.tables import (
     Addresses,
     BlobFile,
     ColumnFill,
+    ForkFiles,
     FragmentContent,
     Handle,
     IndexScope,
@@ -71,8 +73,10 @@ class LanceSingleStepOps:
     def swap_rows(self, handle: Handle, rows: pa.Table, *, key: str, mark: Mark) -> Outcome:
         return swap.swap_rows(self.store, _own(handle), rows, key=key, mark=mark)
 
-    def commit_compaction(self, staged: StagedCompaction) -> Outcome:
-        return commit.commit_compaction(self.store, staged)
+    def commit_compaction(
+        self, staged: StagedCompaction, waves: FlushWaves | None = None
+    ) -> Outcome:
+        return commit.commit_compaction(self.store, staged, waves)
 
     def delete_versions(self, handle: Handle, versions: Sequence[int]) -> int:
         with translating(handle.ref, "delete versions of"):
@@ -228,15 +232,34 @@ class LanceTables:
 
     # moving HEAD
 
-    def commit_exact(self, staged: Staged) -> Outcome:
-        return commit.commit_exact(self.store, staged)
+    def commit_exact(self, staged: Staged, waves: FlushWaves | None = None) -> Outcome:
+        return commit.commit_exact(self.store, staged, waves)
+
+    def commit_detached(self, staged: Staged) -> Handle:
+        return commit.commit_detached(staged)
+
+    def remove_detached(self, staged: Staged, handle: Handle) -> None:
+        commit.remove_detached(self.store, staged, _own(handle))
 
     def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
         return commit.restore(self.store, _own(head), to=to, mark=mark)
 
-    def fsync_version(self, handle: Handle, *, beyond: Handle | None = None) -> None:
+    def fsync_version(
+        self, handle: Handle, *, beyond: Handle | None = None, waves: FlushWaves | None = None
+    ) -> None:
         known = None if beyond is None else _own(beyond)
-        commit.fsync_version(self.store, _own(handle), beyond=known)
+        commit.fsync_version(self.store, _own(handle), beyond=known, waves=waves)
+
+    def begin_waves(self) -> FlushWaves:
+        return FlushWaves(self.store.disk)
+
+    def flush_staged(
+        self, staged: Collection[Staged], waves: FlushWaves
+    ) -> AbstractContextManager[None]:
+        return commit.flush_staged(self.store, staged, waves)
+
+    def flush_wave(self, waves: FlushWaves) -> None:
+        commit.flush_wave(self.store, waves)
 
     def find_torn(self, shown: Handle) -> int | None:
         return torn.find_torn(self.store, _own(shown))
@@ -252,11 +275,31 @@ class LanceTables:
     def find_branches(self, path: str) -> tuple[TableBranch, ...]:
         return branches.find_branches(self.store, path)
 
-    def fork(self, source: Handle, branch: str) -> Handle:
-        return branches.fork(self.store, _own(source), branch)
+    def find_branch_names(self, path: str) -> tuple[str, ...]:
+        return branches.find_branch_names(self.store, path)
+
+    def read_fork(self, source: Handle, branch: str) -> ForkFiles | None:
+        return branches.read_fork(self.store, _own(source), branch)
+
+    def fork(
+        self,
+        source: Handle,
+        branch: str,
+        waves: FlushWaves | None = None,
+        files: ForkFiles | None = None,
+    ) -> Handle:
+        return branches.fork(self.store, _own(source), branch, waves, files)
 
     def delete_branch(self, path: str, branch: str) -> None:
         branches.delete_branch(self.store, path, branch)
 
     def clear_branch(self, path: str, branch: str, *, only: str | None = None) -> None:
         branches.clear_branch(self.store, path, branch, only=only)
+
+    # moving
+
+    def reroot(self, path: str, data: bytes) -> bytes:
+        return self.store.reroot(path, data)
+
+    def find_files(self, ref: TableRef, version: int) -> frozenset[str]:
+        return debris.find_files(self.store, ref, version)

@@ -62,6 +62,7 @@ from omnigraph.storage.tables.versions import (
     Addresses as Addresses,
     BlobFile as BlobFile,
     BlobMode as BlobMode,
+    ForkFiles as ForkFiles,
     Fragment as Fragment,
     FragmentContent as FragmentContent,
     Handle as Handle,

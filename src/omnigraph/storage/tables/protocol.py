@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from omnigraph.storage.durability import FlushWaves
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables.changes import (
     ColumnFill,
@@ -28,6 +29,7 @@ from omnigraph.storage.tables.versions import (
     ROWS_PER_FILE,
     Addresses,
     BlobFile,
+    ForkFiles,
     FragmentContent,
     Handle,
     Pause,
@@ -69,7 +71,9 @@ class SingleStepOps(Protocol):
         """
         ...
 
-    def commit_compaction(self, staged: StagedCompaction) -> Outcome:
+    def commit_compaction(
+        self, staged: StagedCompaction, waves: FlushWaves | None = None
+    ) -> Outcome:
         """Replace fragments by their compacted form. This makes two versions.
 
         The handle of `Landed` is the second one; the caller confirms it before it publishes it.
@@ -279,11 +283,22 @@ class Tables(Protocol):
 
     # moving HEAD, deliberately
 
-    def commit_exact(self, staged: Staged) -> Outcome:
-        """Publish a staged change.
+    def commit_exact(self, staged: Staged, waves: FlushWaves | None = None) -> Outcome:
+        """Publish a staged change. Its files are flushed now, or with the next of `waves`.
 
         Raises `ReplyLost` if the commit failed without a refusal and cannot be found.
         """
+        ...
+
+    def commit_detached(self, staged: Staged) -> Handle:
+        """A version of its own, outside the history of the table: only this handle shows it.
+
+        A change may be staged on top of it, and be committed detached as well.
+        """
+        ...
+
+    def remove_detached(self, staged: Staged, handle: Handle) -> None:
+        """Remove a detached version and the files that were staged for it."""
         ...
 
     def restore(self, head: Handle, *, to: int, mark: Mark) -> Outcome:
@@ -295,8 +310,27 @@ class Tables(Protocol):
         """
         ...
 
-    def fsync_version(self, handle: Handle, *, beyond: Handle | None = None) -> None:
-        """Flush every file of this version except those of `beyond`, which is flushed already."""
+    def fsync_version(
+        self, handle: Handle, *, beyond: Handle | None = None, waves: FlushWaves | None = None
+    ) -> None:
+        """Flush every file of this version except those of `beyond`, which is flushed already.
+
+        With `waves`, leave them to the next wave.
+        """
+        ...
+
+    def begin_waves(self) -> FlushWaves:
+        """The flushes of one write, which wait together in waves (D31)."""
+        ...
+
+    def flush_staged(
+        self, staged: Collection[Staged], waves: FlushWaves
+    ) -> AbstractContextManager[None]:
+        """Flush the files of staged changes, while the caller does something else."""
+        ...
+
+    def flush_wave(self, waves: FlushWaves) -> None:
+        """Flush everything that was left to the next wave, at once."""
         ...
 
     def find_torn(self, shown: Handle) -> int | None:
@@ -320,8 +354,23 @@ class Tables(Protocol):
         """One branch by its ref, without listing the others; None if there is no such branch."""
         ...
 
-    def fork(self, source: Handle, branch: str) -> Handle:
-        """Create a branch of the table that starts at `source`. Raises `ForkExists`."""
+    def find_branch_names(self, path: str) -> tuple[str, ...]: ...
+
+    def read_fork(self, source: Handle, branch: str) -> ForkFiles | None:
+        """Read ahead what `fork` needs; None if it needs nothing. Raises `ForkExists`."""
+        ...
+
+    def fork(
+        self,
+        source: Handle,
+        branch: str,
+        waves: FlushWaves | None = None,
+        files: ForkFiles | None = None,
+    ) -> Handle:
+        """Create a branch of the table that starts at `source`. Raises `ForkExists`.
+
+        `files` is what `read_fork` returned for the same source and branch.
+        """
         ...
 
     def delete_branch(self, path: str, branch: str) -> None:
@@ -332,5 +381,22 @@ class Tables(Protocol):
         """Delete a branch, or the files that a deleted branch left. Raises `ForkInUse`.
 
         With `only`, delete it only if its identifier is still this one.
+        """
+        ...
+
+    # moving
+
+    def reroot(self, path: str, data: bytes) -> bytes:
+        """A version file of a branch of this table, with its inherited files below this root.
+
+        Reads and writes nothing. Returns equal bytes if they are below this root already. Raises
+        `GraphRelocated` if a recorded place is of another table, and `TableCorrupt`.
+        """
+        ...
+
+    def find_files(self, ref: TableRef, version: int) -> frozenset[str]:
+        """The key of every file that a version refers to, and of the folders that it owns: one for
+        each index, one for the blobs of a data file. The transaction is included, the version file
+        is not.
         """
         ...

@@ -161,6 +161,15 @@ class TableBranch:
     identifier: str
 
 
+@dataclass(frozen=True, slots=True)
+class ForkFiles:
+    """The files of a branch that does not exist yet: their keys below the root, and their bytes."""
+
+    transaction: tuple[str, bytes]
+    version: tuple[str, bytes]
+    ref: tuple[str, bytes]
+
+
 class Metric(Enum):
     L2 = "l2"
     COSINE = "cosine"

@@ -23,6 +23,7 @@ from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
 from omnigraph.compiler.ir import DATETIME, NOW_PARAMETER, Parameter, Scalarish, Value
 from omnigraph.errors import ParameterInvalid, UsageError
+from omnigraph.lang.syntax import close_match
 
 _SAFE_MAX = 2**53 - 1
 """Beyond this a number may have lost digits on its way through JavaScript."""
@@ -53,6 +54,10 @@ def bind(
         given = {}
     if not isinstance(given, Mapping):
         raise UsageError(f"parameters are an object of names and values, not {spell_kind(given)}")
+    for each in parameters:
+        if each.name not in given and not each.type.nullable:
+            reason = f"it is required and missing{_find_misspelt(each.name, parameters, given)}"
+            raise ParameterInvalid(each.name, declared=str(each.type), reason=reason)
     values = {each.name: _bind_one(each, given, mode) for each in parameters}
     if NOW_PARAMETER in given:
         now = Parameter(NOW_PARAMETER, DATETIME)
@@ -62,21 +67,29 @@ def bind(
 
 def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: IntegerEncoding) -> Value:
     try:
-        if parameter.name not in given:
-            return _fit_null(parameter, "it is required and missing")
-        value = given[parameter.name]
+        value = given.get(parameter.name)
         if value is None:
-            return _fit_null(parameter, "it cannot be null")
+            return _fit_null(parameter)
         return _fit_count(_fit(value, parameter.type, mode), parameter)
     except Misfit as misfit:
         declared, reason = str(parameter.type), str(misfit)
         raise ParameterInvalid(parameter.name, declared=declared, reason=reason) from None
 
 
-def _fit_null(parameter: Parameter, otherwise: str) -> Value:
+def _find_misspelt(
+    name: str, parameters: Sequence[Parameter], given: Mapping[object, object]
+) -> str:
+    """The end of a message: a given name that nothing declares, and that resembles this one."""
+    declared = {each.name for each in parameters}
+    unknown = [each for each in given if isinstance(each, str) and each not in declared]
+    alike = [each for each in unknown if close_match(each.casefold(), {name.casefold()})]
+    return f"; '{alike[0]}' was given: did you mean '{name}'?" if alike else ""
+
+
+def _fit_null(parameter: Parameter) -> Value:
     if parameter.type.nullable:
         return None
-    raise Misfit(otherwise)
+    raise Misfit("it cannot be null")
 
 
 def _fit_count(value: Value, parameter: Parameter) -> Value:

@@ -15,6 +15,7 @@ from omnigraph.compiler.ir import (
     F64,
     I64,
     AggregateFunction,
+    Comparator,
     Constant,
     IdOf,
     Nearest,
@@ -107,6 +108,23 @@ def find_comparison_problem(left: Operand, right: Operand) -> TypeProblem | None
     )
 
 
+def find_identity_problem(
+    left: IdOf, right: IdOf, operator: str, *, is_alike: bool
+) -> TypeProblem | None:
+    """T7: two variables of one type are the same or not; they have no order."""
+    pair = f"`${left.variable}` and `${right.variable}`"
+    if left.variable == right.variable:
+        message = f"`${left.variable}` is compared with itself"
+        return TypeProblem(QueryRule.T7, message, "compare two variables, or two properties")
+    if operator not in (Comparator.EQ, Comparator.NE):
+        message = f"{pair} are not values: `{operator}` does not apply"
+        return TypeProblem(QueryRule.T7, message, "compare with `=` or `!=`, or compare properties")
+    if not is_alike:
+        message = f"{pair} are of different types and never the same"
+        return TypeProblem(QueryRule.T7, message, "compare properties of them")
+    return None
+
+
 def find_null_problem(left: Operand, right: Operand) -> TypeProblem | None:
     """U11: null is not equal to anything, nor different from it."""
     for null, other in ((left, right), (right, left)):
@@ -120,7 +138,7 @@ def find_scalar_problem(operand: Operand) -> TypeProblem | None:
     """T7: lists, vectors, Blobs and whole nodes are not compared."""
     if isinstance(operand, IdOf):
         message = f"{describe(operand)} cannot be compared"
-        return TypeProblem(QueryRule.T7, message, "compare one of its properties")
+        return TypeProblem(QueryRule.T7, message, "compare one of its properties, or two nodes")
     if is_scalar(operand):
         return None
     hint = (
@@ -181,7 +199,7 @@ def find_string_problem(subject: Operand, pattern: Operand, test: StringTest) ->
 
 # ── aggregates ───────────────────────────────────────────────────────────────────────────────────
 
-_ORDERED = frozenset({Scalar.STRING, Scalar.DATE, Scalar.DATETIME})
+_ORDERED = frozenset({Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME})
 
 
 def find_aggregate_problem(
@@ -204,7 +222,7 @@ def find_aggregate_problem(
             wanted = "a number"
             is_fitting = argument.type is not None and argument.type.is_number
         case AggregateFunction.MIN | AggregateFunction.MAX:
-            wanted = "a number, a String, a Date or a DateTime"
+            wanted = "a number, a String, a Bool, a Date or a DateTime"
             is_fitting = is_scalar(argument) and _is_ordered(argument)
         case _:
             assert_never(function)

@@ -18,8 +18,6 @@ from omnigraph.commit.manifest.schema_files import (
     find_past_schema,
     read_schema_files,
 )
-from omnigraph.commit.recovery.sidecar import Sidecar
-from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar
 from omnigraph.errors import CorruptionError, SchemaFilesInvalid
 from omnigraph.ids import BranchName, CommitId
 from omnigraph.lang.source import Source
@@ -102,6 +100,10 @@ def _read_files(objects: Objects) -> ActiveSchema:
 
 def _find_following(objects: Objects, wanted: str | None) -> SchemaFiles | None:
     """The files of a schema whose commit is published and whose files are not all written."""
+    # Most reads find the files whole, and a small query imports no recovery (ADR 35).
+    from omnigraph.commit.recovery.sidecar import Sidecar  # noqa: PLC0415
+    from omnigraph.commit.recovery.sidecar_store import find_sidecars, read_sidecar  # noqa: PLC0415
+
     for operation_id in find_sidecars(objects):
         try:
             sidecar = read_sidecar(objects, operation_id)

@@ -26,13 +26,16 @@ class AccessMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """As the caller gave them; each process resolves them with its own environment."""
     durability: Durability = Durability.DURABLE
     swap: ManifestSwap = ManifestSwap.REWRITE_TAIL
     storage_cache_bytes_max: int = CACHE_BYTES_MAX
     """What is kept of manifests, footers and index pages."""
     maintenance: bool = True
     """Do writers tidy up after themselves? See `upkeep`."""
+    group: bool = True
+    """Do writes that wait for each other share one attempt? See `engine.write.write_queue`."""
     query_access: AccessMode = AccessMode.AUTO
     query_memory_bytes_max: int = 2 << 30
     """What one read may hold at a time, beside what is cached."""
@@ -47,3 +50,12 @@ class Settings:
 
 
 DEFAULTS: Final = Settings()
+
+# Defaults that signatures name; reading them must not import loads and change feeds.
+
+ERRORS_MAX: Final = 100
+"""How many faults a load reports, unless the request says otherwise."""
+COMMITS_DEFAULT: Final = 128
+"""How many commits one poll of the change feed reads."""
+CHANGES_DEFAULT: Final = 1_000
+"""How many changes one page of the change feed holds."""

@@ -85,3 +85,10 @@ def count_rows(name: str, rows: int) -> None:
     record = _current.get()
     if record is not None and record.watcher is not None:
         record.watcher.count(name, rows)
+
+
+def advance_stage(done: int, total: int) -> None:
+    """Report that `done` of `total` parts of the running stage are finished."""
+    record = _current.get()
+    if record is not None:
+        record.advance(done=done, total=total)

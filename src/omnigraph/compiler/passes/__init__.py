@@ -13,6 +13,7 @@ from omnigraph.compiler.passes.fold_constants import fold_constants
 from omnigraph.compiler.passes.order_expands import order_expands
 from omnigraph.compiler.passes.prune_columns import prune_columns
 from omnigraph.compiler.passes.push_filters import push_filters
+from omnigraph.compiler.passes.push_negations import push_negations
 
 Pass = Callable[[Read, Catalog], Read]
 Watcher = Callable[[str, Read], None]
@@ -22,6 +23,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,  # first: what folds away needs no place
     push_filters,  # before order_expands: the order depends on what each variable is filtered by
     order_expands,
+    push_negations,  # behind order_expands, which says when a variable is bound
     prune_columns,  # last: what a step must hand on depends on what comes after it
 )
 

@@ -12,6 +12,7 @@ from omnigraph.compiler.ir import (
     Compare,
     Condition,
     Constant,
+    IdOf,
     Member,
     Now,
     NullTest,
@@ -23,6 +24,7 @@ from omnigraph.compiler.ir import (
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
 from omnigraph.compiler.resolve.operands import (
+    id_of,
     property_of,
     resolve_operand,
     resolve_parameter,
@@ -32,6 +34,7 @@ from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     TypeProblem,
     find_comparison_problem,
+    find_identity_problem,
     find_member_problem,
     find_string_problem,
 )
@@ -80,6 +83,10 @@ def _resolve_comparison(
     ):
         if isinstance(text, ast.TextMatch):
             return _resolve_text_comparison(text, other, comparison, scope, context)
+    left_bound = _find_bound(comparison.left, scope, context)
+    right_bound = _find_bound(comparison.right, scope, context)
+    if left_bound is not None and right_bound is not None:
+        return _resolve_identity(left_bound, right_bound, comparison, context)
     left = resolve_operand(comparison.left, scope, context)
     right = resolve_operand(comparison.right, scope, context)
     if left is None or right is None:
@@ -89,6 +96,33 @@ def _resolve_comparison(
         context.report(built, comparison.span)
         return None
     return built
+
+
+_Named = tuple[str, BoundVariable]
+
+
+def _find_bound(expression: ast.Expression, scope: BlockScope, context: Context) -> _Named | None:
+    """The node or edge that a bare variable stands for; None for every other expression."""
+    if not isinstance(expression, ast.Variable) or expression.name in context.parameters:
+        return None
+    bound = scope.find(expression.name)
+    return None if bound is None else (expression.name, bound)
+
+
+def _resolve_identity(
+    left: _Named, right: _Named, comparison: ast.Comparison, context: Context
+) -> Compare | None:
+    """`$a = $b`: do both stand for the same node or edge?"""
+    types = (left[1].type_name, right[1].type_name)
+    if None in types:
+        return None
+    operands: tuple[IdOf, IdOf] = (id_of(*left), id_of(*right))
+    is_alike = (left[1].kind, types[0]) == (right[1].kind, types[1])
+    problem = find_identity_problem(*operands, comparison.operator.value, is_alike=is_alike)
+    if problem is not None:
+        context.report(problem, comparison.span)
+        return None
+    return Compare(operands[0], Comparator(comparison.operator.value), operands[1], comparison.span)
 
 
 def _resolve_text_comparison(

@@ -11,7 +11,7 @@ from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import closest, suggest
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
-from omnigraph.lang.source import Span
+from omnigraph.lang.source import NOWHERE, Span
 
 _IMPLICIT = {"id", "src", "dst"}
 
@@ -93,8 +93,11 @@ def resolve_variable(
         message = f"`${variable.name}` is an edge; only its properties can be used"
         context.report(TypeProblem(QueryRule.T23, message), variable.span)
         return None
-    value_type = STRING.optional() if bound.optional else STRING
-    return IdOf(variable.name, value_type, variable.span)
+    return id_of(variable.name, bound, variable.span)
+
+
+def id_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> IdOf:
+    return IdOf(name, STRING.optional() if bound.optional else STRING, span)
 
 
 def resolve_parameter(

@@ -1,29 +1,27 @@
 """Maintenance and recovery of an open graph."""
 
-from omnigraph.commit.attempt.schema_lock import clear_stale
-from omnigraph.commit.recovery.audit import Recovery
-from omnigraph.commit.recovery.drift import heal_fenced, undo_ended
-from omnigraph.commit.recovery.heal import heal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from omnigraph.engine.gate import Action
 from omnigraph.engine.graph.state import Mode, OpenGraph
-from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult, cleanup
-from omnigraph.engine.maintain.doctor import DoctorFinding, examine
-from omnigraph.engine.maintain.indexes import IndexRequest, IndicesResult, ensure_indices
-from omnigraph.engine.maintain.inspection import (
-    PastRecovery,
-    PendingWrite,
-    find_pending,
-    find_recoveries,
-)
-from omnigraph.engine.maintain.optimize import OptimizeRequest, OptimizeResult, optimize
-from omnigraph.engine.maintain.repair import RepairRequest, RepairResult, repair
-from omnigraph.engine.maintain.wanted_indexes import find_substrings
-from omnigraph.engine.schema.rewriting import RewriterFactory, in_process
-from omnigraph.engine.write.idempotency import IdempotencyKey
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
 from omnigraph.storage.layout import RECOVERY
+
+if TYPE_CHECKING:
+    from omnigraph.commit.recovery.audit import Recovery
+    from omnigraph.commit.relocation import RelocateResult
+    from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult
+    from omnigraph.engine.maintain.doctor import DoctorFinding
+    from omnigraph.engine.maintain.indexes import IndicesResult
+    from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
+    from omnigraph.engine.maintain.optimize import OptimizeResult
+    from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
+    from omnigraph.engine.schema.rewriting import RewriterFactory
+    from omnigraph.engine.write.idempotency import IdempotencyKey
 
 
 class GraphMaintenance(OpenGraph):
@@ -33,17 +31,22 @@ class GraphMaintenance(OpenGraph):
         *,
         actor: str | None = None,
         queries: Source | None = None,
+        message: str | None = None,
     ) -> IndicesResult:
         """Build the missing indexes, as a commit of their own; no commit if none is missing.
 
         A property that `queries` search with `contains` gets a text index. Raises BranchNotFound,
         SchemaLocked, LeaseHeld, QueryInvalid.
         """
-        self._check_signer(actor)
+        from omnigraph.engine.maintain.indexes import IndexRequest, ensure_indices
+        from omnigraph.engine.maintain.wanted_indexes import find_substrings
+
+        self._check_signer(actor, message)
         self._gate(actor, Action.ADMIN, branch)
         catalog = self.active_schema().catalog
         used = frozenset() if queries is None else find_substrings(queries, catalog)
-        return ensure_indices(self._context, catalog, IndexRequest(branch, actor, used))
+        request = IndexRequest(branch, actor, used, message=message)
+        return ensure_indices(self._context, catalog, request)
 
     def optimize(
         self,
@@ -51,22 +54,29 @@ class GraphMaintenance(OpenGraph):
         *,
         actor: str | None = None,
         idempotency: IdempotencyKey | None = None,
-        rewriter_for: RewriterFactory = in_process,
+        message: str | None = None,
+        rewriter_for: RewriterFactory | None = None,
     ) -> OptimizeResult:
         """Compact small fragments and bring the indexes up to date. Removes nothing.
 
         Raises BranchNotFound, SchemaLocked, LeaseHeld, KeyReused, Forbidden.
         """
-        self._check_signer(actor)
+        from omnigraph.engine.maintain.optimize import OptimizeRequest, optimize
+        from omnigraph.engine.schema.rewriting import in_process
+
+        self._check_signer(actor, message)
         self._gate(actor, Action.ADMIN, branch)
-        request = OptimizeRequest(branch, actor, idempotency)
-        return optimize(self._context, self.active_schema().catalog, request, rewriter_for)
+        request = OptimizeRequest(branch, actor, idempotency, message)
+        catalog = self.active_schema().catalog
+        return optimize(self._context, catalog, request, rewriter_for or in_process)
 
     def cleanup(self, request: CleanupRequest, *, actor: str | None = None) -> CleanupResult:
         """Remove what no retained commit shows; unless confirmed, only list it.
 
         Raises SchemaLocked, UsageError, Forbidden.
         """
+        from omnigraph.engine.maintain.cleanup import cleanup
+
         if request.policy.keep is None and request.policy.older_than_ms is None:
             raise UsageError("say what to keep: a number of commits, an age, or both")
         if request.is_confirmed:
@@ -79,6 +89,8 @@ class GraphMaintenance(OpenGraph):
 
         Raises UsageError, SchemaLocked, RecoveryPending, Forbidden.
         """
+        from omnigraph.engine.maintain.repair import repair
+
         if request.is_confirmed:
             self._check_signer(actor)
         self._gate(actor, Action.ADMIN, None)
@@ -90,6 +102,9 @@ class GraphMaintenance(OpenGraph):
         Changes nothing, except that fenced or torn bytes are undone first if the graph was opened
         for writing (D38).
         """
+        from omnigraph.commit.recovery.drift import undo_ended
+        from omnigraph.engine.maintain.doctor import examine
+
         if self.mode is Mode.READ_WRITE:
             undo_ended(self._context)
         return examine(self._context, is_deep=is_deep)
@@ -100,6 +115,10 @@ class GraphMaintenance(OpenGraph):
         Every write does this first, so calling it is never necessary. Raises SidecarCorrupt,
         SidecarTooNew, InvariantViolated, OpenedReadOnly.
         """
+        from omnigraph.commit.attempt.schema_lock import clear_stale
+        from omnigraph.commit.recovery.drift import heal_fenced
+        from omnigraph.commit.recovery.heal import heal
+
         self.check_writable()
         listed = self._stores.objects.list(RECOVERY)
         recovered = heal(self._context, listed)
@@ -109,10 +128,28 @@ class GraphMaintenance(OpenGraph):
             self.active_schema()
         return recovered
 
+    def relocate(self, *, actor: str | None = None) -> RelocateResult:
+        """Make every branch read its files from here, also branches that were synced here later.
+
+        Opening a moved graph for writing does this, so calling it is rarely necessary. Raises
+        LeaseHeld, GraphRelocated, OpenedReadOnly, Forbidden.
+        """
+        from omnigraph.commit.relocation import relocate
+        from omnigraph.engine.stages import advance_stage, stage
+
+        self._check_signer(actor)
+        self._gate(actor, Action.ADMIN, None)
+        with stage("re-rooting"):
+            return relocate(self._context, advance_stage)
+
     def pending_writes(self) -> tuple[PendingWrite, ...]:
         """Writes that are under way, or wait for recovery; oldest first."""
+        from omnigraph.engine.maintain.inspection import find_pending
+
         return find_pending(self._context)
 
     def recoveries(self) -> tuple[PastRecovery, ...]:
         """The recoveries of the past; newest first."""
+        from omnigraph.engine.maintain.inspection import find_recoveries
+
         return find_recoveries(self._context)

@@ -1,14 +1,17 @@
 """Which snapshot and which schema a read uses.
 
-A `Target` names a branch as it is now, a branch at a version or a time, a commit, or a snapshot.
+A `Target` names a branch as it is now, a branch at a version or a time, a commit by its id or its
+tag, or a snapshot.
 Resolving a branch as it is now costs one probe of its manifest.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest import branches
 from omnigraph.commit.manifest.base import Base, Bases, find_incarnation
+from omnigraph.commit.manifest.commit_tags import read_tag
 from omnigraph.commit.manifest.records import Commit, Extension
 from omnigraph.commit.manifest.snapshot import (
     ManifestSnapshot,
@@ -21,7 +24,7 @@ from omnigraph.engine.active_schema import ActiveSchema, SchemaCache
 from omnigraph.engine.query.reading import ReadView
 from omnigraph.engine.query.result import ReadTarget
 from omnigraph.engine.query.target import Target
-from omnigraph.errors import CommitNotFound, NothingYet
+from omnigraph.errors import CommitNotFound, NothingYet, TagNotFound
 from omnigraph.ids import MAIN, BranchName, CommitId, Version, is_encodable, parse_branch
 from omnigraph.storage.stores import Stores
 
@@ -100,10 +103,46 @@ class TargetResolver:
         return None if commit is None else commit.extension.schema_hash
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """A commit of any branch. Raises CommitNotFound."""
+        """A commit of any branch, by its id or its tag. Raises CommitNotFound."""
         if not is_encodable(commit_id):
             raise CommitNotFound(commit_id)
-        return find_commit(self.bases, branches.find_branches(self.stores), commit_id)
+        known = branches.find_branches(self.stores)
+        try:
+            return find_commit(self.bases, known, commit_id)
+        except CommitNotFound:
+            with suppress(TagNotFound):
+                tag = read_tag(self.stores.objects, commit_id)
+                return find_commit(self.bases, known, tag.commit_id)
+            raise
+
+    def find_before(self, commit: Commit) -> Commit | None:
+        """The commit whose state a commit started from: its first parent, or that of its group."""
+        first = commit
+        while first.extension.group is not None and first.extension.group.index > 0:
+            first = self._parent_of(first)
+        return None if first.parent is None else self.commit(first.parent)
+
+    def find_last_member(self, commit: Commit) -> Commit:
+        """The commit whose state a commit shows: itself, or the last member of its group.
+
+        No state between two members of a group ever existed (D29).
+        """
+        place = commit.extension.group
+        if place is None or place.index == place.size - 1:
+            return commit
+        for branch in branches.find_branches(self.stores):
+            for each in self.bases.current(branch).manifest.log.commits:
+                own = each.extension.group
+                if own is not None and (own.id, own.index) == (place.id, place.size - 1):
+                    return each
+        return commit
+
+    def _parent_of(self, commit: Commit) -> Commit:
+        """Looks into the branch of the commit before all others: a group is on one branch."""
+        assert commit.parent is not None, "a member has a parent"
+        base = self.bases.known(commit.branch)
+        found = None if base is None else base.manifest.log.find(commit.parent)
+        return found or self.commit(commit.parent)
 
     def _commit_at(self, branch: BranchName, at_us: int) -> Commit:
         """The newest commit of a branch at a time. Raises BranchNotFound, NothingYet."""
@@ -115,7 +154,8 @@ class TargetResolver:
 
     def _view_at(self, commit: Commit) -> ReadView:
         snapshot = snapshot_at_commit(self.stores, commit)
-        return ReadView(ReadTarget(None, commit.id), snapshot, self._incarnation_of)
+        shown = self.find_last_member(commit)
+        return ReadView(ReadTarget(None, shown.id), snapshot, self._incarnation_of)
 
     def _view_now(self, base: Base) -> ReadView:
         manifest = base.manifest

@@ -9,8 +9,8 @@
    its rows are inserted or deleted.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin, is_same_version
-from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.records import Commit, JsonObject, RowCounts, Touched
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.history.images import read_rows, spell_properties
 from omnigraph.engine.history.table_diff import Difference, find_difference
@@ -91,22 +91,18 @@ class EntityChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class GraphDiff:
     """The difference between two snapshots: counts, and changes that are read on demand."""
 
     before: ManifestSnapshot
     after: ManifestSnapshot
-    counts: Mapping[TableKey, Counts]
+    counts: Mapping[TableKey, RowCounts]
     """By key, for every table with changes."""
     tables: Tables = field(repr=False)
     parts: tuple["TableChanges", ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<GraphDiff {describe_counts(self.counts)}>"
 
     def changes(self, *, skip: int = 0) -> Iterator[EntityChange]:
         """(1) Every change in order, after the first `skip`."""
@@ -117,8 +113,20 @@ class GraphDiff:
                 yield from part.read(self.tables, skip)
                 skip = 0
 
+    def only(self, touched: Touched) -> "GraphDiff":
+        """The changes of these entities alone: those of one member of a group (D29)."""
+        some = [each.only(touched.get(each.type.table_key, ())) for each in self.parts]
+        parts = tuple(each for each in some if len(each))
+        counts = {each.type.table_key: each.counts for each in parts}
+        return replace(self, counts=counts, parts=parts)
+
     def __len__(self) -> int:
         return sum(map(len, self.parts))
+
+
+def describe_counts(counts: Mapping[TableKey, RowCounts]) -> str:
+    """`node:Artwork +1 ~2 −0, edge:Hangs +1 ~0 −0`, or `no changes`."""
+    return ", ".join(f"{key} {each}" for key, each in counts.items()) or "no changes"
 
 
 def find_diff(
@@ -177,14 +185,21 @@ class TableChanges:
     ops: "np.ndarray[Any, np.dtype[np.int8]]"
     places: "np.ndarray[Any, np.dtype[np.int64]]"
     """The index of each change in the row refs of its operation."""
+    ids: "pa.Array[Any]" = field(repr=False)
+
+    def only(self, ids: Collection[str]) -> "TableChanges":
+        is_wanted = pc.is_in(self.ids, value_set=pa.array(list(ids), pa.string()))
+        mask = is_wanted.to_numpy(zero_copy_only=False)
+        kept = self.ids.filter(is_wanted)
+        return TableChanges(self.type, self.difference, self.ops[mask], self.places[mask], kept)
 
     def __len__(self) -> int:
         return len(self.ops)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RowCounts:
         found = np.bincount(self.ops, minlength=3).tolist()
-        return Counts(found[_INSERT], found[_UPDATE], found[_DELETE])
+        return RowCounts(found[_INSERT], found[_UPDATE], found[_DELETE])
 
     def read(self, tables: Tables, skip: int) -> Iterator[EntityChange]:
         """(3)"""
@@ -253,4 +268,5 @@ def _order(type_: Type, of: Difference, where: ChangeFilter) -> TableChanges:
     ops = np.concatenate([none, *(np.full(len(refs), op) for op, refs in wanted)])
     places = np.concatenate([none, *(np.arange(len(refs)) for _, refs in wanted)])
     order = pc.sort_indices(ids).to_numpy()
-    return TableChanges(type_, of, ops[order].astype(np.int8), places[order].astype(np.int64))
+    ops, places = ops[order].astype(np.int8), places[order].astype(np.int64)
+    return TableChanges(type_, of, ops, places, ids.take(pa.array(order)))

@@ -9,6 +9,7 @@ several pages with page tokens; a cursor follows when the commit is complete.
 2. Commits without a wanted change, such as upkeep, are skipped.
 3. A cursor or token names its graph, branch incarnation and filter, and is refused for others.
 4. A commit that can no longer be read is a gap: the feed raises `ChangeFeedGap` and never skips it.
+5. The members of a group have blocks of their own, with the changes of the entities they touched.
 """
 
 import base64
@@ -21,10 +22,12 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.base import Base
+from omnigraph.commit.manifest.groups import read_touched
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, snapshot_at_commit
 from omnigraph.engine.history.diff import ChangeFilter, EntityChange, GraphDiff, find_diff
+from omnigraph.engine.settings import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import (
     ChangeFeedGap,
     ChangesRefused,
@@ -34,16 +37,14 @@ from omnigraph.errors import (
     TableCorrupt,
     UsageError,
 )
-from omnigraph.ids import BranchName, CommitId
+from omnigraph.ids import BranchName, CommitId, Version
 from omnigraph.jsontext import read_json
 from omnigraph.storage.stores import Stores
 from omnigraph.storage.tables import Handle
 
-COMMITS_DEFAULT: Final = 128
 COMMITS_MAX: Final = 512
 """The most commits that one poll reads."""
 
-CHANGES_DEFAULT: Final = 1_000
 CHANGES_MAX: Final = 8_192
 """The most changes of one page."""
 
@@ -55,7 +56,7 @@ class Position:
     """(3) The position of a consumer in the feed of one branch."""
 
     graph: str
-    """The id of the first commit of the graph, which identifies the graph."""
+    """The id of the graph; a copy of the graph has another one."""
     branch: BranchName
     incarnation: str
     where: str
@@ -131,6 +132,7 @@ class ChangeFeed:
     """The change feed of one branch."""
 
     stores: Stores
+    graph_id: str
     catalog: Catalog
     """The schema in force."""
     base: Base
@@ -144,7 +146,7 @@ class ChangeFeed:
 
     def position(self, where: ChangeFilter, commit: CommitId | None, told: int = 0) -> Position:
         return Position(
-            self.history[0].id,
+            self.graph_id,
             self.base.manifest.branch,
             self.base.identifier,
             hash_filter(where),
@@ -156,24 +158,18 @@ class ChangeFeed:
         """Raises CursorInvalid, ChangeFeedGap, ChangesRefused, CommitNotFound, UsageError."""
         asked.check()
         asked.where.check_types(self.catalog)
-        at = self._start(asked)
+        at = self.find_start(asked)
         pending = self._after(at.commit)
-        first = pending[0][0].id if pending else None
         blocks: list[Block] = []
         left = asked.changes_max
-        shown: dict[CommitId, ManifestSnapshot] = {}
+        diffs = CommitDiffs(self, asked.where)
         for before, commit in pending[: asked.commits_max]:
             try:
-                # A commit is the parent of the next, so its snapshot is read once.
-                shown = {
-                    each.id: shown.get(each.id) or snapshot_at_commit(self.stores, each)
-                    for each in (before, commit)
-                }
-                found = self._read((shown[before.id], shown[commit.id]), asked, at, left)
+                found = _read(diffs.find(before, commit), asked, at, left)
             except (NotFoundError, TableCorrupt) as lost:
                 raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost  # (4)
             except ChangesRefused:
-                if before.id == first:
+                if commit is pending[0][1]:
                     raise
                 break  # the commits before it can be delivered
             if found.changes:
@@ -195,7 +191,8 @@ class ChangeFeed:
         cursor = self.position(asked.where, at.commit).encode()
         return FeedPage(tuple(blocks), cursor, None, caught_up=is_last)
 
-    def _start(self, asked: Poll) -> Position:
+    def find_start(self, asked: Poll) -> Position:
+        """Where a poll starts. Raises CursorInvalid, UsageError."""
         if asked.cursor is not None:
             return self._check(decode_position(asked.cursor), asked.where)
         assert asked.start is not None
@@ -227,8 +224,12 @@ class ChangeFeed:
         return at
 
     def _after(self, commit: CommitId | None) -> list[tuple[Commit, Commit]]:
-        """(1) The commits after a commit, each with its first parent."""
-        pairs = list(zip(self.history, self.history[1:], strict=False))
+        """(1) The commits after a commit, each with the commit whose state it started from (5)."""
+        pairs = [
+            (self.history[at - 1 - _index(commit)], commit)
+            for at, commit in enumerate(self.history)
+            if at
+        ]
         if commit is None:
             return pairs
         ids = [each.id for each in self.history]
@@ -243,26 +244,56 @@ class ChangeFeed:
         catalogs = (self.catalog_at(snapshots[0]), self.catalog_at(snapshots[1]))
         return find_diff(self.stores.tables, self.open_pin, catalogs, snapshots, where)
 
-    def _read(
-        self,
-        snapshots: tuple[ManifestSnapshot, ManifestSnapshot],
-        asked: Poll,
-        at: Position,
-        left: int,
-    ) -> "_CommitPart":
-        """The changes of a commit, as many as fit."""
-        diff = self.compare(snapshots, asked.where)
-        if len(diff) - at.told > left and left < asked.changes_max:
-            # The commit starts on the next page, where more of it fits.
-            return _CommitPart((), has_more=True)
-        changes = tuple(islice(diff.changes(skip=at.told), left))
-        return _CommitPart(changes, has_more=at.told + len(changes) < len(diff))
+
+def _index(commit: Commit) -> int:
+    """How many commits of the same group come before this one."""
+    return 0 if commit.extension.group is None else commit.extension.group.index
+
+
+class CommitDiffs:
+    """The changes of commits, one after the other.
+
+    (5) No reader ever saw a state between two members of a group. A member is compared with the
+    state before its group, and the changes of the entities that it touched are its own.
+    """
+
+    def __init__(self, feed: ChangeFeed, where: ChangeFilter) -> None:
+        self._feed = feed
+        self._where = where
+        self._shown: dict[tuple[BranchName, Version], ManifestSnapshot] = {}
+        self._diffs: dict[tuple[CommitId, Version], GraphDiff] = {}
+
+    def find(self, before: Commit, commit: Commit) -> GraphDiff:
+        """Raises ChangesRefused, VersionNotFound, BranchNotFound, ObjectNotFound."""
+        # The snapshot of a commit is read once for it and the next, the diff of a group once.
+        self._shown = {
+            (each.branch, each.manifest_version): self._show(each) for each in (before, commit)
+        }
+        pair = before.id, commit.manifest_version
+        if pair not in self._diffs:
+            snapshots = (self._show(before), self._show(commit))
+            self._diffs = {pair: self._feed.compare(snapshots, self._where)}
+        touched = read_touched(self._feed.stores.objects, commit)
+        return self._diffs[pair] if touched is None else self._diffs[pair].only(touched)
+
+    def _show(self, commit: Commit) -> ManifestSnapshot:
+        known = self._shown.get((commit.branch, commit.manifest_version))
+        return known or snapshot_at_commit(self._feed.stores, commit)
 
 
 @dataclass(frozen=True, slots=True)
 class _CommitPart:
     changes: tuple[EntityChange, ...]
     has_more: bool
+
+
+def _read(diff: GraphDiff, asked: Poll, at: Position, left: int) -> _CommitPart:
+    """The changes of a commit, as many as fit."""
+    if len(diff) - at.told > left and left < asked.changes_max:
+        # The commit starts on the next page, where more of it fits.
+        return _CommitPart((), has_more=True)
+    changes = tuple(islice(diff.changes(skip=at.told), left))
+    return _CommitPart(changes, has_more=at.told + len(changes) < len(diff))
 
 
 def hash_filter(where: ChangeFilter) -> str:
@@ -283,9 +314,12 @@ class CommitPage:
     next_page_token: str | None
 
 
-def read_commit(feed: ChangeFeed, commit: Commit, parent: Commit | None, asked: Poll) -> CommitPage:
-    """The changes of a commit since its first parent. Raises ChangesRefused, CursorInvalid."""
-    if parent is None:
+def read_commit(feed: ChangeFeed, commit: Commit, before: Commit | None, asked: Poll) -> CommitPage:
+    """The changes of a commit since its first parent, of a member since the state before its group.
+
+    Raises ChangesRefused, CursorInvalid.
+    """
+    if before is None:
         raise ChangesRefused("parentless_commit", commit_id=commit.id)
     told = 0
     if asked.cursor is not None:
@@ -294,12 +328,8 @@ def read_commit(feed: ChangeFeed, commit: Commit, parent: Commit | None, asked: 
             raise CursorInvalid("it is of another commit, or was made with another filter")
         told = at.told
     try:
-        snapshots = (
-            snapshot_at_commit(feed.stores, parent),
-            snapshot_at_commit(feed.stores, commit),
-        )
-        asked.where.check_types(*map(feed.catalog_at, snapshots))
-        diff = feed.compare(snapshots, asked.where)
+        diff = CommitDiffs(feed, asked.where).find(before, commit)
+        asked.where.check_types(*map(feed.catalog_at, (diff.before, diff.after)))
         changes = tuple(islice(diff.changes(skip=told), asked.changes_max))
     except (NotFoundError, TableCorrupt) as lost:
         raise ChangeFeedGap(commit.id, cursor=asked.cursor) from lost

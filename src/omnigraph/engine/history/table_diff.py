@@ -51,6 +51,17 @@ class Share:
         return np.fromiter((each == self.number for each in sums), np.bool_, len(ids))
 
 
+@dataclass(frozen=True, slots=True)
+class NamedIds:
+    """A share that names its ids."""
+
+    ids: frozenset[str]
+
+    def mask(self, ids: "pa.Array[Any]") -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        named = pa.array(sorted(self.ids), pa.string())
+        return np.asarray(pc.is_in(ids, value_set=named).to_numpy(zero_copy_only=False), np.bool_)
+
+
 EVERY_ID: Final = Share(0, 1)
 
 
@@ -78,7 +89,7 @@ def find_difference(
     type_: Type,
     before: Handle | None,
     after: Handle | None,
-    share: Share = EVERY_ID,
+    share: Share | NamedIds = EVERY_ID,
 ) -> Difference:
     """None stands for a missing table. Only ids of the share are compared."""
     lost, gained = _find_unshared(tables, before, after)
@@ -257,7 +268,9 @@ def _past(tables: Tables, handle: Handle) -> dict[str, int]:
         branch, version = fork.parent, fork.parent_version
 
 
-def _with_ids(tables: Tables, handle: Handle | None, rows: _Places, share: Share) -> RowRefs:
+def _with_ids(
+    tables: Tables, handle: Handle | None, rows: _Places, share: Share | NamedIds
+) -> RowRefs:
     """The refs of the rows whose ids are in the share."""
     addresses, row_ids, updated = rows.addresses, rows.row_ids, rows.updated
     if handle is None or not len(addresses):

@@ -21,6 +21,7 @@ import pyarrow as pa
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.settings import ERRORS_MAX
 from omnigraph.engine.write.violations import Violation
 from omnigraph.ids import BranchName, OperationId, TableKey, split_table_key
 from omnigraph.storage.durability import Durability
@@ -29,9 +30,6 @@ from omnigraph.storage.tables import Pieces, Receipt, TableRef
 
 ORDINAL: Final = "__ordinal"
 """A column of pending rows: the place of a row in the input. Later input has higher ordinals."""
-
-ERRORS_MAX: Final = 100
-"""How many faults a load reports, unless the request says otherwise."""
 
 
 class LoadMode(StrEnum):
@@ -90,13 +88,19 @@ class LoadJob:
     catalog: Catalog
     targets: Mapping[TableKey, LoadTarget]
     root: Root
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     durability: Durability
     errors_max: int = ERRORS_MAX
     rejects: "Rejects | None" = None
     """Receives every fault, and not only the first ones."""
     engine: LoadEngine | None = None
     """None leaves the choice to the bulk loader."""
+    input_options: Mapping[str, str] | None = field(default=None, repr=False)
+    """How the input is reached, if not like the graph."""
+
+    @property
+    def reading_options(self) -> Mapping[str, str]:
+        return self.storage_options if self.input_options is None else self.input_options
 
 
 # ── its result ───────────────────────────────────────────────────────────────────────────────────

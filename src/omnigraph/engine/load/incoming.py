@@ -6,7 +6,7 @@ Loads whose rows fit in memory use it. Larger loads check the same rules as join
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, assert_never
 
@@ -47,7 +47,6 @@ from omnigraph.engine.write.violations import Violation, ViolationKind, clip
 from omnigraph.errors import KeyConflict
 from omnigraph.ids import TableKey
 from omnigraph.storage.stores import Stores
-from omnigraph.storage.tables import ScanRequest
 
 
 @dataclass(frozen=True)
@@ -57,22 +56,35 @@ class Incoming:
     catalog: Catalog
     mode: LoadMode
     ingested: Ingested
+    has_blobs: bool = False
+    """Are the bytes of blobs read? No rule needs them, only whether there are any."""
 
     @cached_property
     def rows(self) -> Mapping[TableKey, Sequence[tuple[int, Row]]]:
-        """In the order of the input, whole but for what blobs hold."""
+        """In the order of the input."""
         return {key: self._read(key) for key in self.ingested.counts}
 
     def _read(self, key: TableKey) -> list[tuple[int, Row]]:
         type_ = type_of(self.catalog, key)
         table = self.ingested.read_pending(key)
         names = schema_of(type_).names
-        cells = [_cells(table[name], column_type(type_, name)) for name in names]
+        cells = [self._cells(table[name], column_type(type_, name)) for name in names]
         ordinals = [int(each) for each in table[ORDINAL].to_pylist() if each is not None]
         return [
             (ordinal, dict(zip(names, row, strict=True)))
             for ordinal, row in zip(ordinals, zip(*cells, strict=True), strict=True)
         ]
+
+    def _cells(self, column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
+        if not value_type.is_blob:
+            return read_cells(column, value_type)
+        if self.has_blobs:
+            return [None if each is None else Blob(**each) for each in column.to_pylist()]
+        return [Blob() if each else None for each in column.is_valid().to_pylist()]
+
+    @cached_property
+    def rules(self) -> tuple[KeyRule, ...]:
+        return load_rules(self.catalog, self.mode, self.ingested.counts, self.ingested.given_ids)
 
     @cached_property
     def places(self) -> Mapping[TableKey, Mapping[str, list[int]]]:
@@ -83,13 +95,6 @@ class Incoming:
             for ordinal, row in rows:
                 of_type[text_of(row, "id")].append(ordinal)
         return found
-
-
-def _cells(column: "pa.ChunkedArray[Any]", value_type: ValueType) -> list[Cell]:
-    if not value_type.is_blob:
-        return read_cells(column, value_type)
-    # No rule reads the bytes of a blob, only whether there is one.
-    return [Blob() if each else None for each in column.is_valid().to_pylist()]
 
 
 def key_columns(type_: Type) -> tuple[str, ...]:
@@ -124,36 +129,33 @@ def evaluate(
     rejects: Rejects | None = None,
 ) -> CheckResult:
     """Evaluate the rules of a load over its rows and the rows that the manifest shows."""
-    ingested = incoming.ingested
-    rules = load_rules(incoming.catalog, incoming.mode, ingested.counts, ingested.given_ids)
-    repeated = [fault for rule in rules for fault in find_repeated(rule, incoming)]
+    repeated = find_all_repeated(incoming)
     if repeated:
         return CheckResult(gather_faults(repeated, errors_max, rejects))
     committed = BaseRows(stores.tables, manifest, lambda pin: open_pin(stores, pin))
-    pending = _pending(incoming, committed)
-    if incoming.mode is not LoadMode.OVERWRITE:
-        pending.find_existing()
-    evaluation = _LoadEvaluation(stores, manifest, incoming, pending)
-    faults = gather_faults(
-        (fault for rule in rules for fault in evaluation.find(rule)), errors_max, rejects
-    )
+    pending = Pending(incoming.catalog, committed, _no_new_id)
+    write_into(pending, incoming)
+    faults = gather_faults(LoadEvaluation(incoming, pending).find_all(), errors_max, rejects)
     return CheckResult(
         faults,
         _find_taken(pending) if incoming.mode is LoadMode.APPEND else {},
-        frozenset(committed.asked) | evaluation.scanned,
+        frozenset(committed.asked),
     )
 
 
 @dataclass
-class _LoadEvaluation:
+class LoadEvaluation:
     """Rules of a load, evaluated over its rows in memory."""
 
-    stores: Stores
-    manifest: Manifest
     incoming: Incoming
     pending: Pending
-    scanned: set[TableKey] = field(default_factory=set)
-    """Committed edge tables that were read for orphaned edges."""
+
+    def find_all(self) -> Iterator[Fault]:
+        """The faults in their order; the rows that exist are found first."""
+        if self.incoming.mode is not LoadMode.OVERWRITE:
+            self.pending.find_existing()
+        for rule in self.incoming.rules:
+            yield from self.find(rule)
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -167,38 +169,25 @@ class _LoadEvaluation:
         """The faults of a rule: edge counts by source, others by the last record behind each."""
         match rule:
             case EdgeCount():
-                return self._locate(self.evaluation.find(rule))
+                return locate(self.incoming, self.evaluation.find(rule))
             case UniqueValue() | Endpoint():
-                return self._locate(self.evaluation.find(rule), is_sorted=False)
+                return locate(self.incoming, self.evaluation.find(rule), is_sorted=False)
             case OrphanedEdge():
-                return self._locate(self._find_orphans(rule), is_sorted=False)
+                return locate(self.incoming, self._find_orphans(rule), is_sorted=False)
             case RepeatedId() | NewId():
                 return []  # repeated ids end the check before, existing ids are no faults
             case _:
                 assert_never(rule)
 
-    def _locate(self, violations: Iterable[Violation], *, is_sorted: bool = True) -> list[Fault]:
-        found = [(ordinals_of(each, self.incoming), each) for each in violations]
-        if not is_sorted:
-            found.sort(key=lambda each: (max(each[0], default=-1), each[1].ids))
-        place_of = self.incoming.ingested.place_of
-        return [located(each, [place_of(at) for at in ordinals]) for ordinals, each in found]
-
     def _find_orphans(self, rule: OrphanedEdge) -> Iterator[Violation]:
         known = self.incoming.places[rule.node_key].keys()
-        key = rule.edge.table_key
-        self.scanned.add(key)
-        handle = open_pin(self.stores, self.manifest.pins[key])
-        with self.stores.tables.scan(handle, ScanRequest(columns=("id", rule.column))) as batches:
-            for batch in batches:
-                ends = zip(batch["id"].to_pylist(), batch[rule.column].to_pylist(), strict=True)
-                for identity, end in ends:
-                    if end not in known:
-                        yield missing_end(rule.edge, str(identity), rule.column, end)
+        for identity, end in self.pending.committed.read_ends(rule.edge, rule.column):
+            if end not in known:
+                yield missing_end(rule.edge, identity, rule.column, end)
 
 
-def _pending(incoming: Incoming, committed: BaseRows) -> Pending:
-    pending = Pending(incoming.catalog, committed, _no_new_id)
+def write_into(pending: Pending, incoming: Incoming) -> None:
+    """Decide that the rows of a load are written."""
     for key, rows in incoming.rows.items():
         table = pending.table(type_of(incoming.catalog, key))
         # If all ids of a table are generated, none of them can exist.
@@ -207,7 +196,6 @@ def _pending(incoming: Incoming, committed: BaseRows) -> Pending:
             table.write(row, is_new=is_new)
         if incoming.mode is LoadMode.APPEND:
             table.fresh |= table.rows.keys()
-    return pending
 
 
 def _no_new_id() -> str:
@@ -223,6 +211,10 @@ def _find_taken(pending: Pending) -> dict[str, tuple[str, ...]]:
 
 
 # ── faults and their places ──────────────────────────────────────────────────────────────────────
+
+
+def find_all_repeated(incoming: Incoming) -> list[Fault]:
+    return [fault for rule in incoming.rules for fault in find_repeated(rule, incoming)]
 
 
 def find_repeated(rule: KeyRule, incoming: Incoming) -> list[Fault]:
@@ -251,6 +243,17 @@ def repeated(type_: Type, identity: str, places: Sequence[RecordPlace]) -> Fault
     )
     violation = Violation(ViolationKind.KEY, type_.name, name, (identity,), identity, message)
     return fault_of(violation, file=places[-1].file, line=places[-1].line)
+
+
+def locate(
+    incoming: Incoming, violations: Iterable[Violation], *, is_sorted: bool = True
+) -> list[Fault]:
+    """Violations as faults of their records, by the last record behind each unless sorted."""
+    found = [(ordinals_of(each, incoming), each) for each in violations]
+    if not is_sorted:
+        found.sort(key=lambda each: (max(each[0], default=-1), each[1].ids))
+    place_of = incoming.ingested.place_of
+    return [located(each, [place_of(at) for at in ordinals]) for ordinals, each in found]
 
 
 def ordinals_of(violation: Violation, incoming: Incoming) -> list[int]:

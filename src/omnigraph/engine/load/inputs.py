@@ -11,8 +11,13 @@ class Format(StrEnum):
     """JSON lines that each name their type."""
     PARQUET = "parquet"
     CSV = "csv"
+    DELTA = "delta"
+    """A Delta table, read by the package `deltalake`."""
+    ICEBERG = "iceberg"
+    """An Iceberg table, read by the package `pyiceberg`."""
 
 
+LAKES: Final = frozenset({Format.DELTA, Format.ICEBERG})
 STDIN: Final = "-"
 
 
@@ -20,8 +25,8 @@ STDIN: Final = "-"
 class Input:
     """One input of a load: where it is, and, for a table, what its rows are.
 
-    `data` is a file, a folder or a pattern, here or at `s3://`; or a Spark data frame. A table
-    feeds one `type` of nodes or one type of edges, `edge`.
+    `data` is a file, a folder or a pattern, here or at `s3://`; or a Spark data frame; or what a
+    pipeline file has found already. A table feeds one `type` of nodes or one type of edges, `edge`.
     """
 
     data: object
@@ -35,6 +40,8 @@ class Input:
     """Between the cells of a CSV; None is a comma, or a tab if the file is called `.tsv`."""
     null: str = ""
     """What a CSV has where there is nothing, unless it is quoted."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the reader of a Delta or Iceberg table is told; it may hold secrets."""
     name: str | None = None
     """What messages call a data frame."""
     are_texts: bool = False

@@ -1,5 +1,6 @@
 """What a recipe would do, as a value."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from omnigraph.engine.load.bulk import LoadMode
@@ -31,6 +32,8 @@ class PlannedInput:
     unused: tuple[str, ...]
     problems: tuple[str, ...]
     """Why it cannot be loaded as it is."""
+    since: Mapping[str, int] | None = None
+    """How much earlier runs loaded and how much is new, for an input with `since: last`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@
    overwrite is refused, because it would undo the other write (D5).
 3. Tables that were only read can still move; then the attempt checks the rules once more.
 4. A load commits all of its input or nothing.
+5. A small append or merge is a write like any other (`LoadTask`): it may share a group (D29).
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import assert_never
 
 import pyarrow as pa
@@ -25,11 +27,10 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
 from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin
-from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.records import Commit, PipelineRun
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.load.bulk import (
-    ERRORS_MAX,
     ORDINAL,
     BulkLoader,
     CheckResult,
@@ -41,15 +42,27 @@ from omnigraph.engine.load.bulk import (
     Placement,
     Rejects,
 )
+from omnigraph.engine.load.early_files import EarlyFiles
 from omnigraph.engine.load.incoming import Incoming, evaluate
 from omnigraph.engine.load.inputs import Input
-from omnigraph.engine.settings import Settings
+from omnigraph.engine.load.load_task import LoadTask, check_records, encode_result
+from omnigraph.engine.settings import ERRORS_MAX, Settings
 from omnigraph.engine.stages import stage
 from omnigraph.engine.write.idempotency import IdempotencyKey, find_done
-from omnigraph.engine.write.mutate import check_unmoved, only_maintenance_since
-from omnigraph.errors import KeyConflict, LoadRejected, StorageFailure
+from omnigraph.engine.write.mutate import (
+    WriteOutcome,
+    WriteRequest,
+    WriteTask,
+    carry_out,
+    check_unmoved,
+    only_maintenance_since,
+)
+from omnigraph.errors import KeyConflict, LoadRejected
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch, table_key
-from omnigraph.storage.tables import Handle, Mark, Pieces, Staged, TableRef
+from omnigraph.storage.tables import Handle, Mark, Staged, TableRef
+
+CarryOut = Callable[[ActiveSchema, WriteTask, WriteRequest], WriteOutcome]
+"""Carries a write out: alone, or in a group."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +86,10 @@ class LoadRequest:
     """Why the load is made; kept in the commit."""
     engine: LoadEngine | None = None
     """None: as `OMNIGRAPH_LOAD_ENGINE` says, else chosen by the size of the input."""
+    input_options: Mapping[str, str] | None = field(default=None, repr=False)
+    """How the input is reached, if not like the graph."""
+    pipeline: PipelineRun | None = None
+    """The run of a pipeline file that this is, if it is to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +101,8 @@ class Loaded:
     branch_created: bool = False
     engine: LoadEngine | None = None
     """The engine that read the input; None if an older version loaded it under the same key."""
+    tables: tuple[TableKey, ...] = ()
+    """The tables whose upkeep is left to the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +124,10 @@ class LoadResult:
     engine: LoadEngine | None = None
     """The engine that read the input; None if an older version loaded it under the same key."""
 
+    def __repr__(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        return f"<LoadResult {sum(self.counts.values())} rows onto {self.branch}: {made}>"
+
 
 def load(
     context: WriteContext,
@@ -112,8 +135,10 @@ def load(
     bulk: BulkLoader,
     request: LoadRequest,
     settings: Settings,
+    *,
+    write: CarryOut | None = None,
 ) -> Loaded:
-    """Load all input as one commit, or nothing.
+    """Load all input as one commit, or nothing. `write` carries a small load out (5).
 
     Raises LoadRejected, KeyConflict, ExpectedVersionMismatch, BranchNotFound, FileUnreadable, the
     errors of the pipeline, and whatever `commit.attempt.phases` raises.
@@ -132,13 +157,16 @@ def load(
         branch=request.branch,
         operation_id=operation_id,
         catalog=schema.catalog,
-        targets={key: _target(pin, request) for key, pin in base.pins.items()},
+        targets={
+            key: find_target(pin, request.branch, request.mode) for key, pin in base.pins.items()
+        },
         root=context.stores.root,
         storage_options=settings.storage_options,
         durability=settings.durability,
         errors_max=request.errors_max,
         rejects=request.rejects,
         engine=request.engine,
+        input_options=request.input_options,
     )
     with (
         staging(context.stores.objects, operation_id, request.branch, versions, settings.timing),
@@ -146,7 +174,40 @@ def load(
     ):
         if not ingested.counts and not ingested.faults.count and request.idempotency is None:
             return Loaded(branch_created=request.branch_created, engine=ingested.engine)
+        # The commit of a run of a pipeline records more than a member of a group can.
+        is_alone = request.mode is LoadMode.OVERWRITE or request.pipeline is not None
+        if ingested.is_small and not is_alone:
+            return _load_rows(schema, request, ingested, write or partial(carry_out, context))
         return _Load(context, schema, request, ingested, base).commit()
+
+
+def _load_rows(
+    schema: ActiveSchema, request: LoadRequest, ingested: Ingested, write: CarryOut
+) -> Loaded:
+    """(5) Write the rows of a small load as any other write."""
+    incoming = Incoming(schema.catalog, request.mode, ingested, has_blobs=True)
+    task = LoadTask(incoming, request.errors_max, branch_created=request.branch_created)
+    signed = WriteRequest(
+        request.branch,
+        request.actor,
+        idempotency=request.idempotency,
+        message=request.message,
+    )
+    try:
+        with stage("checking"):
+            if request.idempotency is None:
+                # The answer to a repeated key comes before that to faulty records.
+                task.check_alone()
+        with stage("committing"):
+            written = write(schema, task, signed)
+    except LoadRejected:
+        task.reject(request.rejects)
+        raise
+    if written.recorded is not None:
+        return _decode_result(written.recorded, written.commit)
+    return Loaded(
+        ingested.counts, written.commit, request.branch_created, ingested.engine, written.tables
+    )
 
 
 def _loaded_before(manifest: Manifest, request: LoadRequest) -> Loaded | None:
@@ -154,32 +215,28 @@ def _loaded_before(manifest: Manifest, request: LoadRequest) -> Loaded | None:
     done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
-    counts = done.result.get("counts")
+    return _decode_result(done.result, done.commit)
+
+
+def _decode_result(result: Mapping[str, object], commit: Commit | None) -> Loaded:
+    counts = result.get("counts")
     found = counts if isinstance(counts, dict) else {}
-    created = done.result.get("branch_created") is True
-    engine = done.result.get("engine")
+    created = result.get("branch_created") is True
+    engine = result.get("engine")
     return Loaded(
         {TableKey(key): int(found[key]) for key in found},
-        done.commit,
+        commit,
         created,
         LoadEngine(engine) if isinstance(engine, str) else None,
     )
 
 
-def _target(pin: Pin, request: LoadRequest) -> LoadTarget:
+def find_target(pin: Pin, branch: BranchName, mode: LoadMode) -> LoadTarget:
     """Rows become fragments at once if the branch owns the table and no row can be replaced."""
     ref = TableRef(pin.path, lance_branch(pin.owner))
-    is_decided = pin.owner == request.branch and request.mode is not LoadMode.MERGE
+    is_decided = pin.owner == branch and mode is not LoadMode.MERGE
     placement = Placement.IN_PLACE if is_decided else Placement.PENDING
     return LoadTarget(ref, pin.version, placement, pin.row_count)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFiles:
-    """Files of one table, staged on the version that the pin names."""
-
-    pin: Pin
-    pieces: tuple[Pieces, ...]
 
 
 @dataclass
@@ -192,36 +249,31 @@ class _Load:
     ingested: Ingested
     base: Manifest
     """The branch when the load began."""
-    written: dict[TableKey, WrittenFiles] = field(default_factory=dict)
     has_begun: bool = False
     """Did the attempt begin? From then on its sidecar names the files."""
+
+    @cached_property
+    def files(self) -> EarlyFiles:
+        return EarlyFiles(self.context.stores.tables, self.request.branch, self.ingested, self.base)
 
     def commit(self) -> Loaded:
         """Commit all of it, or delete the staged files that are known here."""
         try:
-            self._check_records()
+            check_records(self.ingested, self.request.rejects)
             return self._commit()
         except (Exception, KeyboardInterrupt):
             if not self.has_begun:
-                self.discard()
+                self.files.discard()
             raise
-
-    def _check_records(self) -> None:
-        faults = self.ingested.faults
-        if faults.count:
-            if self.request.rejects is not None:
-                for each in self.ingested.read_faults():
-                    self.request.rejects(each)
-            raise LoadRejected(faults.listed, count=faults.count)
 
     def _commit(self) -> Loaded:
         keys = tuple(self.ingested.counts)
         tables_read = None if self.ingested.is_small else self._check(self.base)
-        self._write_early()
+        self.files.write_all()
         with acquire_write_locks(self.context, self.request.branch, keys) as lock:
             done = _loaded_before(lock.base.manifest, self.request)
             if done is not None:
-                self.discard()
+                self.files.discard()
                 return done
             lock.base.manifest.check_schema(self.schema.schema_hash)
             if self.request.mode is LoadMode.OVERWRITE:
@@ -231,8 +283,13 @@ class _Load:
             self.has_begun = True
             with stage("committing"):
                 published = run(lock, self._change(lock.base.manifest, tables_read))
-        created = self.request.branch_created
-        return Loaded(self.ingested.counts, published.commits[-1], created, self.ingested.engine)
+        return Loaded(
+            self.ingested.counts,
+            published.commits[-1],
+            self.request.branch_created,
+            self.ingested.engine,
+            keys,
+        )
 
     def _check(self, manifest: Manifest) -> frozenset[TableKey]:
         """(4) The tables that the rules read. Raises LoadRejected, KeyConflict."""
@@ -270,11 +327,7 @@ class _Load:
     def _change(self, manifest: Manifest, tables_read: frozenset[TableKey]) -> Change:
         keys = sorted(self.ingested.counts)
 
-        result: JsonObject = {
-            "counts": {str(key): count for key, count in self.ingested.counts.items()},
-            "branch_created": self.request.branch_created,
-            "engine": self.ingested.engine.value,
-        }
+        result = encode_result(self.ingested, branch_created=self.request.branch_created)
 
         def recheck(moved: Manifest) -> None:
             self._check(moved)  # (3)
@@ -293,6 +346,7 @@ class _Load:
             idempotency=None
             if self.request.idempotency is None
             else self.request.idempotency.record(result),
+            pipeline=self.request.pipeline,
             schema_hash=self.schema.schema_hash,
         )
 
@@ -306,13 +360,13 @@ class _Load:
             if ingested.fits(key):
                 rows = ingested.open_pending(key, handle.schema.names)
                 return tables.stage_append(handle, rows, mark)
-            return tables.stage_pieces(handle, self._write(pin, handle), mark)
+            return tables.stage_pieces(handle, self.files.write(pin, handle), mark)
 
         def merge(handle: Handle, mark: Mark) -> Staged:
             if ingested.fits(key):
                 rows = last_of_each(ingested.read_pending(key))
                 return tables.stage_upsert(handle, rows, mark, key="id")
-            return tables.stage_pieces(handle, self._write(pin, handle), mark)
+            return tables.stage_pieces(handle, self.files.write(pin, handle), mark)
 
         def overwrite(handle: Handle, mark: Mark) -> Staged:
             schema, written = handle.schema, receipts
@@ -320,7 +374,7 @@ class _Load:
                 rows = ingested.open_pending(key, schema.names)
                 return tables.stage_overwrite(handle, schema, mark, rows)
             if not written:
-                pieces = self._write(pin, handle)
+                pieces = self.files.write(pin, handle)
                 written = tuple(each for part in pieces for each in part.fresh)
             return tables.stage_overwrite(handle, schema, mark, receipts=written)
 
@@ -333,44 +387,6 @@ class _Load:
                 return overwrite
             case _:
                 assert_never(self.request.mode)
-
-    # (1) files that are written before the locks are held
-
-    def _write_early(self) -> None:
-        """Write pending rows that do not fit in memory, if the branch owns their table."""
-        for key in self.ingested.counts:
-            pin = self.base.pins[key]
-            is_pending = not self.ingested.receipts.get(key)
-            if is_pending and pin.owner == self.request.branch and not self.ingested.fits(key):
-                ref = TableRef(pin.path, lance_branch(pin.owner))
-                self.written[key] = WrittenFiles(pin, self.ingested.write_pending(key, pin, ref))
-
-    def _write(self, pin: Pin, handle: Handle) -> tuple[Pieces, ...]:
-        """The pending rows as files on the locked version.
-
-        Files that were written early serve, unless the table moved since.
-        """
-        early = self.written.get(pin.key)
-        if early is not None and early.pin == pin:
-            return early.pieces
-        if early is not None:
-            self._discard(self.written.pop(pin.key))
-        return self.ingested.write_pending(pin.key, pin, handle.ref)
-
-    def discard(self) -> None:
-        """Delete the staged files that no commit will name, as far as they are known here."""
-        for key, receipts in self.ingested.receipts.items():
-            self._discard(WrittenFiles(self.base.pins[key], (Pieces(fresh=receipts),)))
-        for written in self.written.values():
-            self._discard(written)
-
-    def _discard(self, written: WrittenFiles) -> None:
-        ref = TableRef(written.pin.path, lance_branch(written.pin.owner))
-        try:
-            for pieces in written.pieces:
-                self.context.stores.tables.discard(ref, pieces)
-        except StorageFailure as failure:
-            logger.info("left files of %s for cleaning up: %s", written.pin.key, failure)
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:

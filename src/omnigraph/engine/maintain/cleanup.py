@@ -3,19 +3,23 @@
 1. What must stay is decided first, for the whole graph (`commit.retention`). If that fails, nothing
    is deleted. Then each table is cleaned under its lease, by an explicit list of versions made
    before; a version that is newer than the list is never deleted.
-2. A branch that was created meanwhile may show a listed version. So the branches are read again
-   before each table; cleanup stops if there is a new one.
+2. A branch or a tag that was created meanwhile may show a listed version. So both are read again
+   before each table, under the lock that their creation takes; cleanup stops if there is a new one.
 3. A file that no version names is deleted once it is too old to belong to a running write.
 4. A failure of one table is reported, and cleanup continues with the next table.
+5. Lance keeps a file of main that a branch inherits, if the branch records this place. So cleanup
+   deletes nothing while a branch records another place (`commit.relocation`).
+6. A clone copies every version, so cleanup deletes nothing while a clone runs. A clone that starts
+   during a cleanup plans again if a file is gone.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks, lock_branches
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.compat.legacy import has_legacy_commits
 from omnigraph.commit.context import WriteContext
@@ -23,13 +27,27 @@ from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.leases.staging import find_staging
 from omnigraph.commit.manifest.base import manifest_ref
 from omnigraph.commit.manifest.branches import find_branches
+from omnigraph.commit.manifest.commit_tags import find_tags
 from omnigraph.commit.recovery.heal import heal, lease
 from omnigraph.commit.retention import Retained, RetentionPolicy, find_retained
 from omnigraph.engine.schema.staged_leftovers import STAGED
 from omnigraph.engine.stages import stage
-from omnigraph.errors import BranchesExist, NotFoundError, ObjectNotFound, OmnigraphError
+from omnigraph.errors import (
+    CloneRunning,
+    NotFoundError,
+    ObjectNotFound,
+    OmnigraphError,
+    UsageError,
+)
 from omnigraph.ids import SCHEMA_LOCK, BranchName, TableKey, graph_branch
-from omnigraph.storage.layout import LEGACY_COMMITS, LEGACY_RUNS, MANIFEST, STAGING
+from omnigraph.storage.layout import (
+    GROUPS,
+    LEGACY_COMMITS,
+    LEGACY_RUNS,
+    MANIFEST,
+    STAGING,
+    group_of,
+)
 from omnigraph.storage.objects import Listed
 from omnigraph.storage.tables import TableRef
 
@@ -76,12 +94,16 @@ class CleanupResult:
 def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
     """Delete what need not stay; without confirmation, report it.
 
-    Raises SchemaLocked, and what reading the manifests raises; then nothing was deleted.
+    Raises SchemaLocked, GraphRelocated, CloneRunning, and what reading the manifests raises; then
+    nothing was deleted.
     """
     if request.is_confirmed:
         heal(context)
         check_unlocked(context)
+        _check_not_cloned(context)
     retained = find_retained(context.stores, context.bases, request.policy)
+    if request.is_confirmed:
+        _check_rooted(context, retained)
     cleaner = _Cleaner(context, request, retained)
     forks = tuple(cleaner.forks())
     tables = tuple(cleaner.tables())
@@ -89,6 +111,22 @@ def cleanup(context: WriteContext, request: CleanupRequest) -> CleanupResult:
     return CleanupResult(
         request.is_confirmed, request.policy, (*tables, *manifests), forks, cleaner.residue()
     )
+
+
+def _check_not_cloned(context: WriteContext) -> None:
+    """(6) Raises CloneRunning."""
+    for job in find_staging(context.stores.objects):
+        if job.is_clone and job.is_alive:
+            raise CloneRunning(context.stores.root.uri, operation_id=job.operation_id)
+
+
+def _check_rooted(context: WriteContext, retained: Retained) -> None:
+    """(5) Raises GraphRelocated."""
+    tables = context.stores.tables
+    for path in retained.keys:
+        for fork in tables.find_branches(path):
+            with suppress(NotFoundError):
+                tables.open_at(TableRef(path, fork.name))
 
 
 @dataclass
@@ -127,8 +165,10 @@ class _Cleaner:
             return True
         key = self.retained.keys[ref.path]
         try:
-            with lease(self.context, LockKey(key, ref.branch), wait_ms_max=WAIT_MS):
-                self._check_branches()
+            with (
+                lease(self.context, LockKey(key, ref.branch), wait_ms_max=WAIT_MS),
+                self._nothing_new(),
+            ):
                 self.context.stores.tables.clear_branch(ref.path, ref.branch)
         except OmnigraphError:
             return False
@@ -160,8 +200,8 @@ class _Cleaner:
                 size = sum(each.size_bytes for each in debris)
                 return CleanedTable(key, branch, len(old), size)
             with self._holding(key, branch):
-                self._check_branches()
-                size = self._delete_versions(ref, old)
+                with self._nothing_new():
+                    size = self._delete_versions(ref, old)
                 if ref.branch is None:
                     size += self._delete(self._find_debris(ref.path))
         except OmnigraphError as trouble:
@@ -203,11 +243,17 @@ class _Cleaner:
     def _holding(self, key: TableKey, branch: BranchName) -> AbstractContextManager[WriteLock]:
         return acquire_write_locks(self.context, branch, [key], wait_ms_max=WAIT_MS)
 
-    def _check_branches(self) -> None:
-        """(2) Raises BranchesExist."""
-        known = set(self.retained.branches)
-        if others := [each for each in find_branches(self.context.stores) if each not in known]:
-            raise BranchesExist(others)
+    @contextmanager
+    def _nothing_new(self) -> Iterator[None]:
+        """(2) No branch and no tag is new, and none is created meanwhile. Raises UsageError."""
+        stores = self.context.stores
+        with lock_branches(self.context):
+            branches = set(find_branches(stores)) - set(self.retained.branches)
+            tags = {each.name for each in find_tags(stores.objects)} - self.retained.tags
+            if branches or tags:
+                new = ", ".join(sorted({*branches, *tags}))
+                raise UsageError(f"{new} was created meanwhile; run cleanup again")
+            yield
 
     # the manifest
 
@@ -218,8 +264,8 @@ class _Cleaner:
                 old = self._find_old(ref)
                 size = 0
                 if self.request.is_confirmed:
-                    self._check_branches()
-                    size = self._delete_versions(ref, old)
+                    with self._nothing_new():
+                        size = self._delete_versions(ref, old)
             except OmnigraphError as trouble:
                 yield CleanedTable(MANIFEST, branch, error=str(trouble))
             else:
@@ -254,6 +300,9 @@ class _Cleaner:
                     doomed[table].append(listed)
         for folder in LEGACY_RUNS:
             doomed[folder] = list(objects.list(folder))
+        for listed in objects.list(GROUPS):
+            if group_of(listed.key) not in self.retained.groups:
+                doomed[listed.key].append(listed)
         for key in STAGED:
             doomed[key] = self._find_staged(key)
         total = 0

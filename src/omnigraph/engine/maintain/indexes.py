@@ -72,6 +72,8 @@ class IndexRequest:
     """Tables with so many rows together are indexed in one commit."""
     rows_held_max: int = ROWS_HELD_MAX
     """Tables with so few rows are built under the lock: it is fast, and covers all rows."""
+    message: str | None = None
+    """Why; kept in the commits."""
 
 
 class IndexState(StrEnum):
@@ -151,7 +153,11 @@ class _Builder:
             writes = tuple(each for each in planned if each.stages)
             if writes:
                 change = Change(
-                    WriterKind.ENSURE_INDICES, request.branch, writes, actor=request.actor
+                    WriterKind.ENSURE_INDICES,
+                    request.branch,
+                    writes,
+                    actor=request.actor,
+                    message=request.message,
                 )
                 self.commits.append(run(lock, change).commits[-1])
 

@@ -49,6 +49,8 @@ class OptimizeRequest:
     actor: str | None = None
     idempotency: IdempotencyKey | None = None
     """A repeated request with this key returns the first result."""
+    message: str | None = None
+    """Why; kept in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,12 @@ def _remember(
         run(
             lock,
             Change(
-                WriterKind.OPTIMIZE, request.branch, (), actor=request.actor, idempotency=record
+                WriterKind.OPTIMIZE,
+                request.branch,
+                (),
+                actor=request.actor,
+                message=request.message,
+                idempotency=record,
             ),
         )
 
@@ -238,7 +245,14 @@ class _Run:
                     writes = self._plan(lock, keys)
                     if not writes:
                         return ()
-                    change = Change(WriterKind.OPTIMIZE, branch, writes, actor=self.request.actor)
+                    change = Change(
+                        WriterKind.OPTIMIZE,
+                        branch,
+                        writes,
+                        actor=self.request.actor,
+                        message=self.request.message,
+                        counts={},
+                    )
                     with stage("indexing and committing"):
                         return tuple(run(lock, change).commits)
             except DriftFound as drift:

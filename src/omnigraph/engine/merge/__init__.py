@@ -7,10 +7,12 @@
 4. Every table of the target that the plan read must be at the same version when the commit is
    published. If one moved, the merge is planned again.
 
-Modules in reading order: `bases` (the merge base), `classify` (the rules for one row and one
+Modules in reading order: `bases` (the merge base), `sources` (a branch, or one commit to pick or
+revert), `classify` (the rules for one row and one
 table), `conflicts` (what blocks a merge, and the file to resolve it in), `rulings` (decisions made
 beforehand), `table_plan` (values: what happens to the rows of one table), `resolve` (rows that
 both branches changed), `plan_rows` (computes a `TablePlan`), `check` (the merged graph against the
 schema), `broken_rules` (resolves broken rules by the side that was chosen), `workers` (bulk work
-elsewhere), `plan` (the whole graph), `writes` (a plan as commits of bounded size), `run`.
+elsewhere), `plan` (the whole graph), `writes` (a plan as commits of bounded size), `staged_result`
+(the merged graph before it is published), `run`.
 """

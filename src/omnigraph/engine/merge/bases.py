@@ -99,7 +99,20 @@ def _named_base(lineage: Lineage, base: CommitId, source: CommitId, target: Comm
         raise CommitNotFound(base)
     if base not in lineage.ancestors_of(source) & lineage.ancestors_of(target):
         raise UsageError(f"commit {base} is not in the history of both branches")
-    return lineage.commits[base]
+    return _last_member(lineage, lineage.commits[base])
+
+
+def _last_member(lineage: Lineage, commit: Commit) -> Commit:
+    """Of a group, the last member: no state between two members ever existed (D29)."""
+    place = commit.extension.group
+    if place is None:
+        return commit
+    members = (
+        (each.extension.group.index, each)
+        for each in lineage.commits.values()
+        if each.extension.group is not None and each.extension.group.id == place.id
+    )
+    return max(members, key=lambda member: member[0])[1]
 
 
 def _read_pins(stores: Stores, commit: Commit) -> Pins | None:

@@ -13,18 +13,20 @@ from typing import Final
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.commit.manifest.snapshot import open_pin
-from omnigraph.commit.manifest.updates import SetVersion, Update
+from omnigraph.commit.manifest.updates import Update
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.history.table_diff import count_at_most
 from omnigraph.engine.load.bulk import type_of
-from omnigraph.engine.merge.bases import Ancestry, find_ancestry
+from omnigraph.engine.merge.bases import Ancestry
 from omnigraph.engine.merge.broken_rules import BrokenRules
 from omnigraph.engine.merge.check import MergedGraph
 from omnigraph.engine.merge.classify import Outcome, TableStep, decide_table, may_point
 from omnigraph.engine.merge.conflicts import Conflict, ConflictFile
 from omnigraph.engine.merge.plan_rows import apply_rulings, plan_table
 from omnigraph.engine.merge.rulings import Rulings
+from omnigraph.engine.merge.sources import MergeSource
 from omnigraph.engine.merge.table_plan import PlanDraft, Sides, TablePlan
 from omnigraph.engine.merge.workers import MergeWorkers
 from omnigraph.engine.stages import stage
@@ -56,15 +58,8 @@ class MergeRequest:
     """A repeated request with this key returns the first result and merges nothing."""
     message: str | None = None
     """Why the merge is made; kept in the commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableCounts:
-    """How many rows a merge inserts, updates and deletes in one table of the target."""
-
-    inserted: int
-    updated: int
-    deleted: int
+    proposal: str | None = None
+    """The proposal that this merges; kept in the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +77,9 @@ class MergePlan:
     conflicts: tuple[Conflict, ...]
 
     @property
-    def counts(self) -> dict[TableKey, TableCounts]:
+    def counts(self) -> dict[TableKey, RowCounts]:
         return {
-            key: TableCounts(each.inserted_count, each.updated_count, len(each.deletes))
+            key: RowCounts(each.inserted_count, each.updated_count, len(each.deletes))
             for key, each in sorted(self.plans.items())
         }
 
@@ -94,16 +89,14 @@ class MergePlanner:
     context: WriteContext
     schema: ActiveSchema
     request: MergeRequest
-    source: Base
+    source: MergeSource
     workers: MergeWorkers
 
     def plan(self, target: Base) -> MergePlan:
         """Plan every table against this version of the target."""
-        ancestry = find_ancestry(
-            self.context.stores, self.source.manifest, target.manifest, base=self.request.base
-        )
+        ancestry = self.source.find_ancestry(target.manifest)
         self._check_heads(ancestry)
-        outcome = ancestry.outcome
+        outcome = ancestry.outcome if self.source.is_branch else Outcome.MERGED
         if outcome is Outcome.ALREADY_UP_TO_DATE:
             return MergePlan(ancestry, outcome, target, {}, {}, {}, ())
         plans: dict[TableKey, TablePlan] = {}
@@ -128,12 +121,15 @@ class MergePlanner:
         )
         with stage("checking"):
             conflicts += broken.resolve()
-        pointers: dict[TableKey, Update] = {
-            key: SetVersion(self.source.manifest.latest[key])
+        pointers = {
+            key: pointer
             for key, plan in plans.items()
             if key not in broken.decided
             and self._may_point(ancestry, target.manifest.pins[key], plan)
+            and (pointer := self.source.pointer(key)) is not None
         }
+        if not (plans or conflicts or self.source.is_branch):
+            outcome = Outcome.ALREADY_UP_TO_DATE  # the target has all of it, and no parent to gain
         ordered = tuple(sorted(conflicts, key=lambda each: each.place))
         return MergePlan(
             ancestry, outcome, target, plans, pointers, {**reads, **broken.reads}, ordered
@@ -141,7 +137,8 @@ class MergePlanner:
 
     def _plan_table(self, sides: Sides) -> tuple[TablePlan, tuple[Conflict, ...]]:
         tables, rulings = self.context.stores.tables, self.request.rulings
-        workers = self.workers.find_for_planning(sides)
+        # The ids of a member of a group are few, and workers share out all ids.
+        workers = None if sides.only is not None else self.workers.find_for_planning(sides)
         if workers is None:
             rows = sum(count_at_most(tables, each, sides.source) for each in sides.bases)
             with release_memory((rows, sides)):
@@ -167,7 +164,7 @@ class MergePlanner:
 
     def _sides(self, ancestry: Ancestry, target: Base) -> Iterator[tuple[Sides, Pin]]:
         """Every table that the source moved or a ruling names, in key order."""
-        sources, targets = self.source.manifest.pins, target.manifest.pins
+        sources, targets = self.source.pins, target.manifest.pins
         ruled = self.request.rulings.rows
         for key in sorted(sources.keys() & targets.keys()):
             pin = targets[key]
@@ -180,8 +177,9 @@ class MergePlanner:
         return Sides(
             type_of(self.schema.catalog, key),
             tuple(self._open_all(ancestry.pins_of(key))),
-            self.context.open_pin(self.source.manifest.pins[key], self.source),
+            self.source.open(key),
             self.context.open_pin(target.manifest.pins[key], target),
+            self.source.find_touched(key),
         )
 
     def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
@@ -190,7 +188,7 @@ class MergePlanner:
 
     def _may_point(self, ancestry: Ancestry, pin: Pin, plan: TablePlan) -> bool:
         """(D6) Only if the source alone moved the table and no ruling changed a row of it."""
-        source = self.source.manifest.pins[pin.key]
+        source = self.source.pins[pin.key]
         is_adopted = decide_table(ancestry.pins_of(pin.key), pin, source) is TableStep.ADOPT
         is_plain = pin.key not in self.request.rulings.rows and not plan.edits
         return is_adopted and is_plain and may_point(pin, source, self.request.into)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from omnigraph.engine.history.table_diff import (
     EVERY_ID,
     Difference,
+    NamedIds,
     Share,
     digest_at,
     find_difference,
@@ -47,12 +48,15 @@ def plan_table(
     tables: Tables, sides: Sides, rulings: Rulings
 ) -> tuple[TablePlan, tuple[Conflict, ...]]:
     """Apply to the target what the source changed since the base."""
-    draft = draft_share(tables, sides, rulings, EVERY_ID)
+    share = EVERY_ID if sides.only is None else NamedIds(sides.only)
+    draft = draft_share(tables, sides, rulings, share)
     apply_rulings(tables, sides, rulings, draft)
     return draft.plan(sides), tuple(draft.conflicts)
 
 
-def draft_share(tables: Tables, sides: Sides, rulings: Rulings, share: Share) -> PlanDraft:
+def draft_share(
+    tables: Tables, sides: Sides, rulings: Rulings, share: Share | NamedIds
+) -> PlanDraft:
     """Plan the ids of one share, except those that a ruling names."""
     draft = PlanDraft()
     ruled = rulings.rows.get(sides.type.table_key, {})

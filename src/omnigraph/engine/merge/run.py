@@ -5,22 +5,28 @@
 1. Planning takes no lock, so no writer waits for it. If the target moved before its tables were
    locked, the merge is planned once more under the locks.
 2. The merge locks every table that the plan read: none of them can move before the commit.
+   A merge of a proposal is vetted: approvals and checks hold for the heads that it merges, and it
+   is published on top of that head of the target only (D39).
 3. A merge that is already up to date makes no commit, except to record an idempotency key. Every
    other merge makes a commit with two parents, even if no row changes: the next merge starts there.
+   A commit that is picked or reverted gives one parent, so it makes a commit only if rows change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from omnigraph.commit.attempt.locks import acquire_write_locks
+from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
-from omnigraph.commit.manifest.change import Change, Stage, TableWrite, WriterKind
+from omnigraph.commit.manifest.change import Change, WriterKind
 from omnigraph.commit.manifest.model import Manifest
-from omnigraph.commit.manifest.records import Commit, Idempotency
+from omnigraph.commit.manifest.records import Commit, Idempotency, RowCounts
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.merge.classify import Outcome
@@ -29,16 +35,15 @@ from omnigraph.engine.merge.plan import (
     MergePlan,
     MergePlanner,
     MergeRequest,
-    TableCounts,
     release_memory,
 )
-from omnigraph.engine.merge.table_plan import TablePlan
+from omnigraph.engine.merge.sources import BranchSource, MergeSource
+from omnigraph.engine.merge.staged_result import staged_result, table_writes
 from omnigraph.engine.merge.workers import BulkMerge, MergeJob, MergeWorkers
-from omnigraph.engine.merge.writes import stages_by, stages_of
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import stage
 from omnigraph.engine.write.idempotency import Done, find_done
-from omnigraph.errors import Contention, ExpectedVersionMismatch, MergeConflicts
+from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey
 
 ROUNDS_MAX: Final = 5
@@ -59,7 +64,7 @@ class MergeResult:
     target_commit: CommitId
     """The heads that were merged."""
     base_commits: tuple[CommitId, ...]
-    counts: Mapping[TableKey, TableCounts]
+    counts: Mapping[TableKey, RowCounts]
     """By table, for every table whose rows change."""
     conflicts: tuple[Conflict, ...] = ()
     """The conflicts of a dry run; any other merge raises them."""
@@ -70,6 +75,16 @@ class MergeResult:
     branch_delete_error: str | None = None
     """Why the source branch was not deleted; the merge is committed all the same."""
 
+    def __repr__(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        merged = f"{self.source} into {self.target}: {self.outcome.value}"
+        return f"<MergeResult {merged}, {len(self.conflicts)} conflicts, {made}>"
+
+
+Vet = Callable[[MergePlan, Callable[[], AbstractContextManager[ManifestSnapshot]]], None]
+"""Raises if a plan must not be carried out. It may open the merged graph that the plan describes,
+which no other reader can see."""
+
 
 def merge(
     context: WriteContext,
@@ -77,10 +92,15 @@ def merge(
     request: MergeRequest,
     settings: Settings = DEFAULTS,
     bulk: BulkMerge | None = None,
+    *,
+    picked: MergeSource | None = None,
+    vet: Vet | None = None,
 ) -> MergeResult:
     """Apply to the target what the source changed since the merge base.
 
-    `bulk` finds workers for large tables; never for a dry run, which writes no file at all.
+    `vet` is asked before anything moves, and again under the locks. `picked` takes the place of
+    the source branch. `bulk` finds workers for large tables; never for a dry run, which writes no
+    file at all.
     Raises JobFailed, MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound,
     SchemaLocked, and what `commit.attempt.phases` raises.
     """
@@ -92,10 +112,9 @@ def merge(
     )
     if done is not None:
         return _recall(request, done)
+    source = picked or BranchSource(context, context.bases.current(request.source), request.base)
     with _find_workers(context, schema, request, settings, bulk) as workers:
-        return _merge(
-            MergePlanner(context, schema, request, context.bases.current(request.source), workers)
-        )
+        return _merge(MergePlanner(context, schema, request, source, workers), vet)
 
 
 def _find_workers(
@@ -125,15 +144,33 @@ def _find_workers(
     return MergeWorkers(context.stores.tables, None if request.dry_run else bulk, job, marker)
 
 
-def _merge(planner: MergePlanner) -> MergeResult:
+def inspect_merge(
+    context: WriteContext, schema: ActiveSchema, request: MergeRequest, vet: Vet
+) -> MergeResult:
+    """Vet what a merge would do, and publish nothing. Raises MergeConflicts, and what `vet` does.
+
+    The files of the merged graph are written and removed again.
+    """
+    source = BranchSource(context, context.bases.current(request.source), request.base)
+    with _find_workers(context, schema, request, DEFAULTS, None) as workers:
+        planner = MergePlanner(context, schema, request, source, workers)
+        plan = planner.plan(context.bases.current(request.into))
+        if plan.conflicts:
+            raise MergeConflicts(request.source, request.into, plan.conflicts)
+        vet(plan, partial(staged_result, planner, plan))
+    return _result(request, plan, None)
+
+
+def _merge(planner: MergePlanner, vet: Vet | None) -> MergeResult:
     context, request = planner.context, planner.request
     plan = planner.plan(context.bases.current(request.into))
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
-        if plan.outcome is Outcome.ALREADY_UP_TO_DATE or request.dry_run:
+        if request.dry_run or (plan.outcome is Outcome.ALREADY_UP_TO_DATE and vet is None):
             return _result(request, plan, _remember(context, request, plan))
         if plan.conflicts:
             raise MergeConflicts(request.source, request.into, plan.conflicts)
+        _vet(planner, plan, vet)
         with acquire_write_locks(context, request.into, keys) as lock:
             done = find_done(lock.base.manifest, request.idempotency, request.actor)
             if done is not None:
@@ -141,21 +178,33 @@ def _merge(planner: MergePlanner) -> MergeResult:
             if _head_of(lock.base.manifest) != plan.ancestry.target.id:
                 plan = planner.plan(lock.base)  # (1)
             if keys >= plan.reads.keys() and _is_ready(plan):
-                parts = [(each.row_count, each.sides) for each in plan.plans.values()]
-                with stage("committing"), release_memory(*parts):
-                    commit = run(lock, _change(planner, plan)).commits[-1]
-                return _result(request, plan, commit)
+                _vet(planner, plan, vet)
+                commit = _publish(lock, planner, plan)
+                if commit is not None:
+                    return _result(request, plan, commit)
             keys |= plan.reads.keys()
     raise Contention(request.into, attempts=ROUNDS_MAX)
 
 
+def _vet(planner: MergePlanner, plan: MergePlan, vet: Vet | None) -> None:
+    if vet is not None:
+        vet(plan, partial(staged_result, planner, plan))
+
+
+def _publish(lock: WriteLock, planner: MergePlanner, plan: MergePlan) -> Commit | None:
+    """None if the target got another head meanwhile, under which a proposal was not vetted."""
+    parts = [(each.row_count, each.sides) for each in plan.plans.values()]
+    try:
+        with stage("committing"), release_memory(*parts):
+            return run(lock, _change(planner, plan)).commits[-1]
+    except HeadMoved:
+        if planner.request.proposal is None:
+            raise
+        return None
+
+
 def _change(planner: MergePlanner, plan: MergePlan) -> Change:
-    request, manifest = planner.request, plan.target.manifest
-    writes = tuple(
-        TableWrite(key, manifest.pins[key].version, _stages(planner, each))
-        for key, each in sorted(plan.plans.items())
-        if key not in plan.pointers
-    )
+    request, writes = planner.request, table_writes(planner, plan)
     written = {each.key for each in writes}
 
     def recheck(moved: Manifest) -> None:
@@ -173,17 +222,14 @@ def _change(planner: MergePlanner, plan: MergePlan) -> Change:
         updates=tuple(plan.pointers[key] for key in sorted(plan.pointers)),
         reads={key: version for key, version in plan.reads.items() if key not in written},
         recheck=recheck,
-        merged_parent=plan.ancestry.source.id,
+        merged_parent=plan.ancestry.source.id if planner.source.is_branch else None,
         carried=plan.ancestry.carried,
         idempotency=_record(request, plan),
+        proposal=request.proposal,
+        on_top_of=None if request.proposal is None else plan.ancestry.target.id,
         schema_hash=planner.schema.schema_hash,
+        counts=plan.counts,
     )
-
-
-def _stages(planner: MergePlanner, plan: TablePlan) -> tuple[Stage, ...]:
-    tables = planner.context.stores.tables
-    workers = planner.workers.find_for_writing(plan)
-    return stages_of(tables, plan) if workers is None else stages_by(workers, tables, plan)
 
 
 def _remember(context: WriteContext, request: MergeRequest, plan: MergePlan) -> Commit | None:
@@ -234,7 +280,7 @@ def _recall(request: MergeRequest, done: Done) -> MergeResult:
         target_commit=CommitId(str(said.get("target_commit"))),
         base_commits=tuple(CommitId(each) for each in (bases if isinstance(bases, list) else ())),
         counts={
-            TableKey(key): TableCounts(*numbers)
+            TableKey(key): RowCounts(*numbers)
             for key, numbers in (counts if isinstance(counts, dict) else {}).items()
         },
     )

@@ -25,6 +25,8 @@ class Sides:
     bases: tuple[Handle | None, ...]
     source: Handle
     target: Handle
+    only: frozenset[str] | None = None
+    """The ids whose changes count; None for all. A member of a group has only its own (D29)."""
 
 
 @dataclass(frozen=True, slots=True)

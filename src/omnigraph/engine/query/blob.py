@@ -77,13 +77,19 @@ class OpenBlob:
 
     def chunks(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         """The same range in chunks of at most `CHUNK_BYTES`."""
-        if self.fetch is None or self.length is None:
+        start, size = self.find_range(offset, length)
+        assert self.fetch is not None, "a blob that is not external can be fetched"
+        return self.fetch(start, size) if size else iter(())
+
+    def find_range(self, offset: int, length: int | None) -> tuple[int, int]:
+        """The offset and the length of a range. Raises BlobRangeInvalid, ExternalBlob."""
+        if self.length is None:
             raise ExternalBlob(str(self.uri), reason="fetch it yourself, if you trust that place")
         end = self.length if length is None else min(offset + length, self.length)
         if offset < 0 or end < offset:
             last = None if length is None else offset + length - 1
             raise BlobRangeInvalid(start=offset, end=last, length=self.length)
-        return self.fetch(offset, end - offset) if end > offset else iter(())
+        return offset, end - offset
 
 
 def split(offset: int, length: int) -> Iterator[tuple[int, int]]:

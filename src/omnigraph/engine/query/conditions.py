@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator, Value
 from omnigraph.engine.cancellation import check_cancelled
+from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.values import Columns, Fixed, value_of
 from omnigraph.engine.tables.arrays import Array, Mask, is_null, numbers_of, pick
 
@@ -71,13 +72,11 @@ class PredicateEvaluator:
     def holds(self, condition: ir.Condition, columns: Columns) -> Mask:
         check_cancelled()  # a query may have thousands of conditions
         match condition:
-            case ir.Compare(left, comparator, right):
-                return compare(
-                    self._value(left, columns),
-                    comparator,
-                    self._value(right, columns),
-                    columns.count,
-                )
+            case ir.Compare(ir.IdOf(one), comparator, ir.IdOf(other)) if isinstance(columns, Frame):
+                same = _compare_ordinals(columns.bound[one], comparator, columns.bound[other])
+                return self._compare(condition, columns) if same is None else same
+            case ir.Compare():
+                return self._compare(condition, columns)
             case ir.Member(needle, haystack):
                 return self._member(needle, haystack, columns)
             case ir.StringMatch(subject, test, pattern):
@@ -99,6 +98,10 @@ class PredicateEvaluator:
                 return mask
             case _:
                 assert_never(condition)
+
+    def _compare(self, condition: ir.Compare, columns: Columns) -> Mask:
+        left, right = self._value(condition.left, columns), self._value(condition.right, columns)
+        return compare(left, condition.comparator, right, columns.count)
 
     def _value(self, operand: ir.Operand, columns: Columns) -> "Fixed | Array":
         return value_of(operand, columns, self.parameters)
@@ -131,6 +134,14 @@ def compare(
     if isinstance(right, Fixed):
         return _compare_fixed(left, comparator, right.value)
     return _compare_columns(left, comparator, right)
+
+
+def _compare_ordinals(left: Bound, comparator: Comparator, right: Bound) -> Mask | None:
+    """Are both variables bound to one row? None if their ordinals are of different rows."""
+    if left.rows is not right.rows or comparator not in (Comparator.EQ, Comparator.NE):
+        return None
+    mask: Mask = _PYTHON[comparator](left.at, right.at) & (left.at >= 0) & (right.at >= 0)
+    return mask
 
 
 def _is_true(left: Value, comparator: Comparator, right: Value) -> bool:

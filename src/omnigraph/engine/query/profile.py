@@ -36,10 +36,10 @@ class OperatorProfile:
     """Its rows were counted and never built."""
 
     def __str__(self) -> str:
-        verb = "counted" if self.is_counted else "rows"
-        said = [f"{self.rows:,} {verb}", f"{self.seconds * 1000:.2f} ms"]
+        noun = "counted" if self.is_counted else "row" if self.rows == 1 else "rows"
+        said = [f"{self.rows:,} {noun}", f"{self.seconds * 1000:.2f} ms"]
         if self.reads:
-            said.append(f"{self.reads} reads, {self.nbytes:,} bytes")
+            said.append(f"{self.reads} read{'' if self.reads == 1 else 's'}, {self.nbytes:,} bytes")
             said.append(f"{self.io.count} I/O, {self.io.nbytes:,} bytes")
         return ", ".join(said)
 

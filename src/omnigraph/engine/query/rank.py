@@ -47,11 +47,11 @@ def rank_rows(
 
 
 def _rank(operator: plan.TopRanked, execution: Execution, candidates: Candidates) -> Ranking:
-    keep = _kept(operator, execution)
+    keep = kept_by(operator, execution)
     return execution.rank(operator.variable, operator.by, candidates, keep)
 
 
-def _kept(operator: plan.TopRanked, execution: Execution) -> int | None:
+def kept_by(operator: plan.TopRanked, execution: Execution) -> int | None:
     """A text ranking keeps every match, unless no later operator can drop a row."""
     if isinstance(operator.by, ir.Bm25):
         return execution.best.get(operator.variable)

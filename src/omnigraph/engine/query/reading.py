@@ -91,9 +91,8 @@ class Reader:
         self, query: BoundQuery, catalog: Catalog, seen: ReadView, profile: Profile | None = None
     ) -> QueryResult:
         """Raises QueryMemoryExceeded, QueryTimeout, TableUnknown, and whatever the store raises."""
-        view = self._view(catalog, seen)
-        memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
-        execution = Execution(view, query.values, memory, self.search)
+        execution = self.prepare(query, catalog, seen)
+        memory = execution.memory
         watching = ON_READ.set(None if profile is None else profile.read)
         try:
             with memory.reading():
@@ -110,9 +109,14 @@ class Reader:
             types_of(query.plan.root),
         )
 
+    def prepare(self, query: BoundQuery, catalog: Catalog, seen: ReadView) -> Execution:
+        """What the operators of a read share, before any of them runs."""
+        memory = Memory(self.settings.query_memory_bytes_max, self.settings.meter)
+        return Execution(self.view(catalog, seen), query.values, memory, self.search)
+
     def find(self, type_: NodeType | EdgeType, identity: str, seen: ReadView) -> QueryResult:
         """One node or edge; no row if there is none. Raises TableUnknown."""
-        view = self._view(Catalog(), seen)
+        view = self.view(Catalog(), seen)
         table, types = read_entity(view.table(type_), identity)
         commit = seen.snapshot.commit
         commit_id = None if commit is None else commit.id
@@ -120,11 +124,11 @@ class Reader:
 
     def open_blob(self, type_: NodeType | EdgeType, name: BlobName, seen: ReadView) -> OpenBlob:
         """Raises BlobNotFound, TableUnknown."""
-        view = self._view(Catalog(), seen)
+        view = self.view(Catalog(), seen)
         commit = seen.snapshot.commit
         return open_blob(view.table(type_), name, None if commit is None else commit.id)
 
-    def _view(self, catalog: Catalog, seen: ReadView) -> View:
+    def view(self, catalog: Catalog, seen: ReadView) -> View:
         return View(
             seen.snapshot,
             catalog,

@@ -93,7 +93,8 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
-        return f"<{type(self).__name__} {self.query_name}: {len(self)} rows of {names}>"
+        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        return f"<{type(self).__name__} {self.query_name}: {rows} of {names}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.arrow().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]

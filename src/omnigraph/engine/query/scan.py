@@ -41,7 +41,7 @@ def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
 
 def look_up(operator: plan.KeyLookup, execution: Execution) -> Frames:
     table = execution.bind(operator.variable, execution.view.node(operator.type_name))
-    wanted = _key_id(operator, execution, table)
+    wanted = key_id(operator, execution, table)
     if wanted is not None:
         yield from at_ids(operator, execution, table, pa.array([wanted], pa.string()))
 
@@ -123,7 +123,7 @@ def _scan_matches(operator: plan.NodeScan, execution: Execution, table: TableVie
     yield from at_ids(narrowed, execution, table, candidates.ids)
 
 
-def _key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> str | None:
+def key_id(operator: plan.KeyLookup, execution: Execution, table: TableView) -> str | None:
     """The id that the key values derive; None if no row can have it."""
     values: dict[str, KeyValue] = {}
     for part in operator.key:

@@ -11,7 +11,7 @@ writer can be half way through a write under the old schema.
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,12 +22,13 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest.branches import find_branches
 from omnigraph.commit.manifest.change import Change, Creation, Stage, TableWrite, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin, TableVersion
-from omnigraph.commit.manifest.records import Commit, Idempotency
+from omnigraph.commit.manifest.records import Commit, Idempotency, RowCounts
 from omnigraph.commit.manifest.schema_files import SchemaShift, keep_schema
 from omnigraph.commit.manifest.updates import DropTable, RegisterTable, SetVersion, Update
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.active_schema import ActiveSchema, SchemaCache, compile_active_schema
 from omnigraph.engine.schema.plan import (
+    EffectKind,
     SchemaPlan,
     SchemaRequest,
     TableShape,
@@ -132,6 +133,7 @@ def _apply(
             change = replace(
                 draft.change(accepted, desired, request.actor, _idempotency_record(plan, request)),
                 message=request.message,
+                counts=_counts(plan),
             )
             with stage("changing the tables"):
                 published = run(lock, change)
@@ -163,6 +165,22 @@ def _change_nothing(
 
 def _idempotency_record(plan: SchemaPlan, request: SchemaRequest) -> Idempotency | None:
     return None if request.idempotency is None else request.idempotency.record(plan.to_json())
+
+
+def _counts(plan: SchemaPlan) -> dict[TableKey, RowCounts]:
+    """The rows that a schema change writes or hides. New columns without values write none."""
+    return {each.key: _COUNTED[each.effect](each.row_count) for each in plan.effects}
+
+
+_COUNTED: Final[Mapping[EffectKind, Callable[[int], RowCounts]]] = {
+    EffectKind.CREATED: lambda _: RowCounts(),
+    EffectKind.RENAMED: lambda _: RowCounts(),
+    EffectKind.RESHAPED: lambda _: RowCounts(),
+    EffectKind.FILLED: lambda rows: RowCounts(updated=rows),
+    EffectKind.REWRITTEN: lambda rows: RowCounts(updated=rows),
+    EffectKind.HIDDEN: lambda rows: RowCounts(deleted=rows),
+    EffectKind.REMOVED: lambda rows: RowCounts(deleted=rows),
+}
 
 
 # ── the change ───────────────────────────────────────────────────────────────────────────────────

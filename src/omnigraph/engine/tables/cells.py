@@ -28,6 +28,19 @@ Cell = Value | Blob
 Row = Mapping[str, Cell]
 
 
+def size_of(cell: Cell) -> int:
+    """About how many bytes a value takes."""
+    match cell:
+        case str():
+            return len(cell)
+        case tuple():
+            return sum(map(size_of, cell))
+        case Blob(data=bytes(data)):
+            return len(data)
+        case _:
+            return 8
+
+
 # ── addresses of blobs ───────────────────────────────────────────────────────────────────────────
 
 

@@ -4,8 +4,8 @@ Text is built column by column, because one call for a thousand cells costs litt
 call for one cell. The columns of the table decide what is written, not the schema in force, so a
 past snapshot is exported with the properties it had.
 
-1. A Date is its number of days. A DateTime is ISO text without a zone, with milliseconds only if it
-   has some. A DateTime outside the years that a load can read is its number.
+1. A Date and a DateTime are ISO text, as a query prints them: `2023-02-11`,
+   `2026-11-16T14:05:22.181Z`. Outside the years that a load can read, they are their numbers.
 2. A float has the fewest digits that give back the same float of the same width.
 3. A Blob is its bytes; an external Blob is its address, and its bytes are not read.
 """
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.fitting import INLINE
-from omnigraph.catalog.temporal import parse_datetime
+from omnigraph.catalog.temporal import parse_date, parse_datetime
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.errors import NotExportable
 from omnigraph.ids import TableKey, split_table_key
@@ -32,8 +32,8 @@ FetchBlobs = Callable[[str, Sequence[int]], list[bytes | None]]
 """Reads the blobs of a column at row addresses."""
 
 _IMPLICIT: Final = ("id", "src", "dst", ROW_ADDRESS)
-_EARLIEST: Final = parse_datetime("0000-01-01")
-_LATEST: Final = parse_datetime("9999-12-31T23:59:59.999")
+_DAYS: Final = (parse_date("0000-01-01"), parse_date("9999-12-31"))
+_INSTANTS: Final = (parse_datetime("0000-01-01"), parse_datetime("9999-12-31T23:59:59.999"))
 
 
 def properties_of(schema: pa.Schema) -> tuple[str, ...]:
@@ -130,10 +130,11 @@ def _spell(cells: "pa.Array[Any]") -> list[str]:
         return _spell_lists(cells)
     if pa.types.is_string(of):
         return [_text(each) for each in cells.to_pylist()]
+    if pa.types.is_date32(of):
+        return _spell_times(cells.view(pa.int32()), "datetime64[D]", _DAYS, zone="")
     if pa.types.is_date64(of):
-        return _spell_instants(cells)
-    plain = cells.view(pa.int32()) if pa.types.is_date32(of) else cells
-    texts: list[str | None] = pc.cast(plain, pa.string()).to_pylist()
+        return _spell_times(cells.view(pa.int64()), "datetime64[ms]", _INSTANTS, zone="Z")
+    texts: list[str | None] = pc.cast(cells, pa.string()).to_pylist()
     if pa.types.is_floating(of):
         return ["null" if each is None else _pointed(each) for each in texts]
     return ["null" if each is None else each for each in texts]
@@ -152,19 +153,17 @@ def _pointed(text: str) -> str:
     return text if "." in text or "e" in text else f"{text}.0"
 
 
-def _spell_instants(cells: "pa.Array[Any]") -> list[str]:
+def _spell_times(
+    cells: "pa.Array[Any]", unit: str, readable: tuple[int, int], *, zone: str
+) -> list[str]:
     """(1)"""
     is_null = cells.is_null().to_pylist()
-    values = cells.view(pa.int64()).fill_null(0).to_numpy()
-    is_readable = (values >= _EARLIEST) & (values <= _LATEST)
-    texts = np.datetime_as_string(np.where(is_readable, values, 0).astype("datetime64[ms]"))
+    values = cells.fill_null(0).to_numpy()
+    is_readable = (values >= readable[0]) & (values <= readable[1])
+    texts = np.datetime_as_string(np.where(is_readable, values, 0).astype(unit))
     return [
-        "null" if absent else _instant(text) if readable else str(value)
-        for absent, readable, value, text in zip(
+        "null" if absent else f'"{text}{zone}"' if spelled else str(value)
+        for absent, spelled, value, text in zip(
             is_null, is_readable.tolist(), values.tolist(), texts.tolist(), strict=True
         )
     ]
-
-
-def _instant(text: str) -> str:
-    return f'"{text.removesuffix(".000")}"'

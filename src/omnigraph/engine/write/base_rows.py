@@ -156,7 +156,12 @@ class BaseRows:
         return list({each.id: each for each in found}.values())
 
     def find_at(
-        self, edge: EdgeType, *, sources: Collection[str], targets: Collection[str]
+        self,
+        edge: EdgeType,
+        *,
+        sources: Collection[str],
+        targets: Collection[str],
+        columns: tuple[str, ...] = ("src",),
     ) -> list[FoundRow]:
         """The edges that leave one of the sources or arrive at one of the targets."""
         parts = [
@@ -166,8 +171,17 @@ class BaseRows:
         # Short lists share a scan; an edge that both filters find is one edge.
         if len(sources) + len(targets) <= filters.VALUES_MAX and len(parts) > 1:
             parts = [" OR ".join(parts)]
-        found = self._find(edge, parts, ("src",), {"src": sources, "dst": targets})
+        found = self._find(edge, parts, columns, {"src": sources, "dst": targets})
         return list({each.id: each for each in found}.values())
+
+    def read_ends(self, edge: EdgeType, column: str) -> Iterator[tuple[str, str]]:
+        """The id of every edge, and its end in one column."""
+        handle = self._open(edge)
+        if handle is None:
+            return
+        with self._tables.scan(handle, ScanRequest(columns=("id", column))) as batches:
+            for batch in batches:
+                yield from zip(batch["id"].to_pylist(), batch[column].to_pylist(), strict=True)
 
     # reading
 

@@ -6,8 +6,10 @@ from enum import Enum
 
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.compiler.spelling import suggest
+from omnigraph.engine.tables.cells import size_of
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.engine.write.coercion import Coerced, coerce_row
+from omnigraph.engine.write.mutate import WriteTask
 from omnigraph.engine.write.pending import Affected, Pending, affected
 from omnigraph.engine.write.statements import delete_found
 from omnigraph.engine.write.validate import find_value_violations
@@ -33,7 +35,7 @@ def find_type(catalog: Catalog, name: str) -> Type:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteRows:
+class WriteRows(WriteTask):
     """Rows of one type, coerced and valid by themselves."""
 
     type: Type
@@ -47,6 +49,10 @@ class WriteRows:
     @property
     def strict(self) -> Collection[TableKey]:
         return ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size_of(cell) for each in self.rows for cell in each.row.values())
 
     def run(self, pending: Pending) -> Affected:
         table = pending.table(self.type)
@@ -123,7 +129,7 @@ def _identity_name(type_: Type) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteIds:
+class DeleteIds(WriteTask):
     """Delete rows of one type by id; missing ids are ignored."""
 
     type: Type
@@ -140,6 +146,10 @@ class DeleteIds:
     @property
     def strict(self) -> Collection[TableKey]:
         return self.tables
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(size_of, self.ids))
 
     def run(self, pending: Pending) -> Affected:
         columns = ("src",) if isinstance(self.type, EdgeType) else ()

@@ -13,11 +13,12 @@
    commit is published, the ends are looked up again.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from omnigraph.catalog.model import Catalog
+from omnigraph.commit.attempt.entry import WriteEntry, enter
 from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.context import WriteContext
@@ -25,19 +26,19 @@ from omnigraph.commit.manifest.change import Change, WriterKind
 from omnigraph.commit.manifest.model import Manifest, Pin
 from omnigraph.commit.manifest.records import Commit, JsonObject
 from omnigraph.commit.manifest.snapshot import open_pin
-from omnigraph.commit.recovery.heal import heal
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.ir import NOW_PARAMETER
 from omnigraph.compiler.parameters import IntegerEncoding, bind
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, UpdateRows
 from omnigraph.engine.active_schema import ActiveSchema
+from omnigraph.engine.tables.cells import size_of
 from omnigraph.engine.write.base_rows import BaseRows
 from omnigraph.engine.write.idempotency import IdempotencyKey, find_done, run_idempotent
 from omnigraph.engine.write.pending import Affected, Pending
 from omnigraph.engine.write.row_rules import Endpoint, rules_of_write
 from omnigraph.engine.write.statements import BoundValues, run_statements
 from omnigraph.engine.write.validate import Delta, evaluate_rules, find_violations
-from omnigraph.engine.write.violations import check_none
+from omnigraph.engine.write.violations import Violation, check_none
 from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
@@ -79,9 +80,18 @@ class MutationResult:
     commit: Commit | None
     """None if the write had no effect."""
 
+    def __repr__(self) -> str:
+        made = "no commit" if self.commit is None else f"commit {self.commit.id}"
+        rows = f"{self.affected_nodes} nodes, {self.affected_edges} edges"
+        return f"<MutationResult {rows} on {self.branch}: {made}>"
+
 
 class WriteTask(Protocol):
-    """A write before it runs: a mutation, or a batch."""
+    """A write before it runs: a mutation, a batch, or a small load."""
+
+    __slots__ = ()
+
+    kind: ClassVar[WriterKind] = WriterKind.MUTATION
 
     @property
     def tables(self) -> Collection[TableKey]:
@@ -93,14 +103,31 @@ class WriteTask(Protocol):
         """(2) The tables that it updates or deletes from."""
         ...
 
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes its values take."""
+        ...
+
     def run(self, pending: Pending) -> Affected: ...
+
+    def check(self, pending: Pending) -> None:
+        """(3) Check what `run` decided. Raises ConstraintViolation, KeyConflict, LoadRejected."""
+        validate(pending)
+
+    def refuse(self, violations: Sequence[Violation]) -> None:
+        """Raises ConstraintViolation, LoadRejected if there are any."""
+        check_none(violations)
+
+    def result_of(self, affected: Affected) -> JsonObject:
+        """The result that a commit records for a repeated request."""
+        return {"affected_nodes": affected.nodes, "affected_edges": affected.edges}
 
 
 # ── mutations ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Program(WriteTask):
     """A compiled mutation with the values of one call."""
 
     bound: BoundValues
@@ -116,6 +143,10 @@ class Program:
     @property
     def strict(self) -> Collection[TableKey]:
         return strict_tables_of(self.bound.plan)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(size_of, self.bound.values.values()))
 
     def run(self, pending: Pending) -> Affected:
         return run_statements(self.bound, pending)
@@ -172,48 +203,72 @@ class WriteOutcome:
     commit: Commit | None = None
     tables: tuple[TableKey, ...] = ()
     """The tables that the write changed."""
+    recorded: Mapping[str, object] | None = None
+    """The result that the first request with the same idempotency key recorded."""
 
 
 def carry_out(
-    context: WriteContext, schema: ActiveSchema, task: WriteTask, request: WriteRequest
+    context: WriteContext,
+    schema: ActiveSchema,
+    task: WriteTask,
+    request: WriteRequest,
+    *,
+    patience_ms: int | None = None,
 ) -> WriteOutcome:
     """Run a task on a branch, and commit its decisions.
+
+    `patience_ms` limits the wait for other processes and for other operations of this one; None
+    means the limit of the settings, and none.
 
     Raises ConstraintViolation, KeyConflict, HeadMoved, ExpectedVersionMismatch, BranchNotFound and
     what `commit.attempt.phases` raises.
     """
-    heal(context)
+    entry = enter(context, request.branch, task.tables)
     return run_idempotent(
-        lambda: _find_written(context, request), lambda: _write(context, schema, task, request)
+        lambda: _find_before(context, request),
+        lambda: _write(context, schema, task, request, entry=entry, patience_ms=patience_ms),
     )
 
 
-def _find_written(context: WriteContext, request: WriteRequest) -> WriteOutcome | None:
-    """The result of an earlier request with the same key. Raises KeyReused."""
+def _find_before(context: WriteContext, request: WriteRequest) -> WriteOutcome | None:
     if request.idempotency is None:
         return None
-    return _written_before(context.bases.current(request.branch).manifest, request)
+    return find_written(context.bases.current(request.branch).manifest, request)
 
 
-def _written_before(manifest: Manifest, request: WriteRequest) -> WriteOutcome | None:
+def find_written(manifest: Manifest, request: WriteRequest) -> WriteOutcome | None:
+    """The result of an earlier request with the same key. Raises KeyReused."""
     done = find_done(manifest, request.idempotency, request.actor)
     if done is None:
         return None
     affected = Affected(done.number("affected_nodes"), done.number("affected_edges"))
-    return WriteOutcome(affected, done.commit)
+    return WriteOutcome(affected, done.commit, recorded=done.result)
 
 
 def _write(
-    context: WriteContext, schema: ActiveSchema, task: WriteTask, request: WriteRequest
+    context: WriteContext,
+    schema: ActiveSchema,
+    task: WriteTask,
+    request: WriteRequest,
+    *,
+    entry: WriteEntry | None,
+    patience_ms: int | None,
 ) -> WriteOutcome:
-    seen = _pins(context, request.branch, task.strict)
-    with acquire_write_locks(context, request.branch, task.tables) as lock:
-        done = _written_before(lock.base.manifest, request)
+    seen = pins_of(context, request.branch, task.strict)
+    with acquire_write_locks(
+        context,
+        request.branch,
+        task.tables,
+        wait_ms_max=patience_ms,
+        queue_ms_max=patience_ms,
+        entry=entry,
+    ) as lock:
+        done = find_written(lock.base.manifest, request)
         if done is not None:
             return done
         lock.base.manifest.check_schema(schema.schema_hash)
         lock.base.manifest.check_head(request.if_commit)
-        check_unmoved(lock, seen)
+        check_unmoved_elsewhere(lock, seen)
         committed = BaseRows(
             context.stores.tables,
             lock.base.manifest,
@@ -221,16 +276,16 @@ def _write(
         )
         pending = Pending(schema.catalog, committed, context.stores.effects.new_id)
         affected = task.run(pending)
-        _validate(pending)
+        task.check(pending)
         if not pending.deltas() and request.idempotency is None:
             return WriteOutcome(affected)
-        change = _change(lock, schema, pending, request, affected)
+        change = change_of(lock, schema, task, pending, request=request, affected=affected)
         published = run(lock, change)
         moved = tuple(each.key for each in change.writes)
         return WriteOutcome(affected, published.commits[-1], moved)
 
 
-def _pins(
+def pins_of(
     context: WriteContext, branch: BranchName, keys: Collection[TableKey]
 ) -> dict[TableKey, Pin | None]:
     """(2) The pins of these tables as the call begins; reads nothing without tables."""
@@ -238,6 +293,21 @@ def _pins(
         return {}
     pins = context.bases.current(branch).manifest.pins
     return {key: pins.get(key) for key in keys}
+
+
+def check_unmoved_elsewhere(lock: WriteLock, seen: Mapping[TableKey, Pin | None]) -> None:
+    """(2) The same for writes of rows: a move by another such write of this process does not count
+    if writes share attempts. The base of a write is then what the write before it left (D29).
+
+    Raises ExpectedVersionMismatch.
+    """
+    context, base = lock.context, lock.base
+    moved = {
+        key: before
+        for key, before in seen.items()
+        if not context.is_moved_here(before, base.manifest.pins.get(key), base)
+    }
+    check_unmoved(lock, moved)
 
 
 def check_unmoved(lock: WriteLock, seen: Mapping[TableKey, Pin | None]) -> None:
@@ -260,7 +330,7 @@ def only_maintenance_since(lock: WriteLock, before: Pin | None, now: Pin | None)
     return bool(since) and all(each.kind in _HARMLESS for each in since)
 
 
-def _validate(pending: Pending) -> None:
+def validate(pending: Pending) -> None:
     """(3) Raises ConstraintViolation, KeyConflict."""
     check_none(pending.violations)
     pending.find_existing()
@@ -268,10 +338,12 @@ def _validate(pending: Pending) -> None:
     pending.check_fresh()
 
 
-def _change(
+def change_of(
     lock: WriteLock,
     schema: ActiveSchema,
+    task: WriteTask,
     pending: Pending,
+    *,
     request: WriteRequest,
     affected: Affected,
 ) -> Change:
@@ -279,25 +351,30 @@ def _change(
     writes = pending.writes(tables)
     written = {each.key for each in writes}
     reads: Mapping[TableKey, Version] = pending.committed.asked
-    result: JsonObject = {"affected_nodes": affected.nodes, "affected_edges": affected.edges}
+    result = task.result_of(affected)
     return Change(
-        kind=WriterKind.MUTATION,
+        kind=task.kind,
         branch=request.branch,
         writes=writes,
         actor=request.actor,
         message=request.message,
         reads={key: version for key, version in reads.items() if key not in written},
-        recheck=_recheck(lock.context, schema.catalog, pending.deltas()),
+        recheck=recheck_ends(lock.context, schema.catalog, pending.deltas(), task.refuse),
         on_top_of=request.if_commit,
         idempotency=None if request.idempotency is None else request.idempotency.record(result),
         schema_hash=schema.schema_hash,
+        counts=pending.counts(),
+        is_shared=True,
     )
 
 
-def _recheck(
-    context: WriteContext, catalog: Catalog, deltas: Collection[Delta]
+def recheck_ends(
+    context: WriteContext,
+    catalog: Catalog,
+    deltas: Collection[Delta],
+    refuse: Callable[[Sequence[Violation]], None] = check_none,
 ) -> Callable[[Manifest], None]:
-    """(4) Checks that the ends of written edges still exist."""
+    """(4) Checks that the ends of written edges still exist, or refuses the write."""
     ends = [
         rule for rule in rules_of_write(each.type for each in deltas) if isinstance(rule, Endpoint)
     ]
@@ -307,6 +384,6 @@ def _recheck(
             context.stores.tables, manifest, lambda pin: open_pin(context.stores, pin)
         )
         before = Pending(catalog, committed, context.stores.effects.new_id)
-        check_none(evaluate_rules(ends, deltas, before))
+        refuse(evaluate_rules(ends, deltas, before))
 
     return recheck

@@ -16,6 +16,7 @@ from typing import Final
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.change import Stage, TableWrite
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.engine.tables.cells import Row
 from omnigraph.engine.tables.columns import build_table
 from omnigraph.engine.write.base_rows import BaseRows, FoundRow, RowRef, Type, text_of
@@ -125,6 +126,13 @@ class PendingTable:
         kind, name = split_table_key(self.type.table_key)
         return KeyConflict(name, ids=ids, kind=kind)
 
+    def adopt(self, other: "PendingTable") -> None:
+        """Take over the decisions of another write about other rows."""
+        self.rows |= other.rows
+        self.refs |= other.refs
+        self.gone |= other.gone
+        self.left |= other.left
+
     @property
     def is_empty(self) -> bool:
         return not self.rows and not self.gone
@@ -148,6 +156,12 @@ class PendingTable:
         source = text_of(before.row, "src")
         if self.rows[before.id]["src"] != source:
             self.left.add(source)
+
+    @property
+    def counts(self) -> RowCounts:
+        """The rows that the table gains, replaces and loses, once `find_existing` has run."""
+        inserted = sum(self.refs[key] is None for key in self.rows)
+        return RowCounts(inserted, len(self.rows) - inserted, len(self.gone))
 
     def changes(self) -> RowChanges:
         located = [(self.refs[key], row) for key, row in self.rows.items()]
@@ -180,6 +194,11 @@ class Pending:
     def table(self, type_: Type) -> PendingTable:
         return self._tables.setdefault(type_.table_key, PendingTable(type_))
 
+    def adopt(self, other: "Pending") -> None:
+        """Take over the decisions of another write, once they are valid, about other rows."""
+        for table in other.tables():
+            self.table(table.type).adopt(table)
+
     def find_existing(self) -> None:
         """(2) Find the committed rows that pending rows replace or share a unique value with."""
         for table in self.tables():
@@ -210,6 +229,9 @@ class Pending:
             )
             for table in self.tables()
         )
+
+    def counts(self) -> dict[TableKey, RowCounts]:
+        return {each.type.table_key: each.counts for each in self.tables()}
 
     # validate.Before
 

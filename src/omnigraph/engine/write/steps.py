@@ -51,7 +51,7 @@ WriteStep = RowsStep | DeleteStep | ProgramStep
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSequence:
+class TaskSequence(WriteTask):
     """(1) Tasks that run in order into one `Pending`."""
 
     tasks: Sequence[WriteTask]
@@ -65,6 +65,10 @@ class TaskSequence:
     @property
     def strict(self) -> Collection[TableKey]:
         return frozenset(key for task in self.tasks for key in task.strict)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(task.size_bytes for task in self.tasks)
 
     def run(self, pending: Pending) -> Affected:
         return sum((task.run(pending) for task in self.tasks), Affected())

@@ -1,0 +1,311 @@
+"""The rows that the members of a group look up: committed rows, and those of earlier members.
+
+1. *One look per table.* While `is_recording`, a look-up that no scan has answered is noted and
+   finds nothing. `fetch` then reads all noted look-ups of a table in one scan. The members run
+   again, until no look-up is noted: one scan for a column of ids, whatever the number of members.
+2. A look-up that was never noted reads the table itself. Noting saves scans, never answers.
+3. *Earlier members.* A member sees the branch as the members before it left it: their rows instead
+   of the committed ones (`absorb`). An entity belongs to one member of a group, so a row of an
+   earlier member is only read, or the group ends before the member that would touch it (D29).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.commit.manifest.model import Manifest, Pin
+from omnigraph.compiler.ir import Predicate, Scalarish
+from omnigraph.engine.tables.cells import Cell, Row
+from omnigraph.engine.tables.columns import column_type
+from omnigraph.engine.write.base_rows import (
+    BaseRows,
+    FoundRow,
+    RowRef,
+    Type,
+    satisfies,
+    text_of,
+    uniques_of,
+)
+from omnigraph.engine.write.pending import Pending
+from omnigraph.ids import TableKey
+from omnigraph.storage.tables import Handle, Tables
+
+EARLIER: Final = RowRef(-2, -2)
+"""Stands for the place of a row that an earlier member wrote. It is never written."""
+
+RivalKey = tuple[str | None, tuple[Cell, ...]]
+"""The id of a row whose place is looked for, or None; and its values of unique columns."""
+
+
+@dataclass(slots=True)
+class _IdLookups:
+    """Look-ups by id of one table, with the same treatment of columns."""
+
+    columns: set[str] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
+    found: dict[str, FoundRow] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _RivalLookups:
+    known: set[RivalKey] = field(default_factory=set)
+    found: dict[str, FoundRow] = field(default_factory=dict)
+    noted: dict[RivalKey, Row] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _EdgeLookups:
+    sources: set[str] = field(default_factory=set)
+    targets: set[str] = field(default_factory=set)
+    found: dict[str, FoundRow] = field(default_factory=dict)
+    noted_sources: set[str] = field(default_factory=set)
+    noted_targets: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """(3) What earlier members did to one table."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    holders: dict[tuple[Cell, ...], list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The ids of rows by their values of unique columns, led by the names of the columns."""
+    at: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The ids of edges by column, `src` or `dst`, and node."""
+
+    def add(self, type_: Type, rows: Iterable[Row], gone: Iterable[str]) -> None:
+        for row in rows:
+            identity = text_of(row, "id")
+            self.rows[identity] = row
+            self.touched.add(identity)
+            for key in _unique_values(type_, row):
+                self.holders[key].append(identity)
+            if isinstance(type_, EdgeType):
+                for column in ("src", "dst"):
+                    self.at[column, text_of(row, column)].append(identity)
+        self.touched.update(gone)
+
+    def find(self, ids: Iterable[str]) -> list[FoundRow]:
+        return [FoundRow(EARLIER, self.rows[each]) for each in ids if each in self.rows]
+
+
+class GroupRows(BaseRows):
+    """The tables of one branch, as each member of a group sees them in its turn."""
+
+    def __init__(
+        self, tables: Tables, manifest: Manifest, open_pin: Callable[[Pin], Handle]
+    ) -> None:
+        super().__init__(tables, manifest, open_pin)
+        self.is_recording = False
+        self._ids: defaultdict[tuple[TableKey, frozenset[str]], _IdLookups] = defaultdict(
+            _IdLookups
+        )
+        self._rivals: defaultdict[TableKey, _RivalLookups] = defaultdict(_RivalLookups)
+        self._edges: defaultdict[TableKey, _EdgeLookups] = defaultdict(_EdgeLookups)
+        self._types: dict[TableKey, Type] = {}
+        self._earlier: defaultdict[TableKey, _Earlier] = defaultdict(_Earlier)
+        self._scans: dict[tuple[TableKey, tuple[str, ...], tuple[str, ...]], list[FoundRow]] = {}
+
+    # earlier members
+
+    def absorb(self, pending: Pending) -> None:
+        """(3) The members after this one see what it wrote."""
+        for table in pending.tables():
+            key = table.type.table_key
+            self._earlier[key].add(table.type, table.rows.values(), table.gone)
+
+    def is_touched(self, pending: Pending) -> bool:
+        """Does a write touch an entity that an earlier member touched?"""
+        return any(
+            not self._earlier[table.type.table_key].touched.isdisjoint((*table.rows, *table.gone))
+            for table in pending.tables()
+        )
+
+    # look-ups
+
+    def find_matches(
+        self, type_: Type, where: Predicate, value: Scalarish, columns: Collection[str]
+    ) -> list[FoundRow]:
+        earlier = self._earlier[type_.table_key]
+        found = super().find_matches(type_, where, value, columns)
+        matching = [
+            identity
+            for identity, row in earlier.rows.items()
+            if satisfies(row[where.column], where.comparator, value)
+        ]
+        rest = [each for each in found if each.id not in earlier.touched]
+        return [*rest, *earlier.find(matching)]
+
+    def find_by_id(
+        self, type_: Type, ids: Collection[str], columns: Collection[str]
+    ) -> list[FoundRow]:
+        earlier = self._earlier[type_.table_key]
+        rest = [each for each in ids if each not in earlier.touched]
+        return [*self._find_committed(type_, rest, columns), *earlier.find(ids)]
+
+    def _find_committed(
+        self, type_: Type, ids: Collection[str], columns: Collection[str]
+    ) -> list[FoundRow]:
+        lookups = self._ids[self._slot(type_, columns)]
+        if lookups.known.issuperset(ids) and lookups.columns.issuperset(columns):
+            return [lookups.found[each] for each in ids if each in lookups.found]
+        if not self.is_recording:
+            return super().find_by_id(type_, ids, columns)  # (2)
+        lookups.columns.update(columns)
+        lookups.noted.update(ids)
+        return []
+
+    def _slot(self, type_: Type, columns: Collection[str]) -> tuple[TableKey, frozenset[str]]:
+        """Look-ups of a table share their columns, but bytes of blobs are read only if wanted."""
+        self._types[type_.table_key] = type_
+        blobs = frozenset(each for each in columns if column_type(type_, each).is_blob)
+        return type_.table_key, blobs
+
+    def find_rivals(
+        self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
+    ) -> list[FoundRow]:
+        uniques = uniques_of(type_)
+        if not uniques:
+            return super().find_rivals(type_, rows, unlocated)  # by id
+        earlier = self._earlier[type_.table_key]
+        found = self._find_committed_rivals(type_, rows, unlocated)
+        sharing = {
+            identity
+            for row in rows
+            for key in _unique_values(type_, row)
+            for identity in earlier.holders.get(key, ())
+        }
+        rest = [each for each in found if each.id not in earlier.touched]
+        return [*rest, *earlier.find(sharing.union(unlocated))]
+
+    def _find_committed_rivals(
+        self, type_: Type, rows: Collection[Row], unlocated: Collection[str]
+    ) -> list[FoundRow]:
+        self._types[type_.table_key] = type_
+        lookups = self._rivals[type_.table_key]
+        wanted = {_rival_key(type_, row, unlocated): row for row in rows}
+        if lookups.known.issuperset(wanted):
+            return [*lookups.found.values()]
+        if not self.is_recording:
+            return super().find_rivals(type_, rows, unlocated)  # (2)
+        lookups.noted.update(wanted)
+        return []
+
+    def find_at(
+        self,
+        edge: EdgeType,
+        *,
+        sources: Collection[str],
+        targets: Collection[str],
+        columns: tuple[str, ...] = ("src",),
+    ) -> list[FoundRow]:
+        earlier = self._earlier[edge.table_key]
+        found = self._find_committed_at(edge, sources, targets, columns)
+        at = [identity for each in sources for identity in earlier.at.get(("src", each), ())]
+        at += [identity for each in targets for identity in earlier.at.get(("dst", each), ())]
+        rest = [each for each in found if each.id not in earlier.touched]
+        return [*rest, *earlier.find(dict.fromkeys(at))]
+
+    def _find_committed_at(
+        self,
+        edge: EdgeType,
+        sources: Collection[str],
+        targets: Collection[str],
+        columns: tuple[str, ...],
+    ) -> list[FoundRow]:
+        self._types[edge.table_key] = edge
+        lookups = self._edges[edge.table_key]
+        if lookups.sources.issuperset(sources) and lookups.targets.issuperset(targets):
+            return [
+                each
+                for each in lookups.found.values()
+                if each.row["src"] in sources or each.row["dst"] in targets
+            ]
+        if not self.is_recording:
+            return super().find_at(edge, sources=sources, targets=targets, columns=columns)  # (2)
+        lookups.noted_sources.update(sources)
+        lookups.noted_targets.update(targets)
+        return []
+
+    # reading
+
+    def _find(
+        self,
+        type_: Type,
+        parts: Sequence[str],
+        columns: Collection[str],
+        among: Mapping[str, Collection[str]] | None = None,
+    ) -> list[FoundRow]:
+        """The same scan is done once: a member runs several times until it is decided."""
+        scan = type_.table_key, tuple(parts), tuple(columns)
+        if scan not in self._scans:
+            self._scans[scan] = super()._find(type_, parts, columns, among)
+        return self._scans[scan]
+
+    def fetch(self) -> bool:
+        """(1) Read what was noted, one scan per table and kind of look-up. False if nothing was."""
+        noted = [
+            self._fetch_ids(),
+            self._fetch_rivals(),
+            self._fetch_edges(),
+        ]
+        return any(noted)
+
+    def _fetch_ids(self) -> bool:
+        wanted = [(key, each) for (key, _), each in self._ids.items() if each.noted]
+        for key, lookups in wanted:
+            # Earlier ids are read again: a look-up may have wanted more columns since.
+            lookups.known |= lookups.noted
+            lookups.noted = set()
+            found = super().find_by_id(self._types[key], lookups.known, lookups.columns)
+            lookups.found = {each.id: each for each in found}
+        return bool(wanted)
+
+    def _fetch_rivals(self) -> bool:
+        wanted = [(key, each) for key, each in self._rivals.items() if each.noted]
+        for key, lookups in wanted:
+            rows = [*lookups.noted.values()]
+            unlocated = [identity for identity, _ in lookups.noted if identity is not None]
+            found = super().find_rivals(self._types[key], rows, unlocated)
+            lookups.found.update({each.id: each for each in found})
+            lookups.known.update(lookups.noted)
+            lookups.noted = {}
+        return bool(wanted)
+
+    def _fetch_edges(self) -> bool:
+        wanted = [
+            (key, each)
+            for key, each in self._edges.items()
+            if each.noted_sources or each.noted_targets
+        ]
+        for key, lookups in wanted:
+            edge = self._types[key]
+            assert isinstance(edge, EdgeType), "only edges have ends"
+            found = super().find_at(
+                edge,
+                sources=lookups.noted_sources,
+                targets=lookups.noted_targets,
+                columns=("src", "dst"),
+            )
+            lookups.found.update({each.id: each for each in found})
+            lookups.sources |= lookups.noted_sources
+            lookups.targets |= lookups.noted_targets
+            lookups.noted_sources, lookups.noted_targets = set(), set()
+        return bool(wanted)
+
+
+def _unique_values(type_: Type, row: Row) -> Iterable[tuple[Cell, ...]]:
+    """The values that no other row may hold, each led by the names of its columns."""
+    for group in uniques_of(type_):
+        values = tuple(row.get(name) for name in group)
+        if None not in values:
+            yield (group, *values)
+
+
+def _rival_key(type_: Type, row: Row, unlocated: Collection[str]) -> RivalKey:
+    identity = text_of(row, "id")
+    values = tuple(row.get(name) for group in uniques_of(type_) for name in group)
+    return (identity if identity in unlocated else None), values

@@ -1,17 +1,19 @@
-"""`spark.read.format("omnigraph")`: the rows of one type as a DataFrame.
+"""`format("omnigraph")`: the rows of one type as a DataFrame, and DataFrames as commits.
 
-1. A source finds its snapshot when it is made, which is when `load` is called, and Spark keeps the
-   source. So a DataFrame shows the same rows every time it is used.
+1. A source finds its snapshot when it is asked for its columns, which is when `load` is called, and
+   Spark keeps the source. So a DataFrame shows the same rows every time it is used.
 2. A partition is some fragments, which one task reads. It reads only the columns of the option
    `columns`, because Spark does not tell which ones it needs.
 3. Filters are left to Spark. What Spark 4.3 pushes for one use of a DataFrame it keeps for every
    other, and so loses rows; a source cannot notice (docs/adr/0011).
 4. Spark may print options, so credentials are none (D22). They are part of the class that is
    registered, which travels as bytes.
+5. The same class makes the writers of `dataframes`; which options they take is said there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,6 +33,24 @@ from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.engine.tables.record_format import is_blob
 from omnigraph.errors import TypeUnknown, UsageError
 from omnigraph.ids import MAIN, CommitId, TableKey, TypeKind, Version, parse_branch, table_key
+from omnigraph.pipeline import settings as spark_settings
+from omnigraph.pipeline.dataframes.begun_write import Home
+from omnigraph.pipeline.dataframes.change_reader import (
+    COLUMNS,
+    ChangeRange,
+    ChangesReader,
+    ChangesStream,
+    make_changes_reader,
+    parse_change_options,
+)
+from omnigraph.pipeline.dataframes.change_sink import ChangeSink
+from omnigraph.pipeline.dataframes.write_options import are_wanted, parse_write_options
+from omnigraph.pipeline.dataframes.writers import (
+    FrameWriter,
+    StreamWriter,
+    make_stream_writer,
+    make_writer,
+)
 from omnigraph.pipeline.datasource_schema import as_spark, pick_names, spark_schema, stored_name
 from omnigraph.pipeline.spark.session import find_session, read_settings
 from omnigraph.pipeline.stage.fragments import Storage
@@ -114,6 +134,8 @@ class TableReader(DataSourceReader):
     pieces: tuple[SortPiece, ...]
     names: tuple[str, ...]
     schema: StructType
+    """The columns in the order of `names`, by whatever names."""
+    where: str | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         return [Fragments(piece) for piece in self.pieces]
@@ -126,6 +148,7 @@ class TableReader(DataSourceReader):
         columns = tuple(stored_name(name) for name in self.names)
         request = ScanRequest(
             columns=columns,
+            where=self.where,
             fragment_ids=partition.piece.fragment_ids,
             with_row_address=any(
                 isinstance(handle.schema.field(name).type, pa.BaseExtensionType) for name in columns
@@ -135,7 +158,9 @@ class TableReader(DataSourceReader):
         with tables.scan(handle, request) as batches:
             for batch in batches:
                 rows = pa.Table.from_batches([batch])
-                for start, count in slices_of(rows, rows.num_rows):
+                whole = [(0, rows.num_rows)]
+                blobs = request.with_row_address
+                for start, count in slices_of(rows, rows.num_rows) if blobs else whole:
                     yield self._shape(tables, handle, batch.slice(start, count), wanted)
 
     def _open(self, piece: SortPiece) -> tuple[Tables, Handle]:
@@ -146,9 +171,9 @@ class TableReader(DataSourceReader):
         self, tables: Tables, handle: Handle, batch: pa.RecordBatch, wanted: pa.Schema
     ) -> pa.RecordBatch:
         columns: list[pa.Array[Any]] = []
-        for name in self.names:
+        for place, name in enumerate(self.names):
             cells: pa.Array[Any] = batch[stored_name(name)]
-            of = wanted.field(name).type
+            of = wanted.field(place).type
             if is_blob(cells.type):
                 columns.append(_blobs(tables, handle, batch, stored_name(name), of))
             else:
@@ -181,49 +206,88 @@ def _blobs(
 class OmnigraphSource(DataSource):
     """The source. `register` makes it known."""
 
-    storage_options: Mapping[str, str] = {}
-
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
-        question = parse_options(options)
-        settings = Settings(storage_options=dict(self.storage_options))
-        graph = open_graph(question.path, mode=Mode.READ_ONLY, settings=settings)
-        pin = find_snapshot(graph, question).pin(question.key)  # (1)
-        pieces = cut_pieces(graph.tables, pin, rows=PARTITION_ROWS)
-        handle = graph.tables.open_at(pieces[0].ref, pieces[0].version)
-        self._pieces = tuple(piece for piece in pieces if piece.fragment_ids)
-        self._names = pick_names(handle.schema, question.columns)
-        self._schema = spark_schema(handle.schema, self._names)
-        self._storage = Storage(graph.root, settings.storage_options, settings.durability)
+    home: Home = Home()
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> StructType:
-        return self._schema
+    @cached_property
+    def _rows(self) -> "TableRows":
+        return find_rows(self.home, parse_options(self.options))  # (1)
 
-    def reader(self, schema: StructType) -> TableReader:  # Spark gives it by this name
-        return TableReader(self._storage, self._pieces, self._names, schema)
+    @property
+    def _are_changes(self) -> bool:
+        return are_wanted(self.options.get("changes"))
+
+    def schema(self) -> StructType:
+        return COLUMNS if self._are_changes else self._rows.schema
+
+    def reader(self, schema: StructType) -> TableReader | ChangesReader:  # named so by Spark
+        if self._are_changes:
+            return make_changes_reader(self.home, parse_change_options(self.options))
+        rows = self._rows
+        return TableReader(rows.storage, rows.pieces, rows.names, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> FrameWriter:  # noqa: FBT001 - Spark's
+        options = parse_write_options(self.options, overwrite=overwrite)
+        return make_writer(self.home, options, schema)
+
+    def streamReader(self, schema: StructType) -> ChangesStream:  # noqa: ARG002, N802 - Spark's
+        if not self._are_changes:
+            raise UsageError("a stream reads changes: say option 'changes' 'true'")
+        options = parse_change_options(self.options)
+        return ChangesStream(ChangeRange(self.home, options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter | ChangeSink:  # noqa: FBT001, N802 - Spark's
+        options = parse_write_options(self.options, overwrite=overwrite)
+        return make_stream_writer(self.home, options, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of one type at one snapshot."""
+
+    storage: Storage
+    pieces: tuple[SortPiece, ...]
+    names: tuple[str, ...]
+    schema: StructType
+
+
+def find_rows(home: Home, question: SourceOptions) -> TableRows:
+    """Raises what opening a graph raises, and what `find_snapshot` raises."""
+    settings = Settings(storage_options=dict(home.storage_options))
+    graph = open_graph(question.path, mode=Mode.READ_ONLY, settings=settings)
+    pin = find_snapshot(graph, question).pin(question.key)
+    pieces = cut_pieces(graph.tables, pin, rows=PARTITION_ROWS)
+    handle = graph.tables.open_at(pieces[0].ref, pieces[0].version)
+    names = pick_names(handle.schema, question.columns)
+    return TableRows(
+        Storage(graph.root, settings.storage_options, settings.durability),
+        tuple(piece for piece in pieces if piece.fragment_ids),
+        names,
+        spark_schema(handle.schema, names),
+    )
 
 
 def register(spark: SparkSession, *, storage_options: Mapping[str, str] | None = None) -> None:
-    """Make `spark.read.format("omnigraph")` known to a session.
+    """Make `format("omnigraph")` known to a session, for reads, writes and streams.
 
     Credentials that the workers do not have by themselves are given here and nowhere else.
     """
-    source: type[DataSource] = OmnigraphSource
-    if storage_options:
-        source = _equipped(NAME, storage_options)
-    spark.dataSource.register(source)
+    spark.dataSource.register(_equipped(NAME, spark, storage_options or {}))
 
 
-def _equipped(called: str, options: Mapping[str, str]) -> type[DataSource]:
-    """(4) A source class that contains its credentials."""
-    given = dict(options)
+def _equipped(
+    called: str, spark: SparkSession, storage_options: Mapping[str, str]
+) -> type[DataSource]:
+    """(4) A source class that contains its credentials, and what its session is."""
+    master = spark.conf.get("spark.master", None)
+    settings = spark_settings.place(read_settings(), master=master, remote=None)
+    equipment = Home(dict(storage_options), settings)
 
     class Equipped(OmnigraphSource):
-        storage_options = given
+        home = equipment
 
         @classmethod
         def name(cls) -> str:
@@ -260,7 +324,7 @@ def open_dataframe(
         register(session)
         return session.read.format(NAME).options(**options).load()
     called = f"{NAME}_{REAL.new_id()}"
-    session.dataSource.register(_equipped(called, credentials))
+    session.dataSource.register(_equipped(called, session, credentials))
     return session.read.format(called).options(**options).load()
 
 

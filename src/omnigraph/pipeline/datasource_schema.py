@@ -44,6 +44,10 @@ def stored_name(shown: str) -> str:
     return _STORED.get(shown, shown)
 
 
+def shown_name(stored: str) -> str:
+    return _ENDS.get(stored, stored)
+
+
 def pick_names(schema: pa.Schema, wanted: Sequence[str] | None) -> tuple[str, ...]:
     """The columns that are wanted, or all of them. Raises UsageError."""
     known = shown_names(schema)
@@ -59,15 +63,16 @@ def spark_schema(schema: pa.Schema, names: Sequence[str]) -> spark.StructType:
     made = spark.StructType()
     for name in names:
         stored = schema.field(stored_name(name))
-        made = made.add(name, _spark_type(stored.type), stored.nullable)
+        made = made.add(name, spark_type(stored.type), stored.nullable)
     return made
 
 
-def _spark_type(of: pa.DataType) -> spark.DataType:
+def spark_type(of: pa.DataType) -> spark.DataType:
+    """The type that a column of a table has in Spark."""
     if isinstance(of, pa.BaseExtensionType):
         return _BLOB
     if pa.types.is_list(of) or pa.types.is_fixed_size_list(of):
-        return spark.ArrayType(_spark_type(of.value_type))
+        return spark.ArrayType(spark_type(of.value_type))
     return _SCALARS[of]
 
 

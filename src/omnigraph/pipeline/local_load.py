@@ -44,7 +44,7 @@ an index costs about as much as reading so many keys."""
 
 def survey(job: LoadJob, scratch: Path) -> list[Item]:
     """All input of a job, in order. Raises UsageError, FileUnreadable, LoadRejected."""
-    look = InputSurvey(job.catalog, job.storage_options, scratch).look
+    look = InputSurvey(job.catalog, job.reading_options, scratch).look
     items = look([as_input(each) for each in job.sources])
     check_tables(items, job.errors_max)
     return items
@@ -81,6 +81,16 @@ def committed_keys(job: LoadJob, work: Ingest, run: RunTasks) -> CommittedKeys:
     )
 
 
+def prove(
+    load: LoadKeys, committed: CommittedKeys, pins: Mapping[TableKey, Pin]
+) -> CheckResult | None:
+    """The result if the prefilter, in this process, proves every rule; None if it does not."""
+    read = load.tables_read
+    keys = KeyTexts(load, committed, {key: pins[key] for key in read})
+    doubtful = find_doubtful(committed.run, keys, load.rules)
+    return None if doubtful else CheckResult(tables_read=read)
+
+
 # ── the local engine ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -100,13 +110,14 @@ class LocalLoader:
 
     def read(self, job: LoadJob, items: Sequence[Item], scratch: Path) -> "LocalIngested":
         """Read all input. Raises FileUnreadable, JobFailed, UsageError."""
-        plan = cut(items, quote_counter(run_here, job.storage_options), self.split_bytes)
+        plan = cut(items, quote_counter(run_here, job.reading_options), self.split_bytes)
         work = Ingest(
             splits=tuple(plan.splits),
             catalog=job.catalog,
             mode=job.mode,
             targets=job.targets,
             storage=Storage(job.root, job.storage_options, job.durability),
+            input_options=job.reading_options,
             scratch=str(scratch),
             errors_max=job.errors_max,
             keeps_rows=True,
@@ -138,8 +149,8 @@ class LocalIngested(LoadResults):
         """None unless the prefilter proves every rule: the in-process evaluator decides then."""
         if self.is_small:
             return None
-        load = self.load_keys(self._loader.bucket_count, self._loader.lookup_ratio)
-        read = load.tables_read
-        committed = committed_keys(self._job, self._work, run_here)
-        keys = KeyTexts(load, committed, {key: pins[key] for key in read})
-        return None if find_doubtful(run_here, keys, load.rules) else CheckResult(tables_read=read)
+        return prove(
+            self.load_keys(self._loader.bucket_count, self._loader.lookup_ratio),
+            committed_keys(self._job, self._work, run_here),
+            pins,
+        )

@@ -1,7 +1,7 @@
 """A load on Spark: one job that reads all input, then jobs that check the rules across rows."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -86,7 +86,7 @@ class SparkLoader:
             is_quick = (measure(items) or self.small_bytes) < self.small_bytes
             spark = session_of(items) or find_session(self.settings, is_small=is_quick)
             split_bytes = self.split_bytes or choose_split(items, count_slots(spark))
-            plan = cut(items, quote_counter(spark_tasks(spark), job.storage_options), split_bytes)
+            plan = cut(items, quote_counter(spark_tasks(spark), job.reading_options), split_bytes)
             is_small = plan.is_small(self.small_bytes)
             work = Ingest(
                 splits=tuple(plan.splits),
@@ -94,6 +94,7 @@ class SparkLoader:
                 mode=job.mode,
                 targets=job.targets,
                 storage=storage_of(job),
+                input_options=job.reading_options,
                 scratch=str(scratch),
                 errors_max=job.errors_max,
                 keeps_rows=is_small,
@@ -103,7 +104,8 @@ class SparkLoader:
             concurrency = 1 if is_small else self.settings.concurrency
             marker = leave_marker(spark, scratch)
             splits, answers = read_input(spark, work, plan.frames, concurrency, marker)
-            ingested = SparkIngested(self, job, replace(work, splits=tuple(splits)), answers, spark)
+            read = replace(work, splits=tuple(splits))
+            ingested = SparkIngested(self, job, read, answers, lambda: spark)
             count_rows("reading the input", sum(ingested.counts.values()))
             return ingested
 
@@ -143,14 +145,18 @@ class SparkIngested(LoadResults):
         job: LoadJob,
         work: Ingest,
         answers: Sequence[Mapping[str, Any]],
-        spark: SparkSession,
+        find_spark: Callable[[], SparkSession],
     ) -> None:
         super().__init__(job, work, answers, memory_bytes=loader.memory_bytes)
         self._loader = loader
         self._work = work
-        self._spark = spark
+        self._find_spark = find_spark
         self._pins_checked: Mapping[TableKey, Pin] | None = None
         """The tables for which no rule was broken."""
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return self._find_spark()
 
     @cached_property
     def _committed(self) -> CommittedKeys:

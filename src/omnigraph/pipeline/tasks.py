@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.stages import stage
-from omnigraph.errors import JobFailed
+from omnigraph.errors import FileUnreadable, JobFailed
 from omnigraph.jsontext import read_json
 
 Work = Callable[[int], dict[str, Any]]
@@ -25,13 +25,18 @@ _FAILURES: Final = (OSError, pa.ArrowException)
 
 
 def run_here(work: Work, count: int, job: str) -> list[dict[str, Any]]:
-    """`RunTasks` in this process, one task after the other. Raises JobFailed, Cancelled."""
+    """`RunTasks` in this process, one task after the other.
+
+    Raises FileUnreadable, JobFailed, Cancelled.
+    """
     answers: list[dict[str, Any]] = []
     with stage(job) as record:
         for number in range(count):
             check_cancelled()
             try:
                 answers.append(read_json(json.dumps(work(number))))  # as Spark returns it
+            except FileUnreadable:
+                raise
             except _FAILURES as error:
                 reason = f"{type(error).__name__}: {error}"
                 raise JobFailed(job, reason=reason) from error

@@ -1,42 +1,64 @@
 """A pipeline file: which data feeds which types, its filters and expressions, and the branch.
 
+    name: nightly                    # only `since` needs one: it says which runs are alike
     mode: merge                      # append, merge or overwrite
     branch: nightly                  # main, if it is left out
     from: main                       # creates the branch, if it is missing
     engine: auto                     # or spark, or local
+    storage_options: {region: eu-west-1}   # of the inputs at s3://, over those of the graph
     inputs:
       - name: people
         data: people.csv             # a file, folder or pattern, or a list; beside this file
         type: Person                 # or edge: Knows
         columns: {name: upper(full_name), age: years}
         where: country = 'PT'
+      - name: events
+        data: lake/events
+        format: delta                # or iceberg, or any format of the Spark session
+        options: {version: "7"}      # what its reader is told; `$NAME` stands for a variable
+        since: last                  # only what no run has loaded yet
+        edge: Knows
       - data: rest.jsonl             # records say what they are
 
 The file is read strictly: every mistake is reported, with its line. A column is the name of a
-column or an expression of Spark SQL. Spark reads an input with an expression or a filter, our own
-readers read the others; all of them are one commit.
+column or an expression of Spark SQL. Spark reads an input with an expression or a filter, or of a
+format that is not ours; our own readers read the others; all of them are one commit.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from omnigraph.compiler.spelling import suggest
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine, LoadMode
-from omnigraph.engine.load.inputs import STDIN, Format
+from omnigraph.engine.load.bulk import LoadEngine, LoadMode
+from omnigraph.engine.load.inputs import LAKES, STDIN, Format
+from omnigraph.engine.settings import ERRORS_MAX
 from omnigraph.errors import FileUnreadable, RecipeInvalid
 from omnigraph.ids import MAIN
 from omnigraph.jsontext import NestedTooDeeply
-from omnigraph.storage.inputs import S3
+from omnigraph.storage.bucket_options import S3
 
-_FIELDS: Final = ("mode", "branch", "from", "max_errors", "engine", "inputs")
+_FIELDS: Final = (
+    "name",
+    "mode",
+    "branch",
+    "from",
+    "max_errors",
+    "engine",
+    "storage_options",
+    "inputs",
+)
 _INPUT_FIELDS: Final = (
     "name",
     "data",
     "format",
+    "options",
+    "reader",
+    "since",
     "type",
     "edge",
     "columns",
@@ -44,6 +66,12 @@ _INPUT_FIELDS: Final = (
     "delimiter",
     "null",
 )
+_SPARK: Final = "spark"
+_LAST: Final = "last"
+_CATALOG: Final = "catalog"
+_SPARK_FORMATS: Final = ("orc", "text", "json", "xml", "avro", "jdbc")
+"""Those that people mistype; every other name is passed on as well."""
+_FORMAT_NAME: Final = re.compile(r"[A-Za-z][\w.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +79,12 @@ class RecipeInput:
     name: str
     data: tuple[str, ...]
     format: Format | None
+    spark_format: str | None
+    """The format that Spark reads, instead of ours."""
+    options: Mapping[str, str] = field(repr=False)
+    """What the reader is told; `$NAME` stands for a variable."""
+    is_incremental: bool
+    """Load only what no run has loaded yet: `since: last`."""
     type: str | None
     edge: str | None
     columns: Mapping[str, str]
@@ -69,12 +103,15 @@ class RecipeInput:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     path: str
+    name: str | None
     mode: LoadMode
     branch: str
     from_branch: str | None
     errors_max: int
     engine: LoadEngine | None
     inputs: tuple[RecipeInput, ...]
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the inputs, over those of the graph; `$NAME` stands for a variable."""
 
 
 def read_recipe(path: str | Path) -> Recipe:
@@ -116,14 +153,18 @@ class _Reading:
         fields = self._fields(root, "the file", _FIELDS)
         mode = self._mode(fields.get("mode"), root)
         inputs = self._inputs(fields.get("inputs"), root)
+        name = self._text(fields.get("name"), "name")
+        self._check_since(inputs, name, mode)
         return Recipe(
             path=shown,
+            name=name,
             mode=mode,
             branch=self._text(fields.get("branch"), "branch") or MAIN,
             from_branch=self._text(fields.get("from"), "from"),
             errors_max=self._count(fields.get("max_errors")),
             engine=self._engine(fields.get("engine")),
             inputs=inputs,
+            storage_options=self._texts(fields.get("storage_options"), "storage_options"),
         )
 
     # inputs
@@ -144,33 +185,73 @@ class _Reading:
     def _input(self, node: yaml.Node, number: int) -> RecipeInput:
         at = f"inputs[{number}]"
         fields = self._fields(node, at, _INPUT_FIELDS)
+        format_ = self._format(fields.get("format"), f"{at}.format")
+        options = self._texts(fields.get("options"), f"{at}.options")
+        by_spark = self._is(fields.get("reader"), f"{at}.reader", _SPARK)
+        is_ours = format_ is None or (format_ in tuple(Format) and not by_spark)
+        if by_spark and format_ is None:
+            self._report(fields["reader"], f"{at}.reader needs {at}.format: what is Spark to read?")
         given = RecipeInput(
-            name=self._text(fields.get("name"), f"{at}.name") or f"input {number + 1}",
-            data=self._data(fields.get("data"), node, at),
-            format=self._format(fields.get("format"), f"{at}.format"),
+            name=self._text(fields.get("name"), f"{at}.name") or _unnamed(number),
+            data=self._data(fields.get("data"), node, at, is_optional=not is_ours)
+            if _CATALOG not in options
+            else self._names(fields.get("data"), f"{at}.data"),
+            format=Format(format_) if is_ours and format_ is not None else None,
+            spark_format=None if is_ours else format_,
+            options=options,
+            is_incremental=self._is(fields.get("since"), f"{at}.since", _LAST),
             type=self._text(fields.get("type"), f"{at}.type"),
             edge=self._text(fields.get("edge"), f"{at}.edge"),
-            columns=self._columns(fields.get("columns"), f"{at}.columns"),
+            columns=self._texts(fields.get("columns"), f"{at}.columns"),
             where=self._text(fields.get("where"), f"{at}.where"),
             delimiter=self._text(fields.get("delimiter"), f"{at}.delimiter"),
             null=self._text(fields.get("null"), f"{at}.null") or "",
             line=_line(node),
         )
+        self._check_input(given, fields, node, at)
+        return given
+
+    def _check_input(
+        self, given: RecipeInput, fields: Mapping[str, yaml.Node], node: yaml.Node, at: str
+    ) -> None:
         if given.type is not None and given.edge is not None:
             self._report(fields["edge"], f"{at} feeds a type or an edge, not both")
         for name in ("columns", "where", "delimiter", "null"):
             if name in fields and not given.is_table and isinstance(node, yaml.MappingNode):
                 self._report(fields[name], f"{at}.{name} is for tables: name their type or edge")
-        return given
+        is_foreign = given.spark_format is not None or given.format in LAKES
+        if is_foreign and not given.is_table:
+            self._report(fields["format"], f"{at} is a table: name its type or edge")
+        if "options" in fields and not is_foreign:
+            self._report(fields["options"], f"{at}.options is for the formats of Spark and lakes")
+        if given.is_incremental and not given.data and given.spark_format is not None:
+            self._report(fields["since"], f"{at}.since is for files, Delta and Iceberg")
 
-    def _data(self, node: yaml.Node | None, above: yaml.Node, at: str) -> tuple[str, ...]:
+    def _check_since(self, inputs: Sequence[RecipeInput], name: str | None, mode: LoadMode) -> None:
+        """What earlier runs loaded is remembered by two names, so neither may be made up."""
+        for number, each in enumerate(inputs):
+            if not each.is_incremental:
+                continue
+            if name is None:
+                self.mistakes.append((each.line, "since: last needs a name of the pipeline"))
+            if each.name == _unnamed(number):
+                self.mistakes.append((each.line, "since: last needs a name of the input"))
+            if mode is LoadMode.OVERWRITE:
+                told = "since: last would overwrite what is there with what is new"
+                self.mistakes.append((each.line, told))
+
+    def _data(
+        self, node: yaml.Node | None, above: yaml.Node, at: str, *, is_optional: bool
+    ) -> tuple[str, ...]:
+        names = self._names(node, f"{at}.data")
+        if not names and not is_optional and (node is None or node.value == []):
+            self._report(node or above, f"{at}.data is missing: name a file")
+        return tuple(self._resolve(each) for each in names)
+
+    def _names(self, node: yaml.Node | None, at: str) -> tuple[str, ...]:
         listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        texts = [self._text(each, f"{at}.data") for each in listed]
-        if not texts or None in texts:
-            if node is None or not texts:
-                self._report(node or above, f"{at}.data is missing: name a file")
-            return ()
-        return tuple(self._resolve(each) for each in texts if each is not None)
+        texts = [self._text(each, at) for each in listed]
+        return tuple(each for each in texts if each is not None) if None not in texts else ()
 
     def _resolve(self, name: str) -> str:
         """A relative name is relative to the folder of the recipe."""
@@ -178,15 +259,11 @@ class _Reading:
             return name
         return str(self.folder / name)
 
-    def _columns(self, node: yaml.Node | None, at: str) -> dict[str, str]:
+    def _texts(self, node: yaml.Node | None, at: str) -> dict[str, str]:
         if node is None:
             return {}
-        columns: dict[str, str] = {}
-        for key, value in self._pairs(node, at):
-            text = self._text(value, f"{at}.{key}")
-            if text is not None:
-                columns[key] = text
-        return columns
+        found = {key: self._text(value, f"{at}.{key}") for key, value in self._pairs(node, at)}
+        return {key: text for key, text in found.items() if text is not None}
 
     # fields
 
@@ -236,15 +313,25 @@ class _Reading:
         self._report(node, f"engine is auto, spark or local, not '{text}'")
         return None
 
-    def _format(self, node: yaml.Node | None, at: str) -> Format | None:
+    def _format(self, node: yaml.Node | None, at: str) -> str | None:
         text = self._text(node, at)
-        if text is None:
+        known = (*Format, *_SPARK_FORMATS)
+        if text is None or text in known:
+            return text
+        assert node is not None
+        hint = suggest(text, known)
+        if hint is not None or not _FORMAT_NAME.fullmatch(text):
+            listed = hint or f"there are {', '.join(known)} and the others of Spark"
+            self._report(node, f"{at} is '{text}'; {listed}")
             return None
-        if text not in tuple(Format):
+        return text
+
+    def _is(self, node: yaml.Node | None, at: str, wanted: str) -> bool:
+        text = self._text(node, at)
+        if text is not None and text != wanted:
             assert node is not None
-            self._report(node, f"{at} is jsonl, parquet or csv, not '{text}'")
-            return None
-        return Format(text)
+            self._report(node, f"{at} is {wanted}, or left out; not '{text}'")
+        return text == wanted
 
     def _count(self, node: yaml.Node | None) -> int:
         text = self._text(node, "max_errors")
@@ -258,6 +345,10 @@ class _Reading:
 
     def _report(self, node: yaml.Node, message: str) -> None:
         self.mistakes.append((_line(node), message))
+
+
+def _unnamed(number: int) -> str:
+    return f"input {number + 1}"
 
 
 def _line(node: yaml.Node) -> int:

@@ -6,19 +6,26 @@ recipe are reported at once, with their lines.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import RecipeInvalid, TypeUnknown, UsageError
 from omnigraph.extras import require
 from omnigraph.pipeline.recipes.recipe import Recipe, RecipeInput
+from omnigraph.pipeline.recipes.since import NewData, Remembered, find_new
 from omnigraph.pipeline.settings import SparkSettings, read_settings
+from omnigraph.pipeline.sources.lake import LakeListing
 from omnigraph.pipeline.sources.mappings import ENDS, find_table_type, targets_of
 from omnigraph.pipeline.stage.input_plan import InputSurvey, Item, RecordFile, Table
+from omnigraph.storage.bucket_options import expand_variables
+from omnigraph.storage.inputs import InputFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,13 +47,23 @@ class PreparedRecipe:
 
     inputs: tuple[Input, ...]
     planned: tuple[PlannedInput, ...]
+    records: Mapping[str, JsonObject] = field(default_factory=dict)
+    """How far each input with `since: last` is loaded when this is."""
 
 
 def prepare(
-    recipe: Recipe, catalog: Catalog, options: Mapping[str, str], sessions: Sessions
+    recipe: Recipe,
+    catalog: Catalog,
+    options: Mapping[str, str],
+    sessions: Sessions,
+    before: Mapping[str, Remembered] | None = None,
 ) -> PreparedRecipe:
-    """Raises RecipeInvalid, FileUnreadable, and what starting Spark raises."""
-    resolver = _Resolver(catalog, options, sessions)
+    """`before` is what earlier runs loaded.
+
+    Raises RecipeInvalid, FileUnreadable, ExtraMissing, SparkPackageMissing, and what starting Spark
+    raises.
+    """
+    resolver = _Resolver(catalog, options, sessions, before or {})
     inputs: list[Input] = []
     planned: list[PlannedInput] = []
     for each in recipe.inputs:
@@ -56,14 +73,23 @@ def prepare(
             resolver.report(each, str(error))
             continue
         inputs += some
-        planned.append(describe(each, items))
+        planned.append(resolver.describe(each, items))
     if resolver.mistakes:
         raise RecipeInvalid(recipe.path, sorted(resolver.mistakes, key=lambda each: each[0]))
-    return PreparedRecipe(tuple(inputs), tuple(planned))
+    records = {name: each.record for name, each in resolver.new.items()}
+    return PreparedRecipe(tuple(inputs), tuple(planned), records)
 
 
 class _Resolver:
-    def __init__(self, catalog: Catalog, options: Mapping[str, str], sessions: Sessions) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        options: Mapping[str, str],
+        sessions: Sessions,
+        before: Mapping[str, Remembered],
+    ) -> None:
+        self.before = before
+        self.new: dict[str, NewData] = {}
         self.catalog = catalog
         self.options = options
         self.sessions = sessions
@@ -74,54 +100,100 @@ class _Resolver:
         self.mistakes.append((about.line, f"{about.name}: {message}"))
 
     def follow(self, recipe: RecipeInput) -> tuple[list[Input], list[Item]]:
-        inputs = [
-            Input(
-                each,
-                type=recipe.type,
-                edge=recipe.edge,
-                mapping=recipe.columns,
-                format=recipe.format,
-                delimiter=recipe.delimiter,
-                null=recipe.null,
-            )
-            for each in recipe.data
-        ]
+        reading = expand_variables(recipe.options)
+        given = Input(
+            None,
+            type=recipe.type,
+            edge=recipe.edge,
+            mapping=recipe.columns,
+            format=recipe.format,
+            delimiter=recipe.delimiter,
+            null=recipe.null,
+            options=reading,
+        )
+        data = self._find_data(recipe, reading)
+        if recipe.is_incremental and not data:
+            return [], []
+        if recipe.spark_format is not None:
+            return self._follow_spark(recipe, recipe.spark_format, data, given)
+        inputs = [replace(given, data=each) for each in data]
         items = self.survey.look(inputs) if inputs else []
+        return self._follow_tables(recipe, inputs, items)
+
+    def _find_data(self, recipe: RecipeInput, options: Mapping[str, str]) -> tuple[object, ...]:
+        if not recipe.is_incremental:
+            return recipe.data
+        before = self.before.get(recipe.name, Remembered())
+        found = self.new[recipe.name] = find_new(recipe, options, self.options, before)
+        return found.data
+
+    def _follow_tables(
+        self, recipe: RecipeInput, inputs: list[Input], items: list[Item]
+    ) -> tuple[list[Input], list[Item]]:
         tables = [each for each in items if isinstance(each, Table)]
         if recipe.is_table and (len(tables) < len(items) or not tables):
             self.report(recipe, "JSON lines say themselves what they are: leave out type and edge")
         if not tables or _is_plain(recipe, tables):
-            return inputs, items
+            return _pinned(inputs, tables), items
         if any(each.schema != tables[0].schema for each in tables):
             self.report(recipe, "its files do not have the same columns")
             return [], items
         frame = self._query(recipe, tables)
         if frame is None:
             return [], items
+        from omnigraph.pipeline.recipes.spark_sql import name_files  # noqa: PLC0415 - as in _query
+
         computed = replace(
             inputs[0],
             data=frame,
             mapping={name: name for name in recipe.columns},
             name=recipe.name,
-            are_texts=tables[0].footer is None,
-            files=tuple(each.shown for each in tables),
+            are_texts=tables[0].footer is None and tables[0].lake is None,
+            files=name_files(tables),
         )
         return [computed], self.survey.look([computed])
+
+    def _follow_spark(
+        self, recipe: RecipeInput, format_: str, data: Sequence[object], given: Input
+    ) -> tuple[list[Input], list[Item]]:
+        """An input that Spark reads itself. Its rows know no file and no line."""
+        require("pyspark", extra="spark")
+        from omnigraph.pipeline.recipes.spark_source import open_source  # noqa: PLC0415
+        from omnigraph.pipeline.stage.frames import frame_schema  # noqa: PLC0415
+
+        paths = [each.path if isinstance(each, InputFile) else str(each) for each in data]
+        raw = open_source(self.sessions(), format_, paths, given.options)
+        source = replace(given, data=raw, format=None, options={}, name=recipe.name)
+        if recipe.where is not None or any(
+            text not in raw.columns for text in recipe.columns.values()
+        ):
+            type_ = find_table_type(self.catalog, source)
+            namesakes = _namesakes(type_, recipe, frame_schema(raw.schema))
+            frame = self._select(recipe, raw, namesakes)
+            if frame is None:
+                return [], []
+            source = replace(source, data=frame, mapping={name: name for name in recipe.columns})
+        return [source], self.survey.look([source])
 
     def _query(self, recipe: RecipeInput, tables: Sequence[Table]) -> "DataFrame | None":
         # It imports pyspark, and most recipes only name columns.
         require("pyspark", extra="spark")
-        from omnigraph.pipeline.recipes.spark_sql import (  # noqa: PLC0415
-            find_problem,
-            open_frame,
-            select,
-        )
+        from omnigraph.pipeline.recipes.spark_sql import open_frame  # noqa: PLC0415
 
         type_ = find_table_type(self.catalog, tables[0].source)
-        namesakes = _namesakes(type_, recipe, tables[0])
+        namesakes = _namesakes(type_, recipe, tables[0].schema)
         where = [] if recipe.where is None else [recipe.where]
         texts = [*recipe.columns.values(), *where, *namesakes]
         raw = open_frame(self.sessions(), tables, texts, self.options)
+        return self._select(recipe, raw, namesakes)
+
+    def _select(
+        self, recipe: RecipeInput, raw: "DataFrame", namesakes: Sequence[str]
+    ) -> "DataFrame | None":
+        """The filter and the expressions over some rows; None if they have mistakes."""
+        from omnigraph.pipeline.recipes.spark_sql import find_problem, select  # noqa: PLC0415
+
+        where = [] if recipe.where is None else [recipe.where]
         for at, text in [*recipe.columns.items(), *(("where", each) for each in where)]:
             if at == "where" or text not in raw.columns:
                 problem = find_problem(raw, text, is_condition=at == "where")
@@ -132,6 +204,28 @@ class _Resolver:
             return None
         return select(raw, recipe.columns, namesakes, recipe.where)
 
+    def describe(self, recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
+        """The plan of one input."""
+        new = self.new.get(recipe.name)
+        if new is None:
+            return describe(recipe, items)
+        type_ = None
+        if recipe.is_table:
+            type_ = find_table_type(self.catalog, Input(None, type=recipe.type, edge=recipe.edge))
+        return replace(
+            describe(recipe, items),
+            type_name=None if type_ is None else type_.name,
+            table_key=None if type_ is None else type_.table_key,
+            files=tuple(name for each in items for name in _files_of(each)),
+            since=new.shown,
+        )
+
+
+def _pinned(inputs: list[Input], tables: Sequence[Table]) -> list[Input]:
+    """Inputs whose lake tables stay at the version that was looked at."""
+    lakes = [replace(each.source, data=each.lake) for each in tables if each.lake is not None]
+    return lakes or inputs
+
 
 def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
     """Does the input only name columns?"""
@@ -140,11 +234,11 @@ def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
     )
 
 
-def _namesakes(type_: Type, recipe: RecipeInput, table: Table) -> list[str]:
+def _namesakes(type_: Type, recipe: RecipeInput, schema: pa.Schema) -> list[str]:
     """Columns that supply the property of the same name."""
     taken = {*recipe.columns, *recipe.columns.values()}
     names = {*targets_of(type_), *(ENDS.values() if isinstance(type_, EdgeType) else ())}
-    return [name for name in table.schema.names if name in names - taken]
+    return [name for name in schema.names if name in names - taken]
 
 
 # ── describing ───────────────────────────────────────────────────────────────────────────────────
@@ -155,6 +249,7 @@ def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
     tables = [each for each in items if isinstance(each, Table)]
     files = [name for each in items for name in _files_of(each)]
     counts = [sum(each.footer.row_counts) for each in tables if each.footer is not None]
+    counts += [each.lake.row_count for each in tables if each.lake is not None]
     is_counted = bool(tables) and len(counts) == len(tables)
     return PlannedInput(
         name=recipe.name,
@@ -172,6 +267,8 @@ def describe(recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
 def _files_of(item: Item) -> Sequence[str]:
     if isinstance(item, RecordFile):
         return [item.file.shown]
+    if isinstance(item.source.data, LakeListing):
+        return [each.path for each in item.source.data.files]
     return item.source.files or [item.shown]
 
 

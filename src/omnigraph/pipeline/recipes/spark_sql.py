@@ -2,7 +2,7 @@
 
 Our tasks read the files and return a data frame whose rows carry their file and line, so a fault
 has its place also after the query. One task reads a CSV file, or some row groups of a Parquet
-file. Rows are filtered and computed one by one, never joined.
+file, or a data file of a lake. Rows are filtered and computed one by one, never joined.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,17 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from omnigraph.pipeline.sources.delimited import read_texts
+from omnigraph.pipeline.sources.lake_rows import read_lake_batches
 from omnigraph.pipeline.sources.mappings import ColumnMapping, is_text
 from omnigraph.pipeline.sources.parquet import cut_row_groups, read_batches
-from omnigraph.pipeline.sources.splits import SPLIT_BYTES, Cells, RowGroups, Split
+from omnigraph.pipeline.sources.splits import (
+    SPLIT_BYTES,
+    Cells,
+    LakeRows,
+    RowGroups,
+    Split,
+    cut_lake,
+)
 from omnigraph.pipeline.spark.liveness import SPARK_ERRORS
 from omnigraph.pipeline.stage.frames import quoted
 from omnigraph.pipeline.stage.input_plan import FILE, LINE, Table, cells_of
@@ -43,7 +51,11 @@ def open_frame(
     names = [each for each in schema.names if any(_is_named(each, text) for text in texts)]
     fields = [pa.field(name, spark_type(schema.field(name).type)) for name in names]
     whole = pa.schema([*fields, pa.field(FILE, pa.int64()), pa.field(LINE, pa.int64())])
-    splits = [each for number, table in enumerate(tables) for each in _cut(table, number, names)]
+    splits: list[RawSplit] = []
+    file = 0
+    for table in tables:
+        splits += _cut(table, file, names)
+        file += len(name_files([table]))
     work = ReadRaw(tuple(splits), whole, options)
     numbers = spark.range(0, len(splits), 1, len(splits))
     return numbers.mapInArrow(work, from_arrow_schema(whole))
@@ -54,9 +66,26 @@ def _is_named(column: str, text: str) -> bool:
     return column.lower() in text.lower() or "`" in column or "*" in text
 
 
+def name_files(tables: Sequence[Table]) -> tuple[str, ...]:
+    """The files that rows say they come from, in the order of their numbers."""
+    return tuple(
+        name
+        for table in tables
+        for name in (
+            [table.shown]
+            if table.lake is None
+            else [each.shown for each in cut_lake(table.lake, table.fitting.mapping, 0)]
+        )
+    )
+
+
 def _cut(table: Table, file: int, names: Sequence[str]) -> Iterator[RawSplit]:
-    assert table.file is not None
     mapping = ColumnMapping(table.fitting.mapping.type, {name: name for name in names})
+    if table.lake is not None:
+        for split in cut_lake(table.lake, mapping, 0):
+            yield RawSplit(file + split.number, 0, split)
+        return
+    assert table.file is not None
     if table.footer is None:
         content = cells_of(table, table.file, mapping)
         yield RawSplit(file, 0, Split(0, table.file.path, table.file.shown, 0, None, content))
@@ -87,9 +116,11 @@ class ReadRaw:
         if isinstance(raw.split.content, Cells):
             yield from read_texts(raw.split, self.options)
             return
-        assert isinstance(raw.split.content, RowGroups)
+        assert isinstance(raw.split.content, RowGroups | LakeRows)
+        is_lake = isinstance(raw.split.content, LakeRows)
+        read = read_lake_batches if is_lake else read_batches
         at = raw.first_row
-        for rows in read_batches(raw.split, self.options):
+        for rows in read(raw.split, self.options):
             yield rows, np.arange(at, at + rows.num_rows, dtype=np.int64)
             at += rows.num_rows
 
@@ -139,7 +170,8 @@ def select(
     """Filter, compute, and keep the places. Raises the errors of Spark when it is analysed."""
     filtered = raw if where is None else raw.where(f.expr(where))
     computed = [f.expr(_as_column(text, raw)).alias(name) for name, text in columns.items()]
-    kept = [f.col(quoted(name)) for name in (*namesakes, FILE, LINE)]
+    places = [name for name in (FILE, LINE) if name in raw.columns]
+    kept = [f.col(quoted(name)) for name in (*namesakes, *places)]
     return filtered.select(*computed, *kept)
 
 

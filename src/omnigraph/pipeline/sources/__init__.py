@@ -1,4 +1,4 @@
-"""Reading input: files of JSON lines, CSV and Parquet, and rows of data frames.
+"""Reading input: JSON lines, CSV, Parquet, Delta and Iceberg, and rows of data frames.
 
 1. Every record belongs to exactly one split, and every split is read by one task.
 2. A fault names the file, the line, the property and the reason.
@@ -11,5 +11,6 @@ In reading order: `splits` cuts files of text; `mappings` says which column of a
 which property. JSON lines: `envelopes` finds the type of each line, `columns` is the fast reader,
 `records` the row reader, `parse` chooses. Tables: `delimited` reads CSV, `parquet` row groups,
 `texts` the cells of a CSV, `tabular` turns columns into rows of a type. `values` converts and
-checks columns, `identities` generates ids.
+checks columns, `identities` generates ids. `lake` says what Delta and Iceberg tables have in
+common; `delta` and `iceberg` list and read them; `lake_rows` chooses.
 """

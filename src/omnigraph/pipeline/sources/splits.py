@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.engine.load.bulk import RecordPlace
+from omnigraph.pipeline.sources.lake import LakeListing, LakeTable
 from omnigraph.pipeline.sources.mappings import ColumnMapping
 from omnigraph.storage.inputs import InputFile, open_input, reading
 
@@ -75,11 +76,19 @@ class RowGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class LakeRows:
+    """A data file of a Delta or Iceberg table; the split is all of it."""
+
+    mapping: ColumnMapping
+    table: LakeTable
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A partition of a data frame, which Spark has cut."""
 
 
-Content = Records | Cells | RowGroups | Partition
+Content = Records | Cells | RowGroups | LakeRows | Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,21 @@ def cut_records(file: InputFile, first: int, split_bytes: int = SPLIT_BYTES) -> 
     return [
         Split(first + number, file.path, file.shown, start, end)
         for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
+    ]
+
+
+def cut_lake(listing: LakeListing, mapping: ColumnMapping, first: int) -> list[Split]:
+    """The splits of a Delta or Iceberg table, numbered from `first`: one for each data file."""
+    return [
+        Split(
+            first + number,
+            each.path,
+            f"{listing.shown} {each.path.rpartition('/')[2]}",
+            0,
+            None,
+            LakeRows(mapping, each.table),
+        )
+        for number, each in enumerate(listing.files)
     ]
 
 

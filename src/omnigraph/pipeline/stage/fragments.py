@@ -52,8 +52,13 @@ class Storage:
         return stores
 
     def _open(self) -> Stores:
+        # Tasks read and stage; the driver commits, and its stores refuse a branch of elsewhere.
         return open_stores(
-            self.root.uri, REAL, storage_options=self.options, durability=self.durability
+            self.root.uri,
+            REAL,
+            storage_options=self.options,
+            durability=self.durability,
+            maps_bases=True,
         )
 
     def check_not_abandoned(self) -> None:

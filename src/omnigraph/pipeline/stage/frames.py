@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, functions as f
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
 
 from omnigraph.jsontext import read_json
 from omnigraph.pipeline.sources.mappings import ColumnMapping
@@ -32,10 +33,10 @@ _FIELDS: Final[dict[str, pa.DataType]] = {"partition": pa.int64(), "answer": pa.
 _ANSWER: Final = pa.schema(_FIELDS)
 
 
-def frame_schema(frame: DataFrame) -> pa.Schema:
+def frame_schema(columns: StructType) -> pa.Schema:
     """The columns of a frame as tasks see them. A type that Arrow lacks is an empty struct."""
     fields: list[pa.Field[Any]] = [
-        pa.field(each.name, _arrow_type(each.dataType)) for each in frame.schema
+        pa.field(each.name, _arrow_type(each.dataType)) for each in columns
     ]
     return pa.schema(fields)
 
@@ -85,6 +86,13 @@ class IngestFrame:
     mapping: ColumnMapping
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition, answer = self.absorb(batches)
+        yield pa.RecordBatch.from_pydict(
+            {"partition": [partition], "answer": [json.dumps(answer)]}, schema=_ANSWER
+        )
+
+    def absorb(self, batches: Iterator[pa.RecordBatch]) -> tuple[int, dict[str, Any]]:
+        """The number of this partition, and what became of it."""
         # Tasks share the machine already; threads of their own would only wait for each other.
         pa.set_cpu_count(1)
         context = TaskContext.get()
@@ -93,10 +101,7 @@ class IngestFrame:
         number = self.file_count + partition
         assert number < PARTITIONS_MAX, f"a data frame has at most {PARTITIONS_MAX} partitions"
         split = self.first + number
-        answer = self.ingest.absorb(split, self._read(batches, ordinal_of(split, 0)))
-        yield pa.RecordBatch.from_pydict(
-            {"partition": [partition], "answer": [json.dumps(answer)]}, schema=_ANSWER
-        )
+        return partition, self.ingest.absorb(split, self._read(batches, ordinal_of(split, 0)))
 
     def _read(
         self, batches: Iterator[pa.RecordBatch], start: int

@@ -23,10 +23,12 @@ from omnigraph.engine.load.bulk import Fault, LoadMode, LoadTarget, Placement
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.ids import TableKey
 from omnigraph.pipeline.sources.delimited import read_cells
+from omnigraph.pipeline.sources.lake_rows import read_lake_rows
 from omnigraph.pipeline.sources.parquet import read_row_groups
 from omnigraph.pipeline.sources.parse import Parsed, parse_block
 from omnigraph.pipeline.sources.splits import (
     Cells,
+    LakeRows,
     Partition,
     Records,
     RowGroups,
@@ -64,6 +66,8 @@ class Ingest:
     """How the keys of rows are cut for the checks; None if no keys are written."""
     keeps_faults: bool = False
     """All faults are written to a file, not only the first ones."""
+    input_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the input is reached; part of the task, never of Spark's settings (D22)."""
 
     def __call__(self, number: int) -> dict[str, Any]:
         split = self.splits[number]
@@ -73,12 +77,14 @@ class Ingest:
         """The records of a split, block by block, with the number of lines of each block."""
         match split.content:
             case Records():
-                for block in read_blocks(split, self.storage.options):
+                for block in read_blocks(split, self.input_options):
                     yield parse_block(self.catalog, block), count_lines(block)
             case Cells():
-                yield from read_cells(split, self.storage.options)
+                yield from read_cells(split, self.input_options)
             case RowGroups():
-                yield from read_row_groups(split, self.storage.options)
+                yield from read_row_groups(split, self.input_options)
+            case LakeRows():
+                yield from read_lake_rows(split, self.input_options)
             case Partition():
                 raise AssertionError("Spark reads its data frames itself")
             case _:

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.engine.load.bulk import Fault
-from omnigraph.engine.load.inputs import STDIN, Format, Input
+from omnigraph.engine.load.inputs import LAKES, STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
 from omnigraph.pipeline.sources.delimited import CountQuotes, read_header, resolve_quotes
+from omnigraph.pipeline.sources.lake import LakeListing
+from omnigraph.pipeline.sources.lake_rows import list_lake
 from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_columns
 from omnigraph.pipeline.sources.parquet import Footer, cut_row_groups, read_footer
 from omnigraph.pipeline.sources.splits import (
@@ -29,6 +31,7 @@ from omnigraph.pipeline.sources.splits import (
     Split,
     codec_of,
     cut_bytes,
+    cut_lake,
     cut_records,
     spool,
 )
@@ -64,7 +67,7 @@ def quote_counter(run: RunTasks, options: Mapping[str, str]) -> QuoteCounter:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One file or frame of rows, and its column mapping."""
+    """One file, frame or lake table of rows, and its column mapping."""
 
     source: Input
     shown: str
@@ -72,6 +75,7 @@ class Table:
     fitting: Fitting
     file: InputFile | None = None
     footer: Footer | None = None
+    lake: LakeListing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +144,19 @@ class InputSurvey:
     def _look_at(self, source: Input) -> list[Item]:
         if is_frame(source.data):
             return [self._frame(source, source.data)]
+        if isinstance(source.data, LakeListing):
+            return [self._lake(source, source.data)]
+        if isinstance(source.data, InputFile):
+            return [self._file(source, source.data)]
         if not isinstance(source.data, str | Path):
             raise UsageError(f"a {type(source.data).__name__} cannot be loaded")
         if str(source.data) == STDIN:
             if source.format not in (None, Format.RECORDS):
                 raise UsageError("standard input is JSON lines; write a table to a file first")
             return [] if self.scratch is None else [RecordFile(source, spool(self.scratch))]
+        if source.format in LAKES:
+            listing = list_lake(source.format, str(source.data), source.options, self.options)
+            return [self._lake(source, listing)]
         files = find_inputs(str(source.data), self.options)
         return [self._file(source, each) for each in files]
 
@@ -154,24 +165,31 @@ class InputSurvey:
             case Format.RECORDS:
                 return RecordFile(source, file)
             case Format.PARQUET:
-                type_ = self._type(source, file)
+                type_ = self._type(source, file.shown)
                 footer = read_footer(file, self.options)
                 fitting = fit_columns(
                     type_, source, footer.schema, shown=file.shown, are_texts=False
                 )
                 return Table(source, file.shown, footer.schema, fitting, file, footer)
             case Format.CSV:
-                type_ = self._type(source, file)
+                type_ = self._type(source, file.shown)
                 delimiter = delimiter_of(source, file.path)
                 names = read_header(file.path, file.shown, self.options, delimiter)
                 schema = pa.schema([pa.field(name, pa.string()) for name in names])
                 fitting = fit_columns(type_, source, schema, shown=file.shown, are_texts=True)
                 return Table(source, file.shown, schema, fitting, file)
+            case Format.DELTA | Format.ICEBERG:
+                raise AssertionError("a lake table is not a file")
 
-    def _type(self, source: Input, file: InputFile) -> Type:
+    def _type(self, source: Input, shown: str) -> Type:
         if not source.is_table:
-            raise UsageError(f"{file.shown} is a table: say which type of nodes or edges it feeds")
+            raise UsageError(f"{shown} is a table: say which type of nodes or edges it feeds")
         return find_table_type(self.catalog, source)
+
+    def _lake(self, source: Input, listing: LakeListing) -> Table:
+        type_ = self._type(source, listing.shown)
+        fitting = fit_columns(type_, source, listing.schema, shown=listing.shown, are_texts=False)
+        return Table(source, listing.shown, listing.schema, fitting, lake=listing)
 
     def _frame(self, source: Input, frame: "DataFrame") -> Table:
         from omnigraph.pipeline.stage.frames import frame_schema  # noqa: PLC0415 - imports pyspark
@@ -179,7 +197,7 @@ class InputSurvey:
         if not source.is_table:
             raise UsageError("a data frame is a table: say which type of nodes or edges it feeds")
         shown = source.name or "<data frame>"
-        schema = frame_schema(frame)
+        schema = frame_schema(frame.schema)
         if source.files:
             schema = pa.schema([each for each in schema if each.name not in (FILE, LINE)])
         type_ = find_table_type(self.catalog, source)
@@ -224,6 +242,9 @@ def cut(
         if isinstance(item, RecordFile):
             splits = cut_records(item.file, plan.next_number, split_bytes)
             plan.add(splits, _text_bytes(item.file))
+        elif item.lake is not None:
+            lake = cut_lake(item.lake, item.fitting.mapping, plan.next_number)
+            plan.add(lake, item.lake.size_bytes * INFLATION)
         elif item.file is None:
             assert is_frame(item.source.data)
             mapping = item.fitting.mapping
@@ -250,6 +271,8 @@ def measure(items: Sequence[Item]) -> int | None:
 
 
 def _measure(item: Item) -> int | None:
+    if isinstance(item, Table) and item.lake is not None:
+        return item.lake.size_bytes * INFLATION
     if isinstance(item, Table) and item.footer is not None:
         return sum(size for group in item.footer.sizes for size in group.values())
     return None if item.file is None else _text_bytes(item.file)

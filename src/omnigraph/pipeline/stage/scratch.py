@@ -31,13 +31,18 @@ def open_local_scratch(
     settings: SparkSettings, root: Root, operation_id: OperationId
 ) -> Iterator[Path]:
     """The same folder where it is known; else one that only this machine sees."""
-    if settings.scratch is not None:
-        above = Path(settings.scratch)
-    else:
-        above = Path(root.uri) / STAGING if root.is_local else Path(tempfile.gettempdir())
-    folder = above / f"{operation_id}.files"
+    folder = scratch_folder(settings, root, operation_id)
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def scratch_folder(settings: SparkSettings, root: Root, operation_id: OperationId) -> Path:
+    """Where the folder is, or will be."""
+    if settings.scratch is not None:
+        above = Path(settings.scratch)
+    else:
+        above = Path(root.uri) / STAGING if root.is_local else Path(tempfile.gettempdir())
+    return above / f"{operation_id}.files"

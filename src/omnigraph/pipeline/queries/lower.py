@@ -1,0 +1,137 @@
+"""The operators of a plan as DataFrames.
+
+Nothing runs while a plan is lowered, except what a ranking needs from the driver.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from pyspark.sql import DataFrame, functions as f
+
+from omnigraph.compiler import plan
+from omnigraph.compiler.ir import STRING
+from omnigraph.engine.query.execution import Execution, columns_of
+from omnigraph.engine.query.pushdown import push
+from omnigraph.engine.query.rows import ID
+from omnigraph.engine.query.scan import key_id
+from omnigraph.engine.tables import filters
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.queries.columns import Shown, aggregate, project, sort, sort_groups
+from omnigraph.pipeline.queries.conditions import all_hold
+from omnigraph.pipeline.queries.joins import anti_join, left_join
+from omnigraph.pipeline.queries.ranking import rank
+from omnigraph.pipeline.queries.rows import Names, SparkRows
+from omnigraph.pipeline.queries.scans import Scans
+from omnigraph.pipeline.queries.walks import Walker
+
+COUNT_MAX: Final = 2**31 - 1
+"""Spark counts rows of a limit in 31 bits."""
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Lowers the plan of one execution."""
+
+    scans: Scans
+    execution: Execution
+    names: Names = field(default_factory=Names)
+
+    def table(self, operator: plan.Operator) -> Shown:
+        """The columns that the top of a plan yields."""
+        match operator:
+            case plan.Project(given):
+                return project(operator, self.rows(given), self.execution, self.names)
+            case plan.Aggregate(given):
+                return aggregate(operator, self.rows(given), self.execution, self.names)
+            case plan.SortColumns(given):
+                return sort_groups(operator, self.table(given))
+            case plan.Limit(given):
+                table = self.table(given)
+                return Shown(self._limit(operator, table.data), table.names)
+            case _:
+                raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
+
+    def rows(self, operator: plan.Operator, outside: SparkRows | None = None) -> SparkRows:
+        """The rows of an operator; `outside` are the rows of the operator `Given`."""
+        match operator:
+            case plan.OneRow():
+                return self._one_row()
+            case plan.Given():
+                return outside or self._one_row()
+            case plan.NodeScan() | plan.KeyLookup():
+                return self._leaf(operator)
+            case plan.Expand(input=given):
+                walker = Walker(self.scans, self.names, self.execution)
+                return walker.expand(operator, self.rows(given, outside))
+            case plan.CrossJoin(left, right):
+                one, other = self.rows(left, outside), self.rows(right, outside)
+                return SparkRows(one.data.crossJoin(other.data), {**one.names, **other.names})
+            case plan.AntiJoin(given, inner, on):
+                rows = self.rows(given, outside)
+                return anti_join(operator, rows, self._inner(rows, inner, on), self.names)
+            case plan.LeftJoin(given, inner, on):
+                rows = self.rows(given, outside)
+                return left_join(operator, rows, self._inner(rows, inner, on), self.names)
+            case plan.Filter(given, conditions):
+                rows = self.rows(given, outside)
+                return rows.where(all_hold(conditions, rows, self.execution))
+            case plan.TopRanked(given):
+                return rank(operator, self.rows(given, outside), self.execution, self.names)
+            case plan.Sort(given):
+                return sort(operator, self.rows(given, outside))
+            case plan.Limit(given):
+                self._bound_ranking(operator)
+                rows = self.rows(given, outside)
+                return SparkRows(self._limit(operator, rows.data), rows.names)
+            case plan.Project() | plan.Aggregate() | plan.SortColumns():
+                raise AssertionError(f"{type(operator).__name__} yields columns, not rows")
+            case _:
+                assert_never(operator)
+
+    def _one_row(self) -> SparkRows:
+        one = self.scans.spark.range(1).select(f.lit(True).alias(self.names.fresh()))
+        return SparkRows(one, {})
+
+    def _leaf(self, operator: plan.NodeScan | plan.KeyLookup) -> SparkRows:
+        type_ = self.scans.node(operator.type_name)
+        read = columns_of(operator.variable, operator.filters)
+        columns = tuple(dict.fromkeys((ID, *operator.columns, *read)))
+        names = self.names.many(len(columns))
+        data = self.scans.read(type_, columns, names, self._pushed(operator))
+        own = {(operator.variable, name): at for name, at in zip(columns, names, strict=True)}
+        rows = SparkRows(data, own)
+        return rows.where(all_hold(operator.filters, rows, self.execution))
+
+    def _pushed(self, operator: plan.NodeScan | plan.KeyLookup) -> str | None:
+        where = push(operator.filters, self.execution.parameters).where
+        if isinstance(operator, plan.NodeScan):
+            return where
+        wanted = key_id(operator, self.execution, self.execution.view.node(operator.type_name))
+        if wanted is None:
+            return filters.NOTHING
+        found = filters.one_of(ID, STRING, (wanted,))
+        return found if where is None else f"({found}) AND ({where})"
+
+    def _inner(self, rows: SparkRows, inner: plan.Operator, on: tuple[str, ...]) -> SparkRows:
+        """The rows of a block, for each binding of the variables that it shares."""
+        return self.rows(inner, rows.distinct(on) if on else None)
+
+    def _bound_ranking(self, operator: plan.Limit) -> None:
+        """Ranked nodes come first, each with at least one row, so no more can be shown."""
+        given = operator.input
+        count = self.execution.count_of(operator.count)
+        if isinstance(given, plan.Sort) and isinstance(given.input, plan.TopRanked):
+            offset = self.execution.count_of(operator.offset) or 0
+            if count is not None:
+                self.execution.best[given.input.variable] = offset + count
+
+    def _limit(self, operator: plan.Limit, data: DataFrame) -> DataFrame:
+        offset = self.execution.count_of(operator.offset) or 0
+        count = self.execution.count_of(operator.count)
+        if max(offset, count or 0) > COUNT_MAX:
+            raise UsageError(
+                f"on Spark a limit and an offset are at most {COUNT_MAX:,}; leave the limit out"
+            )
+        if offset:
+            data = data.offset(offset)
+        return data if count is None else data.limit(count)

@@ -1,0 +1,186 @@
+"""Expands as joins: one hop over edges or neighbours, and bounded searches breadth-first.
+
+An edge whose end is missing counts as absent, so the far end of a step always meets its table.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, functions as f
+
+from omnigraph.catalog.model import NodeType
+from omnigraph.compiler import plan
+from omnigraph.compiler.ir import Condition, Direction
+from omnigraph.compiler.plan import WalkMode
+from omnigraph.engine.query.execution import Execution, columns_of
+from omnigraph.engine.query.pushdown import push
+from omnigraph.engine.query.rows import ID
+from omnigraph.pipeline.queries.conditions import all_hold
+from omnigraph.pipeline.queries.rows import Names, Property, SparkRows
+from omnigraph.pipeline.queries.scans import Scans
+
+
+@dataclass(frozen=True, slots=True)
+class WalkSteps:
+    """Ways from a node to a node: where each starts and ends, and the columns of its edge."""
+
+    data: DataFrame
+    near: str
+    far: str
+    edge: dict[Property, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Walker:
+    """Lowers the expands of one execution."""
+
+    scans: Scans
+    names: Names
+    execution: Execution
+
+    def expand(self, operator: plan.Expand, rows: SparkRows) -> SparkRows:
+        match operator.mode:
+            case WalkMode.NOTHING:
+                steps = self._steps(operator)
+                steps = WalkSteps(steps.data.where(f.lit(False)), steps.near, steps.far, steps.edge)
+            case WalkMode.EDGES:
+                steps = self._steps(operator)
+            case WalkMode.NEIGHBOURS:
+                steps = self._distinct(self._steps(operator))
+            case WalkMode.SEARCH:
+                steps = self._search(operator, rows)
+        on = rows.column(operator.source) == f.col(steps.near)
+        if operator.closes:
+            on &= rows.column(operator.target) == f.col(steps.far)
+            walked = rows.data.join(self._hinted(steps.data, operator), on)
+            names = {**rows.names, **steps.edge}
+        else:
+            walked = rows.data.join(self._hinted(steps.data, operator), on)
+            names = {**rows.names, **steps.edge, (operator.target, ID): steps.far}
+        after = self._with_target(operator, SparkRows(walked, names))
+        return after.where(all_hold(operator.filters, after, self.execution))
+
+    def _hinted(self, steps: DataFrame, operator: plan.Expand) -> DataFrame:
+        is_small = operator.mode is not WalkMode.SEARCH and self.scans.is_small(
+            self.scans.edge(operator.edge)
+        )
+        return f.broadcast(steps) if is_small else steps
+
+    # steps
+
+    def _steps(self, operator: plan.Expand) -> WalkSteps:
+        """The edges, walked in their direction; a loop is one step."""
+        edge = self.scans.edge(operator.edge)
+        variable = operator.edge_variable
+        wanted: list[str] = []
+        if variable is not None:
+            read = columns_of(variable, operator.filters)
+            wanted = list(dict.fromkeys((ID, *operator.edge_columns, *read)))
+        near, far, *rest = self.names.many(2 + len(wanted))
+        data = self.scans.read(edge, ("src", "dst", *wanted), (near, far, *rest))
+        own = {(variable or "", name): column for name, column in zip(wanted, rest, strict=True)}
+        if operator.direction is Direction.IN:
+            near, far = far, near
+        elif operator.direction is Direction.BOTH:
+            back = data.select(f.col(far).alias(near), f.col(near).alias(far), *rest)
+            data = data.unionByName(back.where(f.col(near) != f.col(far)))
+        return WalkSteps(data, near, far, own)
+
+    def _distinct(self, steps: WalkSteps) -> WalkSteps:
+        pairs = steps.data.select(steps.near, steps.far).distinct()
+        return WalkSteps(pairs, steps.near, steps.far, {})
+
+    def _existing(self, steps: WalkSteps, type_: NodeType) -> DataFrame:
+        """The steps that end at a node which is there."""
+        end = self.names.fresh()
+        nodes = self._node_table(type_, (ID,), (end,))
+        return steps.data.join(nodes, f.col(steps.far) == f.col(end), "left_semi")
+
+    def _node_table(
+        self,
+        type_: NodeType,
+        columns: tuple[str, ...],
+        names: tuple[str, ...],
+        where: str | None = None,
+    ) -> DataFrame:
+        data = self.scans.read(type_, columns, names, where)
+        return f.broadcast(data) if self.scans.is_small(type_) else data
+
+    def _with_target(self, operator: plan.Expand, rows: SparkRows) -> SparkRows:
+        """Read what the plan names of the target, and what its filters read."""
+        type_ = self.scans.node(operator.target_type)
+        variable = operator.target
+        read = columns_of(variable, operator.filters)
+        wanted = [
+            name
+            for name in dict.fromkeys((*(() if operator.closes else operator.columns), *read))
+            if not rows.has(variable, name)
+        ]
+        if not wanted and (operator.closes or operator.mode is WalkMode.SEARCH):
+            return rows  # the target was found in its table
+        end, *columns = self.names.many(1 + len(wanted))
+        own = tuple(each for each in operator.filters if not self._is_on_edge(operator, each))
+        where = push(own, self.execution.parameters).where
+        nodes = self._node_table(type_, (ID, *wanted), (end, *columns), where)
+        met = rows.column(variable) == f.col(end)
+        if not wanted:
+            return SparkRows(rows.data.join(nodes, met, "left_semi"), rows.names)
+        more = {(variable, name): column for name, column in zip(wanted, columns, strict=True)}
+        return SparkRows(rows.data.join(nodes, met).drop(end), {**rows.names, **more})
+
+    def _is_on_edge(self, operator: plan.Expand, condition: Condition) -> bool:
+        return operator.edge_variable is not None and bool(
+            columns_of(operator.edge_variable, (condition,))
+        )
+
+    # searches
+
+    def _search(self, operator: plan.Expand, rows: SparkRows) -> WalkSteps:
+        """Nodes by their distance from each start.
+
+        Each hop keeps the smallest distance of every node that was reached, and reads the hop
+        before it once. Spark plans a tree, so a second use would double the work at every hop.
+        """
+        steps = self._distinct(self._steps(operator))
+        pairs = self._existing(steps, self.scans.node(operator.target_type))
+        start, node, hops = self.names.many(3)
+        source = rows.column(operator.source)
+        reached = rows.data.where(source.isNotNull()).select(source.alias(start)).distinct()
+        reached = reached.select(start, f.col(start).alias(node), f.lit(0).alias(hops))
+        for hop in range(1, operator.hops_high + 1):
+            reached = self._hop(
+                reached, (start, node, hops), WalkSteps(pairs, steps.near, steps.far, {}), hop
+            )
+        loops = self._loops(pairs, steps)
+        is_loop = self.names.fresh()
+        marked = reached.join(
+            loops.withColumn(is_loop, f.lit(True)), f.col(node) == f.col(loops.columns[0]), "left"
+        )
+        low, high = max(1, operator.hops_low), operator.hops_high
+        within = f.col(hops).between(low, high)
+        around = f.col(is_loop).isNotNull() & (f.col(hops) + 1).between(operator.hops_low, high)
+        near, far = self.names.many(2)
+        found = marked.where(within | around)
+        return WalkSteps(
+            found.select(f.col(start).alias(near), f.col(node).alias(far)), near, far, {}
+        )
+
+    def _hop(
+        self, reached: DataFrame, columns: tuple[str, str, str], steps: WalkSteps, hop: int
+    ) -> DataFrame:
+        start, node, hops = columns
+        on = (f.col(node) == f.col(steps.near)) & (f.col(hops) == hop - 1)
+        here = f.struct(f.col(node).alias("node"), f.col(hops).alias("hops"))
+        there = f.struct(f.col(steps.far).alias("node"), (f.col(hops) + 1).alias("hops"))
+        both = f.explode(f.array(here, there)).alias("reached")
+        walked = reached.join(steps.data, on, "left").select(start, both)
+        named = walked.select(
+            start, f.col("reached.node").alias(node), f.col("reached.hops").alias(hops)
+        )
+        kept = named.where(f.col(node).isNotNull())
+        return kept.groupBy(start, node).agg(f.min(hops).alias(hops))
+
+    def _loops(self, pairs: DataFrame, steps: WalkSteps) -> DataFrame:
+        near = self.names.fresh()
+        return pairs.where(f.col(steps.near) == f.col(steps.far)).select(
+            f.col(steps.near).alias(near)
+        )

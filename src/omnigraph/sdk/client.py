@@ -4,70 +4,47 @@
 only an embedded graph can do, such as a Spark data frame, is not here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, Unpack
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
-from omnigraph.commit.manifest.records import Commit, JsonObject
+from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.history.diff import Counts, EntityChange
-from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT, CommitPage, FeedPage
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
-from omnigraph.engine.load.export import ExportFormat, ExportResult
-from omnigraph.engine.load.run import LoadResult
-from omnigraph.engine.maintain.optimize import OptimizeResult
-from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import Result
-from omnigraph.engine.schema.apply import SchemaResult
-from omnigraph.engine.schema.plan import SchemaPlan
-from omnigraph.engine.write.mutate import MutationResult
-from omnigraph.engine.write.steps import WriteStep
+from omnigraph.engine.settings import CHANGES_DEFAULT, COMMITS_DEFAULT, ERRORS_MAX
 from omnigraph.errors import BranchNotFound
-from omnigraph.ids import MAIN, BranchName, TableKey, parse_branch
+from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.sdk.handles import Branch, Snapshot, Transaction
+from omnigraph.sdk.history import HistoryClient
 from omnigraph.sdk.steps import Steps, WriteOptions
 
-
-class Differences(Protocol):
-    """What differs between two states: counted; and, as far as one reads on, told."""
-
-    @property
-    def before(self) -> ManifestSnapshot: ...
-
-    @property
-    def after(self) -> ManifestSnapshot: ...
-
-    @property
-    def counts(self) -> Mapping[TableKey, Counts]: ...
-
-    def changes(self, *, skip: int = 0) -> Iterator[EntityChange]: ...
-    def __len__(self) -> int: ...
-
-
-class Beginning(Protocol):
-    """Everything a branch shows, and the cursor from which its changes follow.
-
-    Where it stands is known once its lines were read to the end.
-    """
-
-    @property
-    def snapshot(self) -> ManifestSnapshot: ...
-
-    @property
-    def resume_cursor(self) -> str: ...
-
-    def lines(self) -> Iterator[bytes]: ...
-    def document(self) -> JsonObject: ...
+if TYPE_CHECKING:
+    from omnigraph.catalog.outline import SchemaOutline
+    from omnigraph.engine.history.branch_summary import BranchSummary
+    from omnigraph.engine.history.feed import CommitPage, FeedPage
+    from omnigraph.engine.load.bulk import LoadEngine, LoadMode
+    from omnigraph.engine.load.export import ExportFormat, ExportResult
+    from omnigraph.engine.load.run import LoadResult
+    from omnigraph.engine.maintain.optimize import OptimizeResult
+    from omnigraph.engine.merge.run import MergeResult
+    from omnigraph.engine.schema.apply import SchemaResult
+    from omnigraph.engine.schema.plan import SchemaPlan
+    from omnigraph.engine.write.mutate import MutationResult
+    from omnigraph.engine.write.steps import WriteStep
+    from omnigraph.sdk.differences import Beginning, Differences
 
 
 class BranchesClient(Protocol):
     def list(self) -> tuple[BranchName, ...]: ...
+    def summaries(self) -> tuple[BranchSummary, ...]: ...
 
     def create(
         self,
@@ -84,7 +61,7 @@ class BranchesClient(Protocol):
     ) -> Deleted: ...
 
 
-class GraphClient(Steps[MutationResult], Protocol):
+class GraphClient(Steps["MutationResult"], HistoryClient, Protocol):
     """A graph, embedded or on a server. `LocalGraph` and `RemoteGraph` subclass it."""
 
     def __enter__(self) -> Self:
@@ -168,9 +145,9 @@ class GraphClient(Steps[MutationResult], Protocol):
     def explain(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         analyze: bool = False,
@@ -181,7 +158,7 @@ class GraphClient(Steps[MutationResult], Protocol):
         self,
         output: str | Path | BinaryIO,
         *,
-        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - the usual name
+        format: ExportFormat | str = "jsonl",  # noqa: A002 - the usual name
         types: Collection[str] = (),
         tables: Collection[str] = (),
         branch: str | None = None,
@@ -201,6 +178,15 @@ class GraphClient(Steps[MutationResult], Protocol):
     @property
     def schema_source(self) -> str: ...
 
+    def describe(
+        self,
+        *,
+        types: Sequence[str] = (),
+        question: str | None = None,
+        budget: int | None = None,
+        samples: int = 0,
+    ) -> SchemaOutline: ...
+
     def snapshot(
         self,
         branch: str | None = None,
@@ -217,6 +203,7 @@ class GraphClient(Steps[MutationResult], Protocol):
         actor: str | None = None,
         since_us: int | None = None,
         limit: int | None = None,
+        merged: bool = False,
     ) -> tuple[Commit, ...]: ...
 
     def commit(self, commit_id: str) -> Commit: ...
@@ -224,9 +211,9 @@ class GraphClient(Steps[MutationResult], Protocol):
     def query(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
@@ -317,6 +304,7 @@ class GraphClient(Steps[MutationResult], Protocol):
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
         message: str | None = None,
+        engine: LoadEngine | str | None = None,
     ) -> LoadResult: ...
 
     def export_lines(
@@ -337,6 +325,7 @@ class GraphClient(Steps[MutationResult], Protocol):
         kinds: Collection[str] = (),
         types: Collection[str] = (),
         ops: Collection[str] = (),
+        since_merge_base: bool = False,
     ) -> Differences: ...
 
     def commit_changes(
@@ -396,4 +385,5 @@ class GraphClient(Steps[MutationResult], Protocol):
         *,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> OptimizeResult: ...

@@ -3,31 +3,30 @@
 Field names come in two generations, and clients of either exist; both are in every document.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue
+from omnigraph.commit.manifest.records import Commit, JsonObject, JsonValue, RowCounts, as_time
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.commit.manifest.stamp import CURRENT
-from omnigraph.engine.load.export import ExportResult
-from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
-from omnigraph.engine.load.run import LoadResult
-from omnigraph.engine.maintain.cleanup import CleanupResult
-from omnigraph.engine.maintain.doctor import DoctorFinding
-from omnigraph.engine.maintain.indexes import IndexReport, IndexState, IndicesResult
-from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
-from omnigraph.engine.maintain.optimize import OptimizedTable, OptimizeResult
-from omnigraph.engine.maintain.repair import RepairResult
-from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.schema.apply import SchemaResult
-from omnigraph.engine.schema.plan import SchemaPlan
-from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import RecordFault
-from omnigraph.ids import lance_branch, split_table_key
+from omnigraph.ids import TableKey, lance_branch, split_table_key
 from omnigraph.jsontext import read_json
-from omnigraph.wire.causes import clash_document
+
+if TYPE_CHECKING:
+    from omnigraph.catalog.model import Annotation, Catalog, Property
+    from omnigraph.engine.history.branch_summary import BranchSummary
+    from omnigraph.engine.load.export import ExportResult
+    from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan
+    from omnigraph.engine.load.run import LoadResult
+    from omnigraph.engine.merge.run import MergeResult
+    from omnigraph.engine.schema.apply import SchemaResult
+    from omnigraph.engine.schema.plan import SchemaPlan
+    from omnigraph.engine.write.mutate import MutationResult
 
 
 def snapshot_document(snapshot: ManifestSnapshot) -> JsonObject:
@@ -79,7 +78,43 @@ def commit_document(commit: Commit) -> JsonObject:
         "merged_parent_commit_id": commit.merged_parent,
         "actor_id": commit.actor,
         "created_at": commit.created_at_us,
+        "created_at_iso": iso_time(commit.created_at_us),
         "message": commit.message,
+        "row_counts": None if commit.row_counts is None else _counts(commit.row_counts),
+        "tables": None if commit.counts is None else counts_document(commit.counts),
+    }
+
+
+def iso_time(microseconds: int) -> str:
+    """Microseconds since 1970 as people and programs read a time: `2026-06-01T12:00:00.000000Z`."""
+    return as_time(microseconds).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def counts_document(counts: Mapping[TableKey, RowCounts]) -> list[JsonValue]:
+    return [{"table_key": key, **_counts(each)} for key, each in counts.items()]
+
+
+def _counts(counts: RowCounts) -> JsonObject:
+    return {
+        "inserted": counts.inserted,
+        "updated": counts.updated,
+        "deleted": counts.deleted,
+    }
+
+
+def summaries_document(found: Sequence[BranchSummary]) -> JsonObject:
+    """The names of the branches, and what is known of each."""
+    return {
+        "branches": [each.name for each in found],
+        "summaries": [
+            {
+                "name": each.name,
+                "head": None if each.head is None else commit_document(each.head),
+                "ahead": each.ahead,
+                "behind": each.behind,
+            }
+            for each in found
+        ],
     }
 
 
@@ -95,6 +130,8 @@ def mutation_document(result: MutationResult) -> JsonObject:
 
 
 def merge_document(result: MergeResult) -> JsonObject:
+    from omnigraph.wire.causes import clash_document
+
     deleted: JsonObject = {
         "branch_deleted": result.branch_deleted,
         "branch_delete_error": result.branch_delete_error,
@@ -108,15 +145,7 @@ def merge_document(result: MergeResult) -> JsonObject:
         "source_commit_id": result.source_commit,
         "target_commit_id": result.target_commit,
         "base_commit_ids": list(result.base_commits),
-        "tables": [
-            {
-                "table_key": key,
-                "inserted": each.inserted,
-                "updated": each.updated,
-                "deleted": each.deleted,
-            }
-            for key, each in result.counts.items()
-        ],
+        "tables": counts_document(result.counts),
         "merge_conflicts": [clash_document(each) for each in result.conflicts],
         **({} if result.branch_deleted is None else deleted),
     }
@@ -179,101 +208,6 @@ def schema_result_document(uri: str, result: SchemaResult) -> JsonObject:
     }
 
 
-def optimize_document(uri: str, result: OptimizeResult) -> JsonObject:
-    tables: list[JsonValue] = [each.to_json() for each in result.tables]
-    datasets: list[JsonValue] = [_optimized_dataset(each) for each in result.tables]
-    commits: list[JsonValue] = [each.id for each in result.commits]
-    return {
-        "uri": uri,
-        "branch": result.branch,
-        "tables": tables,
-        "datasets": datasets,
-        "commits": commits,
-    }
-
-
-_LATER: Final = {"table_key": "type_key", "manifest_version": "published_dataset_version"}
-
-
-def _dataset_of(table: JsonObject) -> JsonObject:
-    """The same in the later words."""
-    return {_LATER.get(name, name): value for name, value in table.items()}
-
-
-def _optimized_dataset(table: OptimizedTable) -> JsonObject:
-    return {
-        **_dataset_of(table.to_json()),
-        "pending_indexes": [
-            {"property": each.column, "index": each.kind, "reason": each.reason}
-            for each in table.pending
-        ],
-    }
-
-
-def cleanup_document(uri: str, result: CleanupResult) -> JsonObject:
-    age_ms = result.policy.older_than_ms
-    tables: list[JsonObject] = [
-        {
-            "table_key": each.key,
-            "branch": lance_branch(each.branch),
-            "bytes_removed": each.bytes_removed,
-            "old_versions_removed": each.versions_removed,
-            "error": each.error,
-        }
-        for each in result.tables
-    ]
-    return {
-        "uri": uri,
-        "confirmed": result.is_confirmed,
-        "keep_versions": result.policy.keep,
-        "older_than_secs": None if age_ms is None else age_ms // 1000,
-        "tables": [*tables],
-        "datasets": [_dataset_of(each) for each in tables],
-        "forks": list(result.forks),
-        "residue_bytes": result.residue_bytes,
-        "bytes_removed": result.bytes_removed,
-    }
-
-
-def repair_document(uri: str, result: RepairResult) -> JsonObject:
-    tables: list[JsonObject] = [
-        {
-            "table_key": each.key,
-            "branch": lance_branch(each.branch),
-            "manifest_version": each.shown,
-            "lance_head_version": each.head,
-            "classification": each.verdict.value,
-            "action": each.action.value,
-            "operations": list(each.operations),
-            "error": None,
-        }
-        for each in result.tables
-    ]
-    return {
-        "uri": uri,
-        "confirm": result.request.is_confirmed,
-        "force": result.request.is_forced,
-        "discard": result.request.is_discarded,
-        "manifest_version": result.manifest_version,
-        "graph_manifest_version": result.manifest_version,
-        "tables": [*tables],
-        "datasets": [_dataset_of(each) for each in tables],
-    }
-
-
-def findings_document(uri: str, findings: Sequence[DoctorFinding]) -> JsonObject:
-    listed: list[JsonValue] = [
-        {
-            "branch": each.branch,
-            "subject": each.subject,
-            "problem": each.problem,
-            "remedy": each.remedy,
-        }
-        for each in findings
-    ]
-    return {"uri": uri, "ok": not findings, "findings": listed}
-
-
 def plan_document(plan: RecipePlan) -> JsonObject:
     return {
         "file": plan.path,
@@ -303,6 +237,7 @@ def _planned(planned: PlannedInput) -> JsonObject:
         ],
         "unused": list(planned.unused),
         "problems": list(planned.problems),
+        "since": None if planned.since is None else dict(planned.since),
     }
 
 
@@ -319,58 +254,33 @@ def fault_document(fault: RecordFault) -> JsonObject:
     }
 
 
-def pending_document(pending: PendingWrite) -> JsonObject:
+def types_document(catalog: Catalog) -> JsonObject:
     return {
-        "operation_id": pending.operation_id,
-        "state": pending.state.value,
-        "writer_kind": pending.kind,
-        "branch": pending.branch,
-        "actor_id": pending.actor,
-        "tables": list(pending.tables),
-        "problem": pending.problem,
+        "nodes": [
+            {
+                "name": each.name,
+                "description": _description(each.annotations),
+                "implements": [*each.implements],
+                "properties": [_property(one, each.key) for one in each.properties],
+            }
+            for each in catalog.nodes
+        ],
+        "edges": [
+            {
+                "name": each.name,
+                "description": _description(each.annotations),
+                "source": each.source,
+                "target": each.target,
+                "properties": [_property(one) for one in each.properties],
+            }
+            for each in catalog.edges
+        ],
     }
 
 
-def recovery_document(recovery: PastRecovery) -> JsonObject:
-    return {
-        "operation_id": recovery.operation_id,
-        "state": "resolved",
-        "graph_commit_id": recovery.commit_id,
-        "recovery_kind": recovery.kind.value,
-        "sidecar_writer_kind": recovery.writer,
-        "recovery_for_actor": recovery.actor,
-        "per_table_outcomes": _outcomes(recovery),
-        "created_at": recovery.created_at_us,
-    }
+def _property(found: Property, key: Sequence[str] = ()) -> JsonObject:
+    return {"name": found.name, "type": str(found.type), "is_key": found.name in key}
 
 
-def _outcomes(recovery: PastRecovery) -> JsonValue:
-    try:
-        found: JsonValue = read_json(recovery.outcomes_json)
-    except ValueError as error:
-        # One damaged row must not hide the others.
-        return {"problem": f"the audit cannot be read: {error}"}
-    return found
-
-
-def indices_document(result: IndicesResult) -> JsonObject:
-    return {
-        "branch": result.branch,
-        "built": [_index(each) for each in result.of(IndexState.BUILT)],
-        "pending": [_index(each) for each in result.of(IndexState.PENDING)],
-        "already_covered": [_index(each) for each in result.of(IndexState.COVERED)],
-        "commits": [each.id for each in result.commits],
-        "actor_id": result.actor,
-    }
-
-
-def _index(report: IndexReport) -> JsonObject:
-    kind, name = split_table_key(report.table)
-    document: JsonObject = {
-        "table_key": report.table,
-        "entity_kind": kind,
-        "type_name": name,
-        "column": report.column,
-        "index": report.kind,
-    }
-    return document if report.reason is None else {**document, "reason": report.reason}
+def _description(annotations: Sequence[Annotation]) -> str | None:
+    return next((each.value for each in annotations if each.name == "description"), None)

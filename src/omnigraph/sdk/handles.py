@@ -8,6 +8,8 @@ All three hold a `GraphClient` and add no behaviour, so they are the same for an
 for a graph on a server.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -18,26 +20,27 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn, Self, Unpack
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.load.export import ExportFormat, ExportResult
-from omnigraph.engine.load.run import LoadResult
-from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import Result
-from omnigraph.engine.write.mutate import MutationResult
-from omnigraph.engine.write.steps import WriteStep
 from omnigraph.errors import GraphClosed, UsageError
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.steps import Steps, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.sdk.client import Differences, GraphClient
+    from omnigraph.engine.load.export import ExportFormat, ExportResult
+    from omnigraph.engine.load.run import LoadResult
+    from omnigraph.engine.merge.run import MergeResult
+    from omnigraph.engine.write.mutate import MutationResult
+    from omnigraph.engine.write.steps import WriteStep
+    from omnigraph.sdk.client import GraphClient
+    from omnigraph.sdk.differences import Differences
 
 
 class _Reads(ABC):
     """The reads that a branch and a snapshot share."""
 
-    _graph: "GraphClient"
+    _graph: GraphClient
 
     @property
     @abstractmethod
@@ -51,6 +54,7 @@ class _Reads(ABC):
 
     def query(
         self,
+        /,
         source: str | Path,
         params: Mapping[str, object] | None = None,
         *,
@@ -99,20 +103,28 @@ class _Reads(ABC):
 
     def diff(
         self,
-        other: "Snapshot | Branch | str",
+        other: Snapshot | Branch | str,
         *,
         kinds: Collection[str] = (),
         types: Collection[str] = (),
         ops: Collection[str] = (),
-    ) -> "Differences":
+        since_merge_base: bool = False,
+    ) -> Differences:
         """What changes from this state to another: a snapshot, a branch, or the name of one.
 
         Its `counts` say how much, by table; its `changes()` tell every entity. `kinds` (`node`,
-        `edge`), `types` and `ops` (`insert`, `update`, `delete`) restrict it. Raises TypeUnknown,
-        ChangesRefused.
+        `edge`), `types` and `ops` (`insert`, `update`, `delete`) restrict it. `since_merge_base`
+        begins where the two histories parted. Raises TypeUnknown, ChangesRefused.
         """
         after = other if isinstance(other, str) else other.name_in_diff
-        return self._graph.diff(self._name, after, kinds=kinds, types=types, ops=ops)
+        return self._graph.diff(
+            self._name,
+            after,
+            kinds=kinds,
+            types=types,
+            ops=ops,
+            since_merge_base=since_merge_base,
+        )
 
     @property
     def name_in_diff(self) -> str:
@@ -122,7 +134,7 @@ class _Reads(ABC):
 class Snapshot(_Reads):
     """(1) One state of the whole graph, which no writer changes. Made by `at`."""
 
-    def __init__(self, graph: "GraphClient", pinned: ManifestSnapshot) -> None:
+    def __init__(self, graph: GraphClient, pinned: ManifestSnapshot) -> None:
         self._graph = graph
         self._pinned = pinned
 
@@ -158,7 +170,7 @@ class Snapshot(_Reads):
         self,
         output: str | Path | BinaryIO,
         *,
-        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - the usual name
+        format: ExportFormat | str = "jsonl",  # noqa: A002 - the usual name
         types: Collection[str] = (),
         tables: Collection[str] = (),
     ) -> ExportResult:
@@ -185,10 +197,10 @@ class Snapshot(_Reads):
         return f"{self.branch}@{self.version}"
 
 
-class Branch(_Reads, Steps[MutationResult]):
+class Branch(_Reads, Steps["MutationResult"]):
     """(2) One branch of a graph. Made by `graph.branch`."""
 
-    def __init__(self, graph: "GraphClient", name: BranchName) -> None:
+    def __init__(self, graph: GraphClient, name: BranchName) -> None:
         self._graph = graph
         self.name = name
 
@@ -225,42 +237,40 @@ class Branch(_Reads, Steps[MutationResult]):
         actor: str | None = None,
         since_us: int | None = None,
         limit: int | None = None,
+        merged: bool = False,
     ) -> tuple[Commit, ...]:
         """Its history, newest first. `actor=""` finds commits without an actor."""
-        return self._graph.commits(self.name, actor=actor, since_us=since_us, limit=limit)
+        return self._graph.commits(
+            self.name, actor=actor, since_us=since_us, limit=limit, merged=merged
+        )
 
     def export(
         self,
         output: str | Path | BinaryIO,
         *,
-        format: ExportFormat | str = ExportFormat.JSONL,  # noqa: A002 - the usual name
+        format: ExportFormat | str = "jsonl",  # noqa: A002 - the usual name
         types: Collection[str] = (),
         tables: Collection[str] = (),
     ) -> ExportResult:
         """`Snapshot.export` of the branch as it is now."""
         return self.at().export(output, format=format, types=types, tables=tables)
 
-    def load(self, source: object, **options: object) -> LoadResult:
+    def load(self, /, source: object, **options: object) -> LoadResult:
         """Load data as one commit, or nothing. The keywords are those of `graph.load`."""
         return self._graph.load(source, branch=self.name, **options)  # type: ignore[arg-type]
 
-    def merge_into(self, target: "Branch | str" = MAIN, **options: object) -> MergeResult:
+    def merge_into(self, /, target: Branch | str = MAIN, **options: object) -> MergeResult:
         """Merge this branch into another. The keywords are those of `graph.merge`."""
         return self._graph.merge(self, str(target), **options)  # type: ignore[arg-type]
 
-    def transaction(self, **options: Unpack[WriteOptions]) -> "Transaction":
+    def transaction(self, **options: Unpack[WriteOptions]) -> Transaction:
         """Several steps, one commit; nothing if the block raises."""
-        options["branch"] = self._branch_in(options)
+        options["branch"] = branch_in(self.name, options)
         return Transaction(self._graph, options)
 
     def _take(self, step: WriteStep, options: WriteOptions) -> MutationResult:
-        options["branch"] = self._branch_in(options)
+        options["branch"] = branch_in(self.name, options)
         return self._graph.write([step], **options)
-
-    def _branch_in(self, options: WriteOptions) -> str:
-        if options.get("branch", self.name) != self.name:
-            raise UsageError(f"this is branch '{self.name}'; use graph.branch for another")
-        return self.name
 
     @property
     def _where(self) -> dict[str, object]:
@@ -271,6 +281,13 @@ class Branch(_Reads, Steps[MutationResult]):
         return self.name
 
 
+def branch_in(name: BranchName, options: WriteOptions) -> str:
+    """The branch of a write through a handle. Raises UsageError for another branch."""
+    if options.get("branch", name) != name:
+        raise UsageError(f"this is branch '{name}'; use graph.branch for another")
+    return name
+
+
 class Transaction(Steps[None]):
     """(3) Steps that become one commit when the `with` block ends, or nothing if it raises.
 
@@ -278,7 +295,7 @@ class Transaction(Steps[None]):
     returns nothing; `result` is the result of all steps afterwards, None if there was no step.
     """
 
-    def __init__(self, graph: "GraphClient", options: WriteOptions) -> None:
+    def __init__(self, graph: GraphClient, options: WriteOptions) -> None:
         self._graph = graph
         self._options = options
         self._steps: list[WriteStep] = []

@@ -18,18 +18,32 @@ from omnigraph.engine.history.feed import Block, CommitPage, FeedPage, Poll
 from omnigraph.engine.load.export import Selection
 from omnigraph.errors import UsageError
 from omnigraph.ids import BranchName, CommitId, split_table_key
-from omnigraph.sdk.client import Differences
+from omnigraph.sdk.differences import Differences
+from omnigraph.sdk.documents import counts_document, iso_time
 from omnigraph.sdk.embedded.exporting import lines_of
 
 KINDS = ("node", "edge")
 
 
-def split_range(text: str) -> tuple[str, str]:
-    """The two sides of `A..B`; a side left out is main. Raises UsageError."""
-    before, dots, after = text.partition("..")
-    if not dots or after.startswith("."):
-        raise UsageError(f"say what to compare as A..B, not '{text}'")
-    return before or "main", after or "main"
+@dataclass(frozen=True, slots=True)
+class DiffRange:
+    """Two states to compare. `A...B` compares B with the state at which it parted from A."""
+
+    before: str
+    after: str
+    since_merge_base: bool = False
+
+
+def parse_range(text: str) -> DiffRange:
+    """`A..B` or `A...B`; a side left out is main. Raises UsageError."""
+    dots = "..." if "..." in text else ".."
+    before, found, after = text.partition(dots)
+    if not found or ".." in after or after.startswith("."):
+        raise UsageError(
+            f"say what to compare as A..B, or as A...B for what B changed since they parted, "
+            f"not '{text}'"
+        )
+    return DiffRange(before or "main", after or "main", since_merge_base=dots == "...")
 
 
 def read_filter(
@@ -132,7 +146,9 @@ def cause_document(commit: Commit) -> JsonObject:
         "graph_manifest_version": commit.manifest_version,
         "actor_id": commit.actor,
         "authored_at": commit.created_at_us,
+        "authored_at_iso": iso_time(commit.created_at_us),
         "message": commit.message,
+        "tables": None if commit.counts is None else counts_document(commit.counts),
     }
     return {name: value for name, value in document.items() if value is not None}
 

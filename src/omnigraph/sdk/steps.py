@@ -1,16 +1,18 @@
 """The writes of a caller as steps: spelled once for graphs, branches and transactions."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, Unpack
 
-import pyarrow as pa
-
-from omnigraph.engine.write.batch import Existing
-from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
 from omnigraph.errors import UsageError
 from omnigraph.lang.source import Source
 from omnigraph.sdk.files import read_text
+from omnigraph.sdk.frames import as_reader, is_table, plain, plain_params
+
+if TYPE_CHECKING:
+    from omnigraph.engine.write.steps import WriteStep
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -54,8 +56,10 @@ class Steps(Protocol[R_co]):
         Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotAMutation, ConstraintViolation,
         ExpectedVersionMismatch, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
+        from omnigraph.engine.write.steps import ProgramStep
+
         text, called = read_text(source, "<query>")
-        return self._take(ProgramStep(Source(called, text), name, params), options)
+        return self._take(ProgramStep(Source(called, text), name, plain_params(params)), options)
 
     def insert(self, type_name: str, rows: Rows, **options: Unpack[WriteOptions]) -> R_co:
         """Insert rows of one node or edge type, all or none; edges name their ends `from`, `to`.
@@ -64,6 +68,9 @@ class Steps(Protocol[R_co]):
         exists already; TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound,
         OpenedReadOnly.
         """
+        from omnigraph.engine.write.batch import Existing
+        from omnigraph.engine.write.steps import RowsStep
+
         return self._take(RowsStep(type_name, as_rows(rows), Existing.REFUSE), options)
 
     def upsert(self, type_name: str, rows: Rows, **options: Unpack[WriteOptions]) -> R_co:
@@ -71,6 +78,9 @@ class Steps(Protocol[R_co]):
 
         Raises TypeUnknown, ConstraintViolation, HeadMoved, BranchNotFound, OpenedReadOnly.
         """
+        from omnigraph.engine.write.batch import Existing
+        from omnigraph.engine.write.steps import RowsStep
+
         return self._take(RowsStep(type_name, as_rows(rows), Existing.REPLACE), options)
 
     def delete(self, type_name: str, ids: Collection[str], **options: Unpack[WriteOptions]) -> R_co:
@@ -79,33 +89,31 @@ class Steps(Protocol[R_co]):
         Raises TypeUnknown, ConstraintViolation, ExpectedVersionMismatch, HeadMoved, BranchNotFound,
         OpenedReadOnly.
         """
+        from omnigraph.engine.write.steps import DeleteStep
+
         return self._take(DeleteStep(type_name, ids), options)
 
 
 def as_rows(given: Rows) -> Sequence[Mapping[str, object]]:
-    """Raises UsageError for one mapping, which is a row and no list of rows."""
+    """Raises UsageError for anything that is no table and no list of mappings."""
     if isinstance(given, Mapping):
         raise UsageError("rows are a list of mappings or a table, not one mapping")
-    if type(given).__module__.partition(".")[0] == "pandas":
-        table = pa.Table.from_pandas(given, preserve_index=False)
-        return pa.table([_whole(each) for each in table.columns], table.column_names).to_pylist()
-    if hasattr(given, "__arrow_c_stream__"):
-        return pa.table(given).to_pylist()
-    return list(given)
-
-
-def _whole(column: Any) -> Any:
-    """Pandas turns whole numbers beside a missing one into floats; they become whole again."""
-    if not (pa.types.is_floating(column.type) and column.null_count):
-        return column
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column
+    if is_table(given):
+        return as_reader(given).read_all().to_pylist()
+    rows = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise UsageError(
+                f"rows are a list of mappings or a table; row {number} is a {type(row).__name__}"
+            )
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
 def parts_of(step: WriteStep) -> list[object]:
     """What a step asks for, as an idempotency key is hashed with it."""
+    from omnigraph.engine.write.batch import Existing
+    from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep
+
     match step:
         case ProgramStep():
             return ["mutate", step.source.text, step.name, step.params]

@@ -19,12 +19,15 @@ from omnigraph.server.routes import (
     blobs,
     branches,
     flat,
+    history,
     jobs,
     loading,
+    proposals,
     querying,
     reading,
     stored,
     streaming,
+    ui,
     upkeep,
     writing,
 )
@@ -41,12 +44,15 @@ ROUTERS = (
     blobs.router,
     writing.router,
     branches.router,
+    history.router,
+    proposals.router,
     loading.router,
     loading.streams,
     streaming.router,
     stored.router,
     jobs.router,
     upkeep.router,
+    ui.router,
 )
 
 
@@ -63,6 +69,7 @@ def build_app(runtime: ServerRuntime) -> FastAPI:
     )
     app.state.runtime = runtime
     app.include_router(flat.router)
+    app.include_router(ui.static)
     for router in ROUTERS:
         app.include_router(
             router, prefix="/graphs/{graph_id}", dependencies=[Depends(_declare_graph_id)]

@@ -42,6 +42,16 @@ class DatasetEntry(_Reply):
     entity_count: int
 
 
+class RowCountsReply(_Reply):
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class TableCountsReply(RowCountsReply):
+    table_key: str
+
+
 class CommitReply(_Reply):
     graph_commit_id: str
     manifest_branch: str | None
@@ -52,7 +62,10 @@ class CommitReply(_Reply):
     merged_parent_commit_id: str | None
     actor_id: str | None
     created_at: int
+    created_at_iso: str | None = None
     message: str | None = None
+    row_counts: RowCountsReply | None = None
+    tables: list[TableCountsReply] | None = None
 
 
 class CommitsReply(_Reply):
@@ -130,6 +143,45 @@ class SchemaReply(_Reply):
     schema_source: str
 
 
+class OutlineReply(_Reply):
+    text: str
+    tokens: int
+    types: list[str]
+    omitted: list[str]
+
+
+class PropertyEntry(_Reply):
+    name: str
+    type: str
+    is_key: bool
+
+
+class NodeTypeEntry(_Reply):
+    name: str
+    description: str | None
+    implements: list[str]
+    properties: list[PropertyEntry]
+
+
+class EdgeTypeEntry(_Reply):
+    name: str
+    description: str | None
+    source: str
+    target: str
+    properties: list[PropertyEntry]
+
+
+class TypesReply(_Reply):
+    nodes: list[NodeTypeEntry]
+    edges: list[EdgeTypeEntry]
+
+
+class RightsReply(_Reply):
+    graph_id: str
+    actor_id: str | None
+    actions: list[str]
+
+
 class SchemaPlanReply(_Reply):
     uri: str
     supported: bool
@@ -152,8 +204,16 @@ class OptimizeReply(_Reply):
     commits: list[str]
 
 
+class BranchSummaryReply(_Reply):
+    name: str
+    head: CommitReply | None
+    ahead: int | None
+    behind: int | None
+
+
 class BranchesReply(_Reply):
     branches: list[str]
+    summaries: list[BranchSummaryReply] | None = None
 
 
 class BranchCreateReply(_Reply):
@@ -168,13 +228,6 @@ class BranchDeleteReply(_Reply):
     actor_id: str | None
 
 
-class MergedTable(_Reply):
-    table_key: str
-    inserted: int
-    updated: int
-    deleted: int
-
-
 class MergeReply(_Reply):
     source: str
     target: str
@@ -184,7 +237,7 @@ class MergeReply(_Reply):
     source_commit_id: str
     target_commit_id: str
     base_commit_ids: list[str]
-    tables: list[MergedTable]
+    tables: list[TableCountsReply]
     merge_conflicts: list[dict[str, Any]]
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
@@ -223,7 +276,9 @@ class CauseReply(_Reply):
     graph_manifest_version: int
     actor_id: str | None = None
     authored_at: int
+    authored_at_iso: str | None = None
     message: str | None = None
+    tables: list[TableCountsReply] | None = None
 
 
 class DiffSide(_Reply):
@@ -232,12 +287,9 @@ class DiffSide(_Reply):
     manifest_version: int
 
 
-class DiffCounts(_Reply):
+class DiffCounts(RowCountsReply):
     kind: str
     name: str
-    inserted: int
-    updated: int
-    deleted: int
 
 
 class DiffReply(_Reply):
@@ -297,7 +349,9 @@ class JobReply(_Reply):
     state: str
     actor_id: str | None
     created_at: int
+    created_at_iso: str | None = None
     updated_at: int
+    updated_at_iso: str | None = None
     phase: str | None
     progress: dict[str, Any] | None
     idempotency_key: str

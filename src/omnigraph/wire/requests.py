@@ -15,6 +15,7 @@ from omnigraph.wire.formats import (
 )
 
 Mode = Literal["append", "merge", "overwrite"]
+Engine = Literal["auto", "local", "spark"]
 
 
 class _Body(BaseModel):
@@ -186,6 +187,9 @@ class LoadBody(_Body):
         ),
     ] = None
     mode: Mode | None = None
+    engine: Annotated[
+        Engine | None, Field(description="Where to load; by default by the size of the input.")
+    ] = None
 
 
 class ExportBody(_Body):
@@ -234,7 +238,8 @@ class BranchCreateBody(_Body):
     name: Annotated[
         str,
         Field(
-            description="At most 150 characters, where a slash counts for three.",
+            description="At most 150 characters, where a slash counts for three"
+            " and a letter outside ASCII for six or more.",
             json_schema_extra=BRANCH,
         ),
     ]
@@ -245,12 +250,12 @@ class BranchCreateBody(_Body):
     commit: Annotated[str | None, Field(description="Start at this commit instead.")] = None
 
 
-class MergeBody(_Body):
-    source: Annotated[str, Field(json_schema_extra=BRANCH)]
-    target: Annotated[
-        str | None, Field(description="main if none.", json_schema_extra=MAYBE_BRANCH)
-    ] = None
-    delete_branch: Annotated[bool, Field(description="Delete the source afterwards.")] = False
+DeleteBranch = Annotated[bool, Field(description="Delete the source afterwards.")]
+
+
+class ConflictsBody(_Body):
+    """The fields of every request that can meet conflicts: merges, picks, reverts, proposals."""
+
     detect: Annotated[
         Literal["row", "property"] | None,
         Field(description="Two changes conflict if they touch the same row, or the same property."),
@@ -263,6 +268,14 @@ class MergeBody(_Body):
         str | None, Field(description="A conflict file with a resolution for each conflict.")
     ] = None
     dry_run: Annotated[bool, Field(description="Report the outcome; change nothing.")] = False
+
+
+class MergeBody(ConflictsBody):
+    source: Annotated[str, Field(json_schema_extra=BRANCH)]
+    target: Annotated[
+        str | None, Field(description="main if none.", json_schema_extra=MAYBE_BRANCH)
+    ] = None
+    delete_branch: DeleteBranch = False
     base: Annotated[
         str | None,
         Field(description="The commit to compare both sides with, instead of the merge base."),

@@ -1,5 +1,6 @@
 """Exports of an embedded graph: on Spark if they are large, else in this process."""
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,7 @@ from omnigraph.engine.load.export import (
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.settings import EXPORT_ROWS, SparkSettings
 from omnigraph.sdk.files import naming_output, write_output
+from omnigraph.storage.bucket_options import S3
 
 
 def find_exporter(
@@ -27,7 +29,7 @@ def find_exporter(
 ) -> Exporter:
     if sum(pin.row_count for pin in pins) < EXPORT_ROWS.read():
         return Here(graph.tables)
-    from omnigraph.pipeline.export import open_exporter  # noqa: PLC0415 - brings Spark along
+    from omnigraph.pipeline.export import open_exporter
 
     return open_exporter(graph.root, graph.settings, spark)
 
@@ -53,10 +55,10 @@ def export(
     if format_ is ExportFormat.PARQUET:
         if not isinstance(output, str | Path):
             raise UsageError("an export to Parquet needs a folder to go to")
-        with naming_output(output):
-            export_parquet(graph.tables, pins, exporter, Path(output))
+        _write_parquet(graph, pins, exporter, output, spark)
     else:
-        write_output(output, export_lines(graph.tables, pins, exporter))
+        lines = export_lines(graph.tables, pins, exporter)
+        write_output(output, lines, graph.settings.storage_options)
     return ExportResult(
         branch=snapshot.branch,
         commit=snapshot.commit,
@@ -64,3 +66,24 @@ def export(
         output=str(output) if isinstance(output, str | Path) else "-",
         counts={pin.key: pin.row_count for pin in pins},
     )
+
+
+def _write_parquet(
+    graph: Graph,
+    pins: Sequence[Pin],
+    exporter: Exporter,
+    output: str | Path,
+    spark: SparkSettings | None,
+) -> None:
+    if not (isinstance(output, str) and output.startswith(S3)):
+        with naming_output(output):
+            export_parquet(graph.tables, pins, exporter, Path(output))
+        return
+    from omnigraph.storage.outputs import check_free, upload_folder
+
+    check_free(output, graph.settings.storage_options)
+    # Parquet files are written with seeks to their ends, so they are made on a disk first.
+    above = None if spark is None else spark.scratch
+    with tempfile.TemporaryDirectory(prefix="omnigraph-export-", dir=above) as folder:
+        export_parquet(graph.tables, pins, exporter, Path(folder))
+        upload_folder(Path(folder), output, graph.settings.storage_options)

@@ -1,5 +1,7 @@
 """An embedded graph: a directory or a prefix, opened in this process."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,20 +9,15 @@ from typing import TYPE_CHECKING, cast
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.commit.manifest.branches import Deleted
-from omnigraph.embed.settings import EmbedSettings
 from omnigraph.engine import opening
 from omnigraph.engine.graph import Graph, Mode
-from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.target import NOW_ON_MAIN
 from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
-from omnigraph.engine.write.idempotency import parse_key
-from omnigraph.engine.write.mutate import MutationResult, WriteRequest
-from omnigraph.engine.write.steps import WriteStep
 from omnigraph.ids import MAIN, BranchName, CommitId, parse_branch
 from omnigraph.sdk.client import GraphClient
-from omnigraph.sdk.embedded import merging
 from omnigraph.sdk.embedded.bulk import LocalBulk
+from omnigraph.sdk.embedded.history import LocalHistory
 from omnigraph.sdk.embedded.reads import LocalReads
 from omnigraph.sdk.embedded.review import LocalReview
 from omnigraph.sdk.embedded.upkeep import LocalUpkeep
@@ -31,7 +28,12 @@ from omnigraph.storage.durability import Durability
 from omnigraph.storage.objects import Objects
 
 if TYPE_CHECKING:
-    pass
+    from omnigraph.catalog.outline import SchemaOutline
+    from omnigraph.embed.settings import EmbedSettings
+    from omnigraph.engine.history.branch_summary import BranchSummary
+    from omnigraph.engine.merge.run import MergeResult
+    from omnigraph.engine.write.mutate import MutationResult
+    from omnigraph.engine.write.steps import WriteStep
 
 
 class Branches:
@@ -43,6 +45,13 @@ class Branches:
     def list(self) -> tuple[BranchName, ...]:
         """Main first, then the others by name."""
         return self._graph.branches()
+
+    def summaries(self) -> tuple[BranchSummary, ...]:
+        """The same branches, each with its head and how far it is ahead of and behind main.
+
+        It reads the manifest of every branch, and no table.
+        """
+        return self._graph.branch_summaries()
 
     def create(
         self,
@@ -58,6 +67,8 @@ class Branches:
         It costs the same whatever the graph holds. Raises BranchExists, BranchNameInvalid,
         BranchNotFound, CommitNotFound, SchemaLocked, OpenedReadOnly.
         """
+        from omnigraph.engine.write.idempotency import parse_key
+
         return self._graph.create_branch(
             name,
             source=parse_branch(source),
@@ -70,11 +81,13 @@ class Branches:
         self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
     ) -> Deleted:
         """Raises BranchNotFound, BranchInUse, BranchNameInvalid, SchemaLocked, OpenedReadOnly."""
+        from omnigraph.engine.write.idempotency import parse_key
+
         key = parse_key(idempotency_key, "branch delete", name)
         return self._graph.delete_branch(name, actor=actor, idempotency=key)
 
 
-class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
+class LocalGraph(LocalReads, LocalReview, LocalHistory, LocalUpkeep, LocalBulk, GraphClient):
     """A graph opened in this process. Safe to share among threads."""
 
     def __init__(self, graph: Graph) -> None:
@@ -96,7 +109,9 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         return self._branches
 
     def close(self) -> None:
-        """Release the caches. Later calls raise GraphClosed; closing again does nothing."""
+        """Release leases and caches. Later calls raise GraphClosed; closing again does nothing."""
+        if not isinstance(self._graph, Closed):
+            self._graph.close()
         self._graph = cast("Graph", Closed(self._place))
         self._branches = Branches(self._graph)
 
@@ -105,7 +120,7 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         """The engine's open graph, for programs that embed it."""
         return self._graph
 
-    def acting_as(self, actor: str | None) -> "LocalGraph":
+    def acting_as(self, actor: str | None) -> LocalGraph:
         """The same open graph, whose reads the policy decides for this actor."""
         return LocalGraph(self._graph.acting_as(actor))
 
@@ -128,6 +143,34 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         """The schema in force, as it was written."""
         return self._graph.schema_source
 
+    def describe(
+        self,
+        *,
+        types: Sequence[str] = (),
+        question: str | None = None,
+        budget: int | None = None,
+        samples: int = 0,
+    ) -> SchemaOutline:
+        """The schema in few tokens, as a text that is a schema again.
+
+        types: only these types, and the edges among them.
+        question: only what its words touch, and the edges that join it.
+        budget: at most about so many tokens; details go first, then types.
+        samples: so many values of each property of a node.
+
+        Raises TypeUnknown, UsageError.
+        """
+        from omnigraph.sdk.describing import describe_graph
+
+        return describe_graph(
+            self.catalog,
+            self.query,
+            types=types,
+            question=question,
+            budget=budget,
+            samples=samples,
+        )
+
     # writing
 
     def write(
@@ -141,6 +184,9 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run steps in order, as one commit or not at all. Raises what each step raises."""
+        from omnigraph.engine.write.idempotency import parse_key
+        from omnigraph.engine.write.mutate import WriteRequest
+
         parts = [parts_of(each) for each in steps] if idempotency_key is not None else []
         asked = parts[0] if len(parts) == 1 else ["transaction", parts]
         request = WriteRequest(
@@ -179,6 +225,8 @@ class LocalGraph(LocalReads, LocalReview, LocalUpkeep, LocalBulk, GraphClient):
         Raises MergeConflicts, MergeBaseUnavailable, HeadMoved, ResolutionsInvalid, BranchNotFound,
         CommitNotFound, SchemaLocked, OpenedReadOnly, UsageError.
         """
+        from omnigraph.sdk.embedded import merging
+
         text = None if resolutions is None else read_text(resolutions, "<resolutions>")[0]
         request = merging.parse_merge(
             str(source),
@@ -201,14 +249,16 @@ def init(
     *,
     force: bool = False,
     actor: str | None = None,
+    message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
 ) -> LocalGraph:
     """Make an empty graph at `uri`. `schema` is the text of a schema, or the path of one.
 
-    `force` clears the remains of an attempt that was killed. It never touches a graph.
+    `force` clears the remains of an attempt that was killed. It never touches a graph. The first
+    commit keeps `actor` and `message`.
 
-    Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete.
+    Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete, UsageError.
     """
     text, name = read_text(schema, "<schema>")
     graph = opening.create(
@@ -217,6 +267,7 @@ def init(
         name=name,
         remains=Remains.CLEAR if force else Remains.REFUSE,
         actor=actor,
+        message=message,
         settings=_settings(storage_options, durability),
     )
     return LocalGraph(graph)
@@ -229,6 +280,7 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = Durability.DURABLE,
     maintenance: bool = True,
+    group: bool = True,
     embedding: EmbedSettings | None = None,
     query_access: AccessMode = AccessMode.AUTO,
     query_memory_bytes_max: int = DEFAULTS.query_memory_bytes_max,
@@ -237,17 +289,22 @@ def open(  # noqa: A001 - omnigraph.open reads as it should
 ) -> LocalGraph:
     """Open the graph at `uri`. Opened read-only, nothing is ever written, not even a migration.
 
+    Writes of several threads that wait for each other share one commit of each table, and are made
+    visible together, each with a commit of its own; `group=False` carries each out by itself.
     `embedding` says who turns the texts that `nearest` is given into vectors; without it the
     environment does. One read holds at most `query_memory_bytes_max`; columns and adjacencies that
     reads share take `query_cache_bytes_max`; `query_access` says how reads reach tables. What is
-    kept of the files themselves, as of indexes, takes `storage_cache_bytes_max`.
+    kept of the files themselves, as of indexes, takes `storage_cache_bytes_max`. `storage_options`
+    say how a bucket is reached, over the variables of AWS.
 
     Raises GraphNotFound, GraphIncomplete, GraphRelocated, FormatTooNew, FormatTooOld,
-    SchemaFilesInvalid.
+    SchemaFilesInvalid; of a bucket ConfigInvalid, BucketUnreachable, BucketForbidden,
+    BucketNotFound, ConditionalWritesIgnored.
     """
     mode = Mode.READ_ONLY if read_only else Mode.READ_WRITE
     settings = replace(
         _settings(storage_options, durability, maintenance=maintenance),
+        group=group,
         embedding=embedding,
         query_access=query_access,
         query_memory_bytes_max=query_memory_bytes_max,

@@ -9,11 +9,15 @@ from omnigraph.engine.merge.conflicts import ConflictFile, decode_resolutions, e
 from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.merge.rulings import Rulings, broken_of, read_detect, read_strategies, rows_of
 from omnigraph.engine.merge.run import MergeResult
+from omnigraph.engine.merge.sources import Pick
 from omnigraph.engine.merge.workers import MergeJob, Workers
 from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import BranchNotFound, OmnigraphError, ResolutionsInvalid
-from omnigraph.ids import CommitId, parse_branch
+from omnigraph.ids import MAIN, CommitId, parse_branch
 from omnigraph.pipeline.settings import MERGE_ROWS, read_settings
+from omnigraph.sdk.files import read_text
+from omnigraph.sdk.history import PickOptions
+from omnigraph.sdk.proposals import ProposalMergeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class SparkMergeBulk:
     rows_max: int
 
     def open(self, job: MergeJob) -> AbstractContextManager[Workers]:
-        from omnigraph.pipeline.branch_merge import open_workers  # noqa: PLC0415 - brings Spark
+        from omnigraph.pipeline.branch_merge import open_workers
 
         return open_workers(job, read_settings())
 
@@ -48,19 +52,12 @@ def parse_merge(
         raise ResolutionsInvalid(
             f"they are for merging '{resolved.source}' into '{resolved.target}'"
         )
-    rulings = Rulings(
-        # Conflicts were found, and resolved, by the rule the file names.
-        read_detect(detect if resolved is None else resolved.detect),
-        read_strategies(on_conflict),
-        {} if resolved is None else rows_of(resolved),
-        {} if resolved is None else broken_of(resolved),
-    )
     body = ("merge", source_name, target_name, base, detect, on_conflict, resolutions)
     return MergeRequest(
         source_name,
         target_name,
         actor=actor,
-        rulings=rulings,
+        rulings=_rulings(detect, on_conflict, resolved),
         resolved=resolved,
         base=None if base is None else CommitId(base),
         dry_run=dry_run,
@@ -69,10 +66,67 @@ def parse_merge(
     )
 
 
+def parse_pick(chosen: Pick, options: PickOptions) -> MergeRequest:
+    """A request to revert or pick a commit. Raises ResolutionsInvalid, UsageError."""
+    resolutions = options.get("resolutions")
+    detect, on_conflict = options.get("detect", "row"), options.get("on_conflict")
+    into = parse_branch(options.get("into", MAIN))
+    text = None if resolutions is None else read_text(resolutions)[0]
+    resolved = None if text is None else decode_resolutions(text)
+    if resolved is not None and (resolved.source, resolved.target) != (chosen.label, into):
+        raise ResolutionsInvalid(f"they are for '{resolved.source}' on '{resolved.target}'")
+    body = (chosen.kind.value, chosen.commit_id, chosen.mainline, into, detect, on_conflict, text)
+    return MergeRequest(
+        chosen.label,
+        into,
+        actor=options.get("actor"),
+        rulings=_rulings(detect, on_conflict, resolved),
+        resolved=resolved,
+        dry_run=options.get("dry_run", False),
+        message=options.get("message"),
+        idempotency=parse_key(options.get("idempotency_key"), *body),
+    )
+
+
+def _rulings(
+    detect: str, on_conflict: str | Mapping[str, str] | None, resolved: ConflictFile | None
+) -> Rulings:
+    return Rulings(
+        # Conflicts were found, and resolved, by the rule the file names.
+        read_detect(detect if resolved is None else resolved.detect),
+        read_strategies(on_conflict),
+        {} if resolved is None else rows_of(resolved),
+        {} if resolved is None else broken_of(resolved),
+    )
+
+
+def pick(graph: Graph, chosen: Pick, request: MergeRequest) -> MergeResult:
+    """Raises what `Graph.pick` raises."""
+    return graph.pick(chosen, request, SparkMergeBulk(MERGE_ROWS.read()))
+
+
 def merge(graph: Graph, request: MergeRequest, *, delete_branch: bool) -> MergeResult:
     """Raises what `Graph.merge` raises."""
     merged = graph.merge(request, SparkMergeBulk(MERGE_ROWS.read()))
     if delete_branch and not request.dry_run:
+        return _delete_source(graph, merged)
+    return merged
+
+
+def merge_proposal(
+    graph: Graph, proposal_id: str, request: MergeRequest, options: ProposalMergeOptions
+) -> MergeResult:
+    """Raises what `Graph.merge_proposal` raises."""
+    seen = [options.get("if_source"), options.get("if_target")]
+    source, target = (None if each is None else CommitId(each) for each in seen)
+    merged = graph.merge_proposal(
+        proposal_id,
+        request,
+        SparkMergeBulk(MERGE_ROWS.read()),
+        if_source=source,
+        if_target=target,
+    )
+    if options.get("delete_branch", False) and not request.dry_run:
         return _delete_source(graph, merged)
     return merged
 

@@ -13,12 +13,16 @@ from omnigraph.engine.query.blob import BlobName, OpenBlob
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import QueryResult
 from omnigraph.engine.query.target import Target
+from omnigraph.extras import require
 from omnigraph.lang.source import Source
 from omnigraph.sdk.files import read_text
+from omnigraph.sdk.frames import plain_params
 from omnigraph.sdk.moments import target_of
 
 if TYPE_CHECKING:
-    pass
+    from omnigraph.pipeline.datasource import SparkSession
+    from omnigraph.pipeline.settings import SparkSettings
+    from omnigraph.sdk.embedded.on_spark import GraphOnSpark
 
 
 class LocalReads:
@@ -43,9 +47,9 @@ class LocalReads:
     def query(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         commit: str | None = None,
@@ -69,11 +73,21 @@ class LocalReads:
         return self._graph.query(
             Source(called, text),
             name=name,
-            params=params,
+            params=plain_params(params),
             target=target_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
             timeout=timeout,
             binding=binding,
         )
+
+    def spark(self, spark: "SparkSession | SparkSettings | None" = None) -> "GraphOnSpark":
+        """The reads of this graph on Spark: `graph.spark(session).query(…)` is a DataFrame.
+
+        Without a session it uses the active one, or starts one. Raises ExtraMissing.
+        """
+        require("pyspark", extra="spark")
+        from omnigraph.sdk.embedded.on_spark import GraphOnSpark
+
+        return GraphOnSpark(self._graph, spark)
 
     def look_up(
         self,
@@ -118,9 +132,9 @@ class LocalReads:
     def explain(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         analyze: bool = False,
@@ -134,7 +148,7 @@ class LocalReads:
         return self._graph.explain(
             Source(called, text),
             name=name,
-            params=params,
+            params=plain_params(params),
             target=target_of(branch, snapshot=snapshot),
             analyze=analyze,
             timeout=timeout,

@@ -1,21 +1,21 @@
 """What changed and who did it, asked of an embedded graph: diffs, feeds, baselines, commits."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.graph import CommitFilter, Graph
-from omnigraph.engine.history.diff import GraphDiff
-from omnigraph.engine.history.feed import (
-    CHANGES_DEFAULT,
-    COMMITS_DEFAULT,
-    CommitPage,
-    FeedPage,
-    Poll,
-)
+from omnigraph.engine.settings import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, parse_branch
-from omnigraph.sdk import reviewing
+
+if TYPE_CHECKING:
+    from omnigraph.engine.history.diff import GraphDiff
+    from omnigraph.engine.history.feed import CommitPage, FeedPage
+    from omnigraph.sdk import reviewing
 
 
 class LocalReview:
@@ -38,14 +38,21 @@ class LocalReview:
         kinds: Collection[str] = (),
         types: Collection[str] = (),
         ops: Collection[str] = (),
+        since_merge_base: bool = False,
     ) -> GraphDiff:
         """What differs between two states: branches, commits, or `branch@version`.
 
-        Its `counts` say how much, by table; its `changes()` tell every entity, as one reads on.
-        Raises BranchNotFound, CommitNotFound, VersionNotFound, TypeUnknown, ChangesRefused.
+        `since_merge_base` compares `after` with the state at which the two histories parted: what
+        a merge of `after` would bring. Its `counts` say how much, by table; its `changes()` tell
+        every entity, as one reads on. Raises BranchNotFound, CommitNotFound, VersionNotFound,
+        TypeUnknown, ChangesRefused; UsageError if they have no commit in common.
         """
-        sides = [self._graph.find_snapshot(each) for each in (before, after)]
-        return self._graph.diff(sides[0], sides[1], reviewing.read_filter(kinds, types, ops))
+        from omnigraph.sdk import reviewing
+
+        was, will_be = (self._graph.find_snapshot(each) for each in (before, after))
+        if since_merge_base:
+            was = self._graph.find_merge_base(was, will_be)
+        return self._graph.diff(was, will_be, reviewing.read_filter(kinds, types, ops))
 
     def commit_changes(
         self,
@@ -61,6 +68,8 @@ class LocalReview:
 
         Raises CommitNotFound, ChangesRefused, ChangeFeedGap, CursorInvalid, TypeUnknown.
         """
+        from omnigraph.sdk import reviewing
+
         where = reviewing.read_filter(kinds, types, ops)
         return reviewing.commit_page(self._graph, commit_id, where, page_token, limit)
 
@@ -84,6 +93,9 @@ class LocalReview:
         Raises BranchNotFound, CommitNotFound, CursorInvalid, ChangeFeedGap, ChangesRefused,
         TypeUnknown, UsageError.
         """
+        from omnigraph.engine.history.feed import Poll
+        from omnigraph.sdk import reviewing
+
         where = reviewing.read_filter(kinds, types, ops)
         asked = Poll(where, cursor, start, commits_max, limit)
         return self._graph.changes(parse_branch(branch), asked)
@@ -99,6 +111,8 @@ class LocalReview:
 
         Read its `lines()` to the end before the cursor is used. Raises BranchNotFound, TypeUnknown.
         """
+        from omnigraph.sdk import reviewing
+
         where = reviewing.read_filter(kinds, types, ())
         return reviewing.take_baseline(self._graph, parse_branch(branch), where)
 
@@ -111,14 +125,16 @@ class LocalReview:
         actor: str | None = None,
         since_us: int | None = None,
         limit: int | None = None,
+        merged: bool = False,
     ) -> tuple[Commit, ...]:
         """The history of a branch, newest first. `actor=""` finds commits without one.
 
+        `merged` lists the commits of merged branches too, each after all its children.
         Raises BranchNotFound, UsageError.
         """
         if limit is not None and limit < 0:
             raise UsageError("a limit is 0 or more")
-        where = CommitFilter(actor=actor, since_us=since_us, limit=limit)
+        where = CommitFilter(actor=actor, since_us=since_us, limit=limit, merged=merged)
         return self._graph.commits(parse_branch(branch), where)
 
     def find_write(

@@ -18,7 +18,7 @@ class SparkRewriters:
     def __call__(self, row_count: int) -> Rewriter | None:
         if row_count < self.rows_min:
             return None
-        from omnigraph.pipeline.rewrite import open_rewriter  # noqa: PLC0415 - brings Spark along
+        from omnigraph.pipeline.rewrite import open_rewriter
 
         return open_rewriter(self.graph.root, self.graph.settings, self.spark)
 

@@ -1,28 +1,30 @@
 """Looking after an embedded graph: schema, indexes, files, and what dead writers left behind."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from omnigraph.commit.recovery.audit import Recovery
-from omnigraph.commit.retention import RetentionPolicy
 from omnigraph.engine.graph import Graph
-from omnigraph.engine.maintain.cleanup import CleanupRequest, CleanupResult
-from omnigraph.engine.maintain.doctor import DoctorFinding
-from omnigraph.engine.maintain.indexes import IndicesResult
-from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
-from omnigraph.engine.maintain.optimize import OptimizeResult
-from omnigraph.engine.maintain.repair import RepairRequest, RepairResult
-from omnigraph.engine.schema.apply import SchemaResult
-from omnigraph.engine.schema.plan import SchemaPlan, SchemaRequest
-from omnigraph.engine.write.idempotency import parse_key
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.lang.source import Source
-from omnigraph.pipeline.settings import SparkSettings
-from omnigraph.sdk.embedded.rewriting import spark_rewriters
 from omnigraph.sdk.files import read_text
+
+if TYPE_CHECKING:
+    from omnigraph.commit.recovery.audit import Recovery
+    from omnigraph.commit.relocation import RelocateResult
+    from omnigraph.engine.maintain.cleanup import CleanupResult
+    from omnigraph.engine.maintain.doctor import DoctorFinding
+    from omnigraph.engine.maintain.indexes import IndicesResult
+    from omnigraph.engine.maintain.inspection import PastRecovery, PendingWrite
+    from omnigraph.engine.maintain.optimize import OptimizeResult
+    from omnigraph.engine.maintain.repair import RepairResult
+    from omnigraph.engine.schema.apply import SchemaResult
+    from omnigraph.engine.schema.plan import SchemaPlan, SchemaRequest
+    from omnigraph.pipeline.settings import SparkSettings
 
 AGE_S_MAX: Final = 36_525 * 24 * 60 * 60
 """A hundred years."""
@@ -73,6 +75,9 @@ class LocalUpkeep:
         other branches; SchemaLocked, SchemaChanged when somebody else changes it; OpenedReadOnly;
         JobFailed.
         """
+        from omnigraph.engine.write.idempotency import parse_key
+        from omnigraph.sdk.embedded.rewriting import spark_rewriters
+
         order = _schema_order(
             schema, allow_data_loss=allow_data_loss, backfill=backfill, actor=actor
         )
@@ -91,6 +96,7 @@ class LocalUpkeep:
         *,
         actor: str | None = None,
         queries: str | Path | None = None,
+        message: str | None = None,
     ) -> IndicesResult:
         """Build the indexes that are missing, as commits of their own; nothing if none is.
 
@@ -104,7 +110,9 @@ class LocalUpkeep:
         if queries is not None:
             text, called = read_text(queries, "<queries>")
             source = Source(called, text)
-        return self._graph.ensure_indices(parse_branch(branch), actor=actor, queries=source)
+        return self._graph.ensure_indices(
+            parse_branch(branch), actor=actor, queries=source, message=message
+        )
 
     # maintenance
 
@@ -114,6 +122,7 @@ class LocalUpkeep:
         *,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
         spark: SparkSettings | None = None,
     ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing.
@@ -121,10 +130,17 @@ class LocalUpkeep:
         Large tables are compacted on Spark; where, `spark` says, or the environment. Raises
         BranchNotFound, SchemaLocked, LeaseHeld, OpenedReadOnly, JobFailed.
         """
+        from omnigraph.engine.write.idempotency import parse_key
+        from omnigraph.sdk.embedded.rewriting import spark_rewriters
+
         key = parse_key(idempotency_key, "optimize", branch)
         rewriters = spark_rewriters(self._graph, spark)
         return self._graph.optimize(
-            parse_branch(branch), actor=actor, idempotency=key, rewriter_for=rewriters
+            parse_branch(branch),
+            actor=actor,
+            idempotency=key,
+            message=message,
+            rewriter_for=rewriters,
         )
 
     def cleanup(
@@ -141,6 +157,9 @@ class LocalUpkeep:
         `older_than_s` seconds; with both, a commit goes when neither retains it. Raises UsageError,
         SchemaLocked, OpenedReadOnly.
         """
+        from omnigraph.commit.retention import RetentionPolicy
+        from omnigraph.engine.maintain.cleanup import CleanupRequest
+
         if keep is not None and keep < 1:
             raise UsageError("keep at least one commit")
         if older_than_s is not None and not 0 <= older_than_s <= AGE_S_MAX:
@@ -163,6 +182,8 @@ class LocalUpkeep:
 
         Raises UsageError, SchemaLocked, RecoveryPending, OpenedReadOnly.
         """
+        from omnigraph.engine.maintain.repair import RepairRequest
+
         return self._graph.repair(RepairRequest(confirm, force, discard), actor=actor)
 
     def doctor(self, *, deep: bool = False) -> list[DoctorFinding]:
@@ -186,6 +207,18 @@ class LocalUpkeep:
         """Writes that are under way, or wait to be finished or undone; oldest first."""
         return self._graph.pending_writes()
 
+    # moving
+
+    def relocate(self, *, actor: str | None = None) -> RelocateResult:
+        """Make every branch read its files from the place of this graph.
+
+        Opening a moved graph for writing does that. This repeats it, for files that were copied
+        here since; a graph that is where it was stays as it is.
+
+        Raises LeaseHeld while another process writes, GraphRelocated, OpenedReadOnly.
+        """
+        return self._graph.relocate(actor=actor)
+
     def recoveries(self) -> tuple[PastRecovery, ...]:
         """What was done about writes that did not finish; newest first."""
         return self._graph.recoveries()
@@ -198,5 +231,7 @@ def _schema_order(
     backfill: Mapping[str, str] | None,
     actor: str | None = None,
 ) -> SchemaRequest:
+    from omnigraph.engine.schema.plan import SchemaRequest
+
     text, name = read_text(schema, "<schema>")
     return SchemaRequest(text, name, allow_data_loss, dict(backfill or {}), actor)

@@ -5,23 +5,24 @@ before it. Each request names the tag the blob was opened with. Should a writer 
 meanwhile, the snapshot it was opened on still shows what it was.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 
 import httpx
 
 from omnigraph.engine.query.blob import BlobName, OpenBlob, split
 from omnigraph.errors import BlobChanged, ExternalBlob, ServerAnswerInvalid
 from omnigraph.ids import CommitId
-from omnigraph.sdk.remote.http import ServerConnection
+from omnigraph.sdk.remote.blocking import iterate
+from omnigraph.sdk.remote.http import AsyncConnection
 from omnigraph.wire.media import SNAPSHOT_ID
 
 ROUTE = "/blob"
 
 
-def open_remote_blob(
-    connection: ServerConnection, name: BlobName, moment: Mapping[str, object]
-) -> OpenBlob:
+async def open_remote_blob(
+    connection: AsyncConnection, name: BlobName, moment: Mapping[str, object]
+) -> "AsyncBlob":
     """Raises BlobNotFound, NotABlob, and the rest of what the server tells."""
     asked = {
         **moment,
@@ -30,12 +31,12 @@ def open_remote_blob(
         "id": name.id,
         "property": name.property_name,
     }
-    answer = connection.ask("HEAD", ROUTE, params=asked)
+    answer = await connection.ask("HEAD", ROUTE, params=asked)
     if answer.is_error:
-        return _explained(connection, name, asked, answer)
+        return await _explained(connection, name, asked, answer)
     commit = _commit_of(answer)
     if answer.is_redirect:
-        return OpenBlob(name, commit, uri=answer.headers["Location"])
+        return AsyncBlob(OpenBlob(name, commit, uri=answer.headers["Location"]))
     try:
         length, etag = int(answer.headers["Content-Length"]), answer.headers["ETag"].strip('"')
     except (KeyError, ValueError):
@@ -44,20 +45,20 @@ def open_remote_blob(
         ) from None
     pinned = None if commit is None else {**_without_moment(asked), "snapshot": commit}
     source = _Served(connection, etag, asked, pinned)
-    return OpenBlob(name, commit, length, etag, fetch=source.fetch)
+    return AsyncBlob(OpenBlob(name, commit, length, etag), source)
 
 
-def _explained(
-    connection: ServerConnection,
+async def _explained(
+    connection: AsyncConnection,
     name: BlobName,
     asked: Mapping[str, object],
     refused: httpx.Response,
-) -> OpenBlob:
+) -> "AsyncBlob":
     """An answer to HEAD has no body that could say why; an answer to GET has."""
-    answer = connection.ask("GET", ROUTE, params=asked, headers={"Range": "bytes=0-0"})
+    answer = await connection.ask("GET", ROUTE, params=asked, headers={"Range": "bytes=0-0"})
     error = connection.problem(answer if answer.is_error else refused)
     if isinstance(error, ExternalBlob):
-        return OpenBlob(name, _commit_of(answer), uri=error.uri)
+        return AsyncBlob(OpenBlob(name, _commit_of(answer), uri=error.uri))
     raise error
 
 
@@ -75,27 +76,27 @@ def _without_moment(asked: Mapping[str, object]) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    connection: ServerConnection
+    connection: AsyncConnection
     etag: str
     asked: Mapping[str, object]
     pinned: Mapping[str, object] | None
     """The same blob, asked for by the commit that shows it."""
 
-    def fetch(self, offset: int, length: int) -> Iterator[bytes]:
+    async def fetch(self, offset: int, length: int) -> AsyncIterator[bytes]:
         for start, size in split(offset, length):
-            yield self._chunk(start, size)
+            yield await self._chunk(start, size)
 
-    def _chunk(self, start: int, size: int) -> bytes:
+    async def _chunk(self, start: int, size: int) -> bytes:
         try:
-            return self._ask(self.asked, start, size)
+            return await self._ask(self.asked, start, size)
         except BlobChanged:
             if self.pinned is None:
                 raise
-            return self._ask(self.pinned, start, size)
+            return await self._ask(self.pinned, start, size)
 
-    def _ask(self, asked: Mapping[str, object], start: int, size: int) -> bytes:
+    async def _ask(self, asked: Mapping[str, object], start: int, size: int) -> bytes:
         headers = {"Range": f"bytes={start}-{start + size - 1}", "If-Match": f'"{self.etag}"'}
-        answer = self.connection.ask("GET", ROUTE, params=asked, headers=headers)
+        answer = await self.connection.ask("GET", ROUTE, params=asked, headers=headers)
         if answer.is_error:
             raise self.connection.problem(answer)
         if answer.status_code != httpx.codes.PARTIAL_CONTENT or len(answer.content) != size:
@@ -105,3 +106,49 @@ class _Served:
                 reason=f"{len(answer.content)} bytes instead of {size}",
             )
         return answer.content
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncBlob:
+    """An existing blob, read with `await`. Of an external blob only the `uri` is known."""
+
+    opened: OpenBlob
+    """What is known of it: its name, commit, length, tag or address."""
+    source: _Served | None = None
+
+    @property
+    def commit_id(self) -> CommitId | None:
+        return self.opened.commit_id
+
+    @property
+    def length(self) -> int | None:
+        return self.opened.length
+
+    @property
+    def etag(self) -> str | None:
+        return self.opened.etag
+
+    @property
+    def uri(self) -> str | None:
+        return self.opened.uri
+
+    async def read(self, offset: int = 0, length: int | None = None) -> bytes:
+        """A range of the blob, or all of it; shorter if the blob ends before.
+
+        Raises BlobRangeInvalid beyond the end, ExternalBlob, and what the server tells.
+        """
+        return b"".join([each async for each in self.chunks(offset, length)])
+
+    async def chunks(self, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """The same range in chunks of at most `CHUNK_BYTES`."""
+        start, size = self.opened.find_range(offset, length)
+        assert self.source is not None, "a blob that is not external can be fetched"
+        async for chunk in self.source.fetch(start, size):
+            yield chunk
+
+    def to_blocking(self) -> OpenBlob:
+        """The same blob, on a blocking transport."""
+        source = self.source
+        if source is None:
+            return self.opened
+        return replace(self.opened, fetch=lambda at, size: iterate(source.fetch(at, size)))

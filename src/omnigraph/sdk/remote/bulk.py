@@ -1,15 +1,16 @@
 """Loads, exports, schemas and upkeep of a graph on a server."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadMode
+from omnigraph.engine.load.bulk import LoadEngine, LoadMode
 from omnigraph.engine.load.export import ExportFormat, ExportResult, Selection, select_pins
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.maintain.optimize import OptimizeResult, decode_table
 from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import SchemaPlan, decode_schema_plan
+from omnigraph.engine.settings import ERRORS_MAX
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.sdk.files import read_text, write_output
@@ -19,17 +20,17 @@ from omnigraph.sdk.remote.decoding import (
     decoded,
 )
 from omnigraph.sdk.remote.http import whole_lines
-from omnigraph.sdk.remote.reads import RemoteReads, check_actor
+from omnigraph.sdk.remote.reads import AsyncReads, check_actor
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
     OptimizeReply,
 )
 
 
-class RemoteBulk(RemoteReads):
+class AsyncBulk(AsyncReads):
     """The part of a graph on a server that moves many rows."""
 
-    def load(
+    async def load(
         self,
         source: object,
         *,
@@ -43,17 +44,19 @@ class RemoteBulk(RemoteReads):
         max_errors: int = ERRORS_MAX,
         idempotency_key: str | None = None,
         message: str | None = None,
+        engine: LoadEngine | str | None = None,
     ) -> LoadResult:
         """Send files and load them as one commit, or nothing.
 
-        A source is a file, a folder or a pattern, or `-` for standard input; or a list of these.
-        Parquet and CSV files are tables: `type` or `edge` says what their rows are.
+        A source is a file, a folder or a pattern, `-` for standard input, or a table in memory; or
+        a list of these. `type` or `edge` says what the rows of Parquet, CSV and tables are.
+        `engine` says where the server loads: `auto`, `local` or `spark`.
         """
         check_actor(actor)
-        from omnigraph.sdk.remote.sending import open_sources  # noqa: PLC0415 - it brings buckets along
+        from omnigraph.sdk.remote.sending import open_sources
 
         with open_sources(source) as files:
-            document = self._connection.send(
+            document = await self._connection.send(
                 "/load/files",
                 files,
                 key=idempotency_key,
@@ -66,11 +69,12 @@ class RemoteBulk(RemoteReads):
                     "edge": edge,
                     "map": [f"{name}={column}" for name, column in (mapping or {}).items()],
                     "max_errors": max_errors,
+                    "engine": None if engine is None else str(engine),
                 },
             )
         return decoded(self.uri, document, decode_load)
 
-    def export(
+    async def export(
         self,
         output: str | Path | BinaryIO,
         *,
@@ -84,14 +88,12 @@ class RemoteBulk(RemoteReads):
         """Write all records to a file. A server exports records, not Parquet."""
         if ExportFormat(format) is not ExportFormat.JSONL:
             raise UsageError("a server exports records; open the graph itself for Parquet")
-        shown = self.snapshot(branch, commit=commit, version=version)
+        shown = await self.snapshot(branch, commit=commit, version=version)
         pins = select_pins(shown, Selection(tuple(types), tuple(tables)))
-        write_output(
-            output,
-            self.export_lines(
-                types=types, tables=tables, branch=shown.branch, version=shown.manifest_version
-            ),
+        lines = self.export_lines(
+            types=types, tables=tables, branch=shown.branch, version=shown.manifest_version
         )
+        await self._connection.consume(lines, lambda pieces: write_output(output, pieces))
         return ExportResult(
             branch=shown.branch,
             commit=shown.commit,
@@ -100,7 +102,7 @@ class RemoteBulk(RemoteReads):
             counts={pin.key: pin.row_count for pin in pins},
         )
 
-    def export_lines(
+    async def export_lines(
         self,
         *,
         types: Collection[str] = (),
@@ -108,7 +110,7 @@ class RemoteBulk(RemoteReads):
         branch: str | None = None,
         commit: str | None = None,
         version: int | None = None,
-    ) -> Iterator[bytes]:
+    ) -> AsyncIterator[bytes]:
         """Every node and edge of a snapshot, some whole lines at a time."""
         body = {
             "branch": branch,
@@ -117,10 +119,11 @@ class RemoteBulk(RemoteReads):
             "type_names": list(types),
             "table_keys": list(tables),
         }
-        with self._connection.stream("POST", "/export", NDJSON, json=body) as pieces:
-            yield from whole_lines(pieces)
+        async with self._connection.stream("POST", "/export", NDJSON, json=body) as pieces:
+            async for lines in whole_lines(pieces):
+                yield lines
 
-    def plan_schema(
+    async def plan_schema(
         self,
         schema: str | Path,
         *,
@@ -129,9 +132,11 @@ class RemoteBulk(RemoteReads):
     ) -> SchemaPlan:
         """What another schema would change: its steps, and what they do to which tables."""
         body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
-        return decoded(self.uri, self._connection.post("/schema/plan", body), decode_schema_plan)
+        return decoded(
+            self.uri, await self._connection.post("/schema/plan", body), decode_schema_plan
+        )
 
-    def apply_schema(
+    async def apply_schema(
         self,
         schema: str | Path,
         *,
@@ -144,24 +149,26 @@ class RemoteBulk(RemoteReads):
         """Put another schema in force: one commit, or none if it changes nothing."""
         check_actor(actor)
         body = _schema_body(schema, backfill, allow_data_loss=allow_data_loss)
-        document = self._connection.write(
+        document = await self._connection.write(
             "POST", "/schema/apply", body, key=idempotency_key, message=message
         )
         return decoded(self.uri, document, decode_schema_result)
 
-    def optimize(
+    async def optimize(
         self,
         branch: str = MAIN,
         *,
         actor: str | None = None,
         idempotency_key: str | None = None,
+        message: str | None = None,
     ) -> OptimizeResult:
         """Put small fragments together and bring the indexes up to date. Removes nothing."""
         check_actor(actor)
-        asked = {"branch": branch}
-        document = self._connection.write("POST", "/optimize", key=idempotency_key, params=asked)
+        document = await self._connection.write(
+            "POST", "/optimize", key=idempotency_key, message=message, params={"branch": branch}
+        )
         reply = decoded(self.uri, document, OptimizeReply.model_validate)
-        commits = tuple(map(self.commit, reply.commits))
+        commits = tuple([await self.commit(each) for each in reply.commits])
         return decoded(
             self.uri,
             reply.tables,

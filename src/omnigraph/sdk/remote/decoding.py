@@ -1,15 +1,15 @@
 """Documents of a server as the values an embedded graph gives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from omnigraph.commit.manifest.model import Pin
-from omnigraph.commit.manifest.records import Commit, Extension
+from omnigraph.commit.manifest.records import Commit, Extension, RowCounts
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
+from omnigraph.engine.history.branch_summary import BranchSummary
 from omnigraph.engine.load.bulk import LoadEngine, LoadMode
 from omnigraph.engine.load.run import LoadResult
 from omnigraph.engine.merge.classify import Outcome
-from omnigraph.engine.merge.plan import TableCounts
 from omnigraph.engine.merge.run import MergeResult
 from omnigraph.engine.schema.apply import SchemaResult
 from omnigraph.engine.schema.plan import decode_schema_plan
@@ -18,6 +18,7 @@ from omnigraph.errors import SchemaCorrupt, ServerAnswerInvalid
 from omnigraph.ids import BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.wire.causes import read_clash
 from omnigraph.wire.replies import (
+    BranchesReply,
     CommitReply,
     CommitsReply,
     LoadReply,
@@ -25,6 +26,7 @@ from omnigraph.wire.replies import (
     MutationReply,
     SchemaApplyReply,
     SnapshotReply,
+    TableCountsReply,
 )
 
 T = TypeVar("T")
@@ -48,8 +50,19 @@ def commit_of(reply: CommitReply) -> Commit:
         merged_parent=None if merged is None else CommitId(merged),
         actor=reply.actor_id,
         created_at_us=reply.created_at,
-        extension=Extension(message=reply.message),
+        extension=Extension(message=reply.message, counts=decode_counts(reply.tables)),
     )
+
+
+def decode_counts(
+    tables: Sequence[TableCountsReply] | None,
+) -> Mapping[TableKey, RowCounts] | None:
+    if tables is None:
+        return None
+    return {
+        TableKey(each.table_key): RowCounts(each.inserted, each.updated, each.deleted)
+        for each in tables
+    }
 
 
 def _maybe(reply: CommitReply | None) -> Commit | None:
@@ -62,6 +75,16 @@ def decode_commit(document: object) -> Commit:
 
 def decode_commits(document: object) -> tuple[Commit, ...]:
     return tuple(commit_of(each) for each in CommitsReply.model_validate(document).commits)
+
+
+def decode_summaries(document: object) -> tuple[BranchSummary, ...]:
+    reply = BranchesReply.model_validate(document)
+    if reply.summaries is None:
+        raise ValueError("the server told no details of its branches")
+    return tuple(
+        BranchSummary(BranchName(each.name), _maybe(each.head), each.ahead, each.behind)
+        for each in reply.summaries
+    )
 
 
 def decode_snapshot(document: object) -> ManifestSnapshot:
@@ -129,10 +152,7 @@ def decode_merge(document: object) -> MergeResult:
         source_commit=CommitId(reply.source_commit_id),
         target_commit=CommitId(reply.target_commit_id),
         base_commits=tuple(CommitId(each) for each in reply.base_commit_ids),
-        counts={
-            TableKey(each.table_key): TableCounts(each.inserted, each.updated, each.deleted)
-            for each in reply.tables
-        },
+        counts=decode_counts(reply.tables) or {},
         conflicts=tuple(read_clash(each) for each in reply.merge_conflicts),
         branch_deleted=reply.branch_deleted,
         branch_delete_error=reply.branch_delete_error,

@@ -2,211 +2,250 @@
 
 `omnigraph.connect("https://host", graph="research", token=…)` gives one. Who writes is the token's
 affair: an actor cannot be named. What is written is written once, also if an answer gets lost.
+
+Every method runs the method of the same name of `AsyncGraph` on a transport that blocks.
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import cast
 
-from omnigraph.commit.manifest.branches import Deleted
-from omnigraph.engine.merge.run import MergeResult
-from omnigraph.engine.write.batch import Existing, check_ids
-from omnigraph.engine.write.mutate import MutationResult
-from omnigraph.engine.write.steps import DeleteStep, ProgramStep, RowsStep, WriteStep
-from omnigraph.ids import MAIN, BranchName
+from omnigraph.catalog.model import Catalog
+from omnigraph.commit.manifest.records import JsonObject, RowCounts
+from omnigraph.commit.manifest.snapshot import ManifestSnapshot
+from omnigraph.engine.query.blob import OpenBlob
+from omnigraph.ids import MAIN, TableKey
 from omnigraph.sdk.client import GraphClient
-from omnigraph.sdk.files import read_text
-from omnigraph.sdk.handles import Branch, Closed
-from omnigraph.sdk.remote.bulk import RemoteBulk
-from omnigraph.sdk.remote.decoding import (
-    decode_merge,
-    decode_mutation,
-    decoded,
-)
-from omnigraph.sdk.remote.http import ServerConnection, segment
-from omnigraph.sdk.remote.reads import check_actor, spell_params
-from omnigraph.sdk.spelling import spell
-from omnigraph.wire.replies import (
-    BranchCreateReply,
-    BranchesReply,
-)
+from omnigraph.sdk.handles import Closed
+from omnigraph.sdk.remote.async_graph import AsyncGraph, address_of
+from omnigraph.sdk.remote.blocking import blocking, blocking_iterator, run
+from omnigraph.sdk.remote.branches import AsyncBranches
+from omnigraph.sdk.remote.history import AsyncTags
+from omnigraph.sdk.remote.http import ServerConnection
+from omnigraph.sdk.remote.proposals import AsyncProposals
+from omnigraph.sdk.remote.review import AsyncBaseline, AsyncDiff
+
+
+class RemoteDiff:
+    """What differs between two states: counted; and, as far as one reads on, told."""
+
+    def __init__(self, core: AsyncDiff) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return repr(self._core).replace("AsyncDiff", "RemoteDiff")
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    @property
+    def counts(self) -> Mapping[TableKey, RowCounts]:
+        return self._core.counts
+
+    @cached_property
+    def before(self) -> ManifestSnapshot:
+        return run(self._core.before)
+
+    @cached_property
+    def after(self) -> ManifestSnapshot:
+        return run(self._core.after)
+
+    changes = blocking_iterator(AsyncDiff.changes)
+
+
+class RemoteBaseline:
+    """Everything a branch shows, and the cursor from which its changes follow.
+
+    The server says where it stands once everything is told: read `lines()` to the end.
+    """
+
+    def __init__(self, core: AsyncBaseline) -> None:
+        self._core = core
+
+    lines = blocking_iterator(AsyncBaseline.lines)
+
+    def document(self) -> JsonObject:
+        return self._core.document()
+
+    @property
+    def resume_cursor(self) -> str:
+        return self._core.resume_cursor
+
+    @property
+    def snapshot(self) -> ManifestSnapshot:
+        return run(self._core.snapshot)
 
 
 class RemoteBranches:
     """The branches of a graph."""
 
-    def __init__(self, connection: ServerConnection) -> None:
-        self._connection = connection
+    def __init__(self, core: AsyncBranches) -> None:
+        self._core = core
 
-    def list(self) -> tuple[BranchName, ...]:
-        """Main first, then the others by name."""
-        document = self._connection.get("/branches")
-        reply = decoded(self._connection.url, document, BranchesReply.model_validate)
-        others = sorted(each for each in reply.branches if each != MAIN)
-        return (MAIN, *(BranchName(each) for each in others))
-
-    def create(
-        self,
-        name: str,
-        *,
-        source: str = MAIN,
-        commit: str | None = None,
-        actor: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> BranchName:
-        """A branch that starts as `source` is now, or as `commit` left the graph."""
-        check_actor(actor)
-        document = self.ask_create(
-            name, source=source, commit=commit, idempotency_key=idempotency_key
-        )
-        reply = decoded(self._connection.url, document, BranchCreateReply.model_validate)
-        return BranchName(reply.name)
-
-    def ask_create(
-        self,
-        name: str,
-        *,
-        source: str = MAIN,
-        commit: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> dict[str, Any]:
-        """The same, with all that the server answers: who it was for, too."""
-        body = {"name": name, "from": source, "commit": commit}
-        return self._connection.write("POST", "/branches", body, key=idempotency_key)
-
-    def delete(
-        self, name: str, *, actor: str | None = None, idempotency_key: str | None = None
-    ) -> Deleted:
-        check_actor(actor)
-        self.ask_delete(name, idempotency_key=idempotency_key)
-        return Deleted(BranchName(name), ())
-
-    def ask_delete(self, name: str, *, idempotency_key: str | None = None) -> dict[str, Any]:
-        """The same, with all that the server answers."""
-        path = f"/branches/{segment(name)}"
-        return self._connection.write("DELETE", path, key=idempotency_key)
+    list = blocking(AsyncBranches.list)
+    summaries = blocking(AsyncBranches.summaries)
+    create = blocking(AsyncBranches.create)
+    delete = blocking(AsyncBranches.delete)
+    ask_create = blocking(AsyncBranches.ask_create)
+    ask_delete = blocking(AsyncBranches.ask_delete)
 
 
-class RemoteGraph(RemoteBulk, GraphClient):
+class RemoteTags:
+    """The tags of a graph."""
+
+    def __init__(self, core: AsyncTags) -> None:
+        self._core = core
+
+    list = blocking(AsyncTags.list)
+    create = blocking(AsyncTags.create)
+    delete = blocking(AsyncTags.delete)
+
+
+class RemoteProposals:
+    """The proposals of a graph."""
+
+    def __init__(self, core: AsyncProposals) -> None:
+        self._core = core
+
+    open = blocking(AsyncProposals.open)
+    list = blocking(AsyncProposals.list)
+    show = blocking(AsyncProposals.show)
+    comment = blocking(AsyncProposals.comment)
+    approve = blocking(AsyncProposals.approve)
+    check = blocking(AsyncProposals.check)
+    merge = blocking(AsyncProposals.merge)
+    close = blocking(AsyncProposals.close)
+
+
+class RemoteGraph(GraphClient):
     """A graph on a server. Safe to share among threads; close it, or use it in a `with`."""
 
     def __init__(self, connection: ServerConnection) -> None:
-        super().__init__(connection)
-        self._branches = RemoteBranches(connection)
+        self._connection = connection
+        self._core = AsyncGraph(connection.core)
         self._place = connection.url
-
-    @property
-    def branches(self) -> RemoteBranches:
-        """The branches: `list`, `create`, `delete`."""
-        return self._branches
 
     def __repr__(self) -> str:
         return f"RemoteGraph({self._place!r})"
 
     def close(self) -> None:
         """Close the connection. Later calls raise GraphClosed; closing again does nothing."""
-        self._connection.close()
+        run(self._core.close())
         self._connection = cast("ServerConnection", Closed(self._place))
-        self._branches = RemoteBranches(self._connection)
 
-    def mutate_stored(
+    @property
+    def uri(self) -> str:
+        return self._core.uri
+
+    @property
+    def branches(self) -> RemoteBranches:
+        """The branches: `list`, `summaries`, `create`, `delete`."""
+        return RemoteBranches(self._core.branches)
+
+    @property
+    def tags(self) -> RemoteTags:
+        """The tags: `list`, `create`, `delete`."""
+        return RemoteTags(self._core.tags)
+
+    @property
+    def proposals(self) -> RemoteProposals:
+        """The proposals: `open`, `list`, `show`, `approve`, `merge` and others."""
+        return RemoteProposals(self._core.proposals)
+
+    @property
+    def schema_source(self) -> str:
+        """The schema in force, as it was written."""
+        return run(self._core.schema_source)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the schema in force means."""
+        return run(self._core.catalog)
+
+    # reading
+
+    snapshot = blocking(AsyncGraph.snapshot)
+    schema_at = blocking(AsyncGraph.schema_at)
+    describe = blocking(AsyncGraph.describe)
+    query = blocking(AsyncGraph.query)
+    explain = blocking(AsyncGraph.explain)
+    look_up = blocking(AsyncGraph.look_up)
+    run_stored = blocking(AsyncGraph.run_stored)
+    stored_queries = blocking(AsyncGraph.stored_queries)
+    commits = blocking(AsyncGraph.commits)
+    commit = blocking(AsyncGraph.commit)
+    commit_changes = blocking(AsyncGraph.commit_changes)
+    changes = blocking(AsyncGraph.changes)
+    blame = blocking(AsyncGraph.blame)
+    revisions = blocking(AsyncGraph.revisions)
+    export = blocking(AsyncGraph.export)
+    export_lines = blocking_iterator(AsyncGraph.export_lines)
+    plan_schema = blocking(AsyncGraph.plan_schema)
+
+    def blob(
         self,
-        name: str,
+        entity: str,
+        type_name: str,
+        identity: str,
+        property_name: str,
         *,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MutationResult:
-        """Run a mutation that the server knows by name."""
-        body = {
-            "params": spell_params(params),
-            "branch": branch,
-            "expect_mutation": True,
-        }
-        path = f"/queries/{segment(name)}"
-        if if_commit is not None:
-            path += "/if-graph-commit"
-        return self._change(
-            path, body, None, key=idempotency_key, if_commit=if_commit, message=message
+        snapshot: ManifestSnapshot | str | None = None,
+        commit: str | None = None,
+        version: int | None = None,
+        at: datetime | str | None = None,
+    ) -> OpenBlob:
+        """What one property of one node or edge holds, to read parts of: now or in the past."""
+        opened = self._core.blob(
+            entity,
+            type_name,
+            identity,
+            property_name,
+            branch=branch,
+            snapshot=snapshot,
+            commit=commit,
+            version=version,
+            at=at,
         )
+        return run(opened).to_blocking()
+
+    def diff(
+        self,
+        before: str,
+        after: str,
+        *,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+        ops: Collection[str] = (),
+        since_merge_base: bool = False,
+    ) -> RemoteDiff:
+        """What differs between two states: branches, commits, or `branch@version`."""
+        found = self._core.diff(
+            before, after, kinds=kinds, types=types, ops=ops, since_merge_base=since_merge_base
+        )
+        return RemoteDiff(run(found))
+
+    def baseline(
+        self,
+        *,
+        branch: str = MAIN,
+        kinds: Collection[str] = (),
+        types: Collection[str] = (),
+    ) -> RemoteBaseline:
+        """Everything a branch shows, and the cursor from which its changes follow."""
+        return RemoteBaseline(self._core.baseline(branch=branch, kinds=kinds, types=types))
 
     # writing
 
-    def write(
-        self,
-        steps: Sequence[WriteStep],
-        *,
-        branch: str = MAIN,
-        actor: str | None = None,
-        message: str | None = None,
-        if_commit: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> MutationResult:
-        """Run steps in order, as one commit or not at all."""
-        if len(steps) == 1:
-            path, body = _request_of(steps[0])
-            if path == "/mutate" and if_commit is not None:
-                path = "/mutate/if-graph-commit"
-        else:
-            path, body = "/transaction", {"steps": [_step_of(each) for each in steps]}
-        return self._change(
-            path,
-            {**body, "branch": branch},
-            actor,
-            key=idempotency_key,
-            if_commit=if_commit,
-            message=message,
-        )
-
-    def _change(
-        self,
-        path: str,
-        body: Mapping[str, object],
-        actor: str | None,
-        *,
-        key: str | None,
-        if_commit: str | None,
-        message: str | None,
-    ) -> MutationResult:
-        check_actor(actor)
-        document = self._connection.write(
-            "POST", path, body, key=key, if_commit=if_commit, message=message
-        )
-        return decoded(self.uri, document, decode_mutation)
-
-    def merge(
-        self,
-        source: str | Branch,
-        into: str | Branch = MAIN,
-        *,
-        actor: str | None = None,
-        detect: str = "row",
-        on_conflict: str | Mapping[str, str] | None = None,
-        resolutions: str | Path | None = None,
-        base: str | None = None,
-        dry_run: bool = False,
-        delete_branch: bool = False,
-        idempotency_key: str | None = None,
-        message: str | None = None,
-    ) -> MergeResult:
-        """Make `into` show what `source` changed since they last agreed."""
-        check_actor(actor)
-        body = {
-            "source": str(source),
-            "target": str(into),
-            "detect": detect,
-            "on_conflict": on_conflict,
-            "resolutions": None if resolutions is None else read_text(resolutions)[0],
-            "base": base,
-            "dry_run": dry_run,
-            "delete_branch": delete_branch,
-        }
-        document = self._connection.write(
-            "POST", "/branches/merge", body, key=idempotency_key, message=message
-        )
-        return decoded(self.uri, document, decode_merge)
+    write = blocking(AsyncGraph.write)
+    mutate_stored = blocking(AsyncGraph.mutate_stored)
+    merge = blocking(AsyncGraph.merge)
+    revert = blocking(AsyncGraph.revert)
+    cherry_pick = blocking(AsyncGraph.cherry_pick)
+    load = blocking(AsyncGraph.load)
+    apply_schema = blocking(AsyncGraph.apply_schema)
+    optimize = blocking(AsyncGraph.optimize)
 
 
 def connect(url: str, *, graph: str | None = None, token: str | None = None) -> RemoteGraph:
@@ -215,33 +254,4 @@ def connect(url: str, *, graph: str | None = None, token: str | None = None) -> 
     `url` is the server's, with `graph` naming one of its graphs; or already that of a graph.
     Nothing is asked yet: the first call finds out who answers.
     """
-    base = url.rstrip("/")
-    return RemoteGraph(
-        ServerConnection(base if graph is None else f"{base}/graphs/{segment(graph)}", token=token)
-    )
-
-
-def _request_of(step: WriteStep) -> tuple[str, dict[str, object]]:
-    """The route of one step, and its body."""
-    body = _step_of(step)
-    match body.pop("op"):
-        case "mutate":
-            return "/mutate", body
-        case "delete":
-            return "/rows/delete", body
-        case verb:
-            return "/rows", {**body, "existing": "refuse" if verb == "insert" else "replace"}
-
-
-def _step_of(step: WriteStep) -> dict[str, object]:
-    """A step as a transaction spells it. Raises UsageError."""
-    match step:
-        case ProgramStep():
-            program = {"query": step.source.text, "name": step.name}
-            return {"op": "mutate", **program, "params": spell_params(step.params)}
-        case RowsStep():
-            verb = "insert" if step.existing is Existing.REFUSE else "upsert"
-            return {"op": verb, "type": step.type_name, "rows": spell(list(step.rows))}
-        case DeleteStep():
-            check_ids(step.ids)
-            return {"op": "delete", "type": step.type_name, "ids": sorted(step.ids)}
+    return RemoteGraph(ServerConnection(address_of(url, graph), token=token))

@@ -5,12 +5,14 @@
 2. What the server says is wrong is raised here as the very error it was there.
 3. The token is in no message and no representation.
 4. A write is not reported failed if an earlier try of it may have come through.
+
+`AsyncConnection` has the rules; a `Transport` sends. `ServerConnection` is the same connection for
+callers that block.
 """
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
@@ -26,14 +28,19 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.jsontext import read_json
+from omnigraph.sdk.remote.blocking import blocking
+from omnigraph.sdk.remote.transport import (
+    CONNECT_TIMEOUT_S,
+    AsyncTransport,
+    BlockingTransport,
+    Transport,
+)
 from omnigraph.wire.causes import read_cause
 from omnigraph.wire.media import MESSAGE
 from omnigraph.wire.problems import Problem
 
 RETRIES_MAX: Final = 4
 BACKOFF_MS: Final = 100
-TIMEOUT_S: Final = 600.0
-CONNECT_TIMEOUT_S: Final = 10.0
 GRACE_S: Final = 5.0
 """How much longer than a read may take its answer is waited for."""
 
@@ -45,36 +52,32 @@ _AGAIN: Final = frozenset({429, 502, 504})
 """Answers after which the same request is worth sending again."""
 
 
-class ServerConnection:
-    """One graph on a server. Safe to share among threads."""
+class AsyncConnection:
+    """One graph on a server, by a transport."""
 
-    def __init__(self, url: str, *, token: str | None = None, effects: Effects = REAL) -> None:
-        """Raises UsageError for an address or a token that cannot be one."""
+    def __init__(self, url: str, transport: Transport, effects: Effects = REAL) -> None:
         self.url = url.rstrip("/")
+        self._transport = transport
         self._effects = effects
-        _check_address(url)
-        headers = {} if token is None else {"Authorization": f"Bearer {_sent(token, 'the token')}"}
-        timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        self._client = httpx.Client(headers=headers, timeout=timeout)
 
     def __repr__(self) -> str:
-        return f"ServerConnection({self.url!r})"
+        return f"AsyncConnection({self.url!r})"
 
-    def close(self) -> None:
-        self._client.close()
+    async def close(self) -> None:
+        await self._transport.close()
 
     def new_key(self) -> str:
         return self._effects.new_id()
 
-    def get(self, path: str, params: Mapping[str, object] | None = None) -> dict[str, Any]:
+    async def get(self, path: str, params: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Raises the error the server tells of, ServerUnreachable, ServerAnswerInvalid."""
-        return self._read(self._ask("GET", path, params=_given(params or {})))
+        return self._read(await self._ask("GET", path, params=_given(params or {})))
 
-    def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         """Ask something that takes a body, and changes nothing."""
-        return self._read(self._ask("POST", path, json=_given(body)))
+        return self._read(await self._ask("POST", path, json=_given(body)))
 
-    def fetch(
+    async def fetch(
         self,
         method: str,
         path: str,
@@ -94,7 +97,9 @@ class ServerConnection:
             more["timeout"] = httpx.Timeout(patience_s + GRACE_S, connect=CONNECT_TIMEOUT_S)
         headers = {"Accept": accept}
         try:
-            answer = self._ask(method, path, params=_given(params or {}), headers=headers, **more)
+            answer = await self._ask(
+                method, path, params=_given(params or {}), headers=headers, **more
+            )
         except ServerUnreachable as error:
             if patience_s is not None and isinstance(error.__cause__, httpx.ReadTimeout):
                 raise QueryTimeout(patience_s) from error
@@ -103,7 +108,7 @@ class ServerConnection:
             raise self._problem(answer)
         return answer.content
 
-    def ask(
+    async def ask(
         self,
         method: str,
         path: str,
@@ -112,13 +117,13 @@ class ServerConnection:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """An answer with its headers; it may say no."""
-        return self._ask(method, path, params=_given(params), headers=dict(headers or {}))
+        return await self._ask(method, path, params=_given(params), headers=dict(headers or {}))
 
     def problem(self, answer: httpx.Response) -> OmnigraphError:
         """The error that an answer tells of."""
         return self._problem(answer)
 
-    def write(
+    async def write(
         self,
         method: str,
         path: str,
@@ -134,10 +139,10 @@ class ServerConnection:
         if if_commit is not None:
             headers["Omnigraph-If-Graph-Commit"] = _sent(if_commit, "the commit")
         more: dict[str, Any] = {} if body is None else {"json": _given(body)}
-        answer = self._ask(method, path, headers=headers, params=_given(params or {}), **more)
+        answer = await self._ask(method, path, headers=headers, params=_given(params or {}), **more)
         return self._read(answer)
 
-    def send(
+    async def send(
         self,
         path: str,
         files: Sequence[tuple[str, BinaryIO]],
@@ -154,7 +159,7 @@ class ServerConnection:
             for _, file in files:
                 file.seek(0)
 
-        answer = self._ask(
+        answer = await self._ask(
             "POST", path, rewind, headers=headers, params=_given(params), files=parts
         )
         return self._read(answer)
@@ -163,7 +168,7 @@ class ServerConnection:
         headers = {KEY: _sent(key or self.new_key(), "the idempotency key")}
         return headers if message is None else {**headers, MESSAGE: segment(message)}
 
-    def _ask(
+    async def _ask(
         self, method: str, path: str, prepare: Callable[[], None] | None = None, **more: Any
     ) -> httpx.Response:
         """Once, and again while there is hope.
@@ -176,7 +181,7 @@ class ServerConnection:
                 prepare()
             try:
                 with _sendable():
-                    answer = self._client.request(method, self.url + path, **more)
+                    answer = await self._transport.request(method, self.url + path, **more)
             except httpx.RequestError as error:
                 unsure = unsure or self._unreachable(error)
                 if "timeout" in more and isinstance(error, httpx.ReadTimeout):
@@ -190,7 +195,7 @@ class ServerConnection:
                 elif not retries_left and not is_unsettled:
                     return answer
             if retries_left:
-                self._effects.sleep_ms(BACKOFF_MS << (RETRIES_MAX - retries_left))
+                await self._transport.pause(BACKOFF_MS << (RETRIES_MAX - retries_left))
         assert unsure is not None, "what is sure was given"
         raise unsure
 
@@ -199,8 +204,8 @@ class ServerConnection:
         unreachable.__cause__ = error
         return unreachable
 
-    @contextmanager
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self,
         method: str,
         path: str,
@@ -208,25 +213,29 @@ class ServerConnection:
         *,
         params: Mapping[str, object] | None = None,
         json: Mapping[str, object] | None = None,
-    ) -> Iterator[Iterator[bytes]]:
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """A long answer, in pieces."""
         more: dict[str, Any] = {} if json is None else {"json": _given(json)}
-        with _sendable():
-            asked = self._client.build_request(
-                method,
-                self.url + path,
-                params=_given(params or {}),
-                headers={"Accept": accept},
-                **more,
-            )
+        asked = {"params": _given(params or {}), "headers": {"Accept": accept}, **more}
+        transport = self._transport
         try:
-            with contextlib.closing(self._client.send(asked, stream=True)) as answer:
+            with _sendable():
+                answer = await transport.open(method, self.url + path, **asked)
+            try:
                 if answer.is_error:
-                    answer.read()
+                    await transport.read(answer)
                     raise self._problem(answer)
-                yield answer.iter_bytes()
+                yield transport.pieces(answer)
+            finally:
+                await transport.close_answer(answer)
         except httpx.RequestError as error:
             raise self._unreachable(error) from error
+
+    async def consume(
+        self, items: AsyncIterator[bytes], use: Callable[[Iterator[bytes]], None]
+    ) -> None:
+        """Pass items to a function that blocks, such as one that writes a file."""
+        await self._transport.consume(items, use)
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
         if answer.is_error:
@@ -261,6 +270,44 @@ class ServerConnection:
 
     def _invalid(self, answer: httpx.Response, reason: str) -> ServerAnswerInvalid:
         return ServerAnswerInvalid(self.url, status=answer.status_code, reason=reason)
+
+
+class ServerConnection:
+    """One graph on a server, for callers that block. Safe to share among threads."""
+
+    def __init__(self, url: str, *, token: str | None = None, effects: Effects = REAL) -> None:
+        """Raises UsageError for an address or a token that cannot be one."""
+        transport = BlockingTransport(_headers_of(url, token), effects)
+        self._core = AsyncConnection(url, transport, effects)
+
+    def __repr__(self) -> str:
+        return f"ServerConnection({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._core.url
+
+    @property
+    def core(self) -> AsyncConnection:
+        """The same connection, whose coroutines never wait."""
+        return self._core
+
+    close = blocking(AsyncConnection.close)
+    get = blocking(AsyncConnection.get)
+    post = blocking(AsyncConnection.post)
+    write = blocking(AsyncConnection.write)
+
+
+def connect_async(
+    url: str, *, token: str | None = None, effects: Effects = REAL
+) -> AsyncConnection:
+    """Raises UsageError for an address or a token that cannot be one."""
+    return AsyncConnection(url, AsyncTransport(_headers_of(url, token)), effects)
+
+
+def _headers_of(url: str, token: str | None) -> dict[str, str]:
+    _check_address(url)
+    return {} if token is None else {"Authorization": f"Bearer {_sent(token, 'the token')}"}
 
 
 def _check_address(url: str) -> None:
@@ -311,10 +358,10 @@ def _is_retryable(answer: httpx.Response) -> bool:
         return False
 
 
-def whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+async def whole_lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes, cut after newlines only; and what comes after the last one."""
     begun: list[bytes] = []  # of a line; put together once, for a line may be long
-    for piece in pieces:
+    async for piece in pieces:
         whole, newline, rest = piece.rpartition(b"\n")
         if newline:
             yield b"".join((*begun, whole, newline))

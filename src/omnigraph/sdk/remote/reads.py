@@ -1,22 +1,24 @@
 """Reads of a graph on a server: queries, entities, blobs, snapshots, commits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.outline import SchemaOutline
 from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.query.blob import BlobName, OpenBlob
+from omnigraph.engine.query.blob import BlobName
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN
 from omnigraph.lang.source import Source
 from omnigraph.sdk.files import read_text
+from omnigraph.sdk.frames import plain
 from omnigraph.sdk.moments import target_of
-from omnigraph.sdk.remote.blob import open_remote_blob
+from omnigraph.sdk.remote.blob import AsyncBlob, open_remote_blob
 from omnigraph.sdk.remote.decoding import (
     decode_commit,
     decode_commits,
@@ -25,30 +27,45 @@ from omnigraph.sdk.remote.decoding import (
 )
 from omnigraph.sdk.remote.http import segment
 from omnigraph.sdk.remote.result import RemoteResult, decode_result
-from omnigraph.sdk.remote.review import RemoteReview
+from omnigraph.sdk.remote.review import AsyncReview
 from omnigraph.sdk.spelling import spell
 from omnigraph.wire.media import ARROW
 from omnigraph.wire.replies import (
     ExplainReply,
+    OutlineReply,
     SchemaReply,
 )
 
 
-class RemoteReads(RemoteReview):
+class AsyncReads(AsyncReview):
     """The part of a graph on a server that reads one state."""
 
     @property
-    def schema_source(self) -> str:
+    async def schema_source(self) -> str:
         """The schema in force, as it was written."""
-        document = self._connection.get("/schema")
+        document = await self._connection.get("/schema")
         return decoded(self.uri, document, SchemaReply.model_validate).schema_source
 
     @property
-    def catalog(self) -> Catalog:
+    async def catalog(self) -> Catalog:
         """What the schema in force means."""
-        return compile_schema(Source(f"{self.uri}/schema", self.schema_source), in_force=True)
+        return compile_schema(Source(f"{self.uri}/schema", await self.schema_source), in_force=True)
 
-    def snapshot(
+    async def describe(
+        self,
+        *,
+        types: Sequence[str] = (),
+        question: str | None = None,
+        budget: int | None = None,
+        samples: int = 0,
+    ) -> SchemaOutline:
+        """The schema in few tokens: whole, by types, or by what the words of a question touch."""
+        asked = {"type": list(types), "question": question, "budget": budget, "samples": samples}
+        document = await self._connection.get("/describe", asked)
+        reply = decoded(self.uri, document, OutlineReply.model_validate)
+        return SchemaOutline(reply.text, reply.tokens, tuple(reply.types), tuple(reply.omitted))
+
+    async def snapshot(
         self,
         branch: str | None = None,
         *,
@@ -59,24 +76,24 @@ class RemoteReads(RemoteReview):
         """The table versions of a state. `at` gives the same state with its reads."""
         asked = moment_of(branch, commit=commit, version=version, at=at)
         asked["commit"] = asked.pop("snapshot")
-        return decoded(self.uri, self._connection.get("/snapshot", asked), decode_snapshot)
+        return decoded(self.uri, await self._connection.get("/snapshot", asked), decode_snapshot)
 
-    def schema_at(self, snapshot: ManifestSnapshot) -> str:
+    async def schema_at(self, snapshot: ManifestSnapshot) -> str:
         """The text of the schema under which a snapshot was committed."""
         asked = {"branch": snapshot.branch, "version": snapshot.manifest_version}
-        document = self._connection.get("/schema", asked)
+        document = await self._connection.get("/schema", asked)
         return decoded(self.uri, document, SchemaReply.model_validate).schema_source
 
-    def explain(
+    async def explain(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         analyze: bool = False,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the server's limit
     ) -> Explanation:
         """The plan of a query; with `analyze`, run it and add what each operator did."""
         body = {
@@ -88,23 +105,23 @@ class RemoteReads(RemoteReview):
             "timeout": timeout,
         }
         reply = decoded(
-            self.uri, self._connection.post("/explain", body), ExplainReply.model_validate
+            self.uri, await self._connection.post("/explain", body), ExplainReply.model_validate
         )
         text = "\n".join(reply.plan)
         return Explanation(reply.query_name, text, tuple(reply.steps), reply.row_count)
 
-    def query(
+    async def query(
         self,
         source: str | Path,
+        params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        params: Mapping[str, object] | None = None,
         branch: str | None = None,
         commit: str | None = None,
         snapshot: ManifestSnapshot | str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the server's limit
     ) -> RemoteResult:
         """Run a read on one snapshot: a branch as it is now, or the past.
 
@@ -119,14 +136,16 @@ class RemoteReads(RemoteReview):
             **moment_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
             "timeout": timeout,
         }
-        return self._read("/query", body, timeout)
+        return await self._read("/query", body, timeout)
 
-    def _read(self, path: str, body: Mapping[str, object], timeout: float | None) -> RemoteResult:
+    async def _read(
+        self, path: str, body: Mapping[str, object], limit_s: float | None
+    ) -> RemoteResult:
         return self._result(
-            self._connection.fetch("POST", path, ARROW, body=body, patience_s=timeout)
+            await self._connection.fetch("POST", path, ARROW, body=body, patience_s=limit_s)
         )
 
-    def look_up(
+    async def look_up(
         self,
         type_name: str,
         identity: str,
@@ -143,12 +162,12 @@ class RemoteReads(RemoteReview):
             "id": identity,
             **moment_of(branch, snapshot=snapshot, commit=commit, version=version, at=at),
         }
-        return self._result(self._connection.fetch("GET", "/entity", ARROW, params=asked))
+        return self._result(await self._connection.fetch("GET", "/entity", ARROW, params=asked))
 
     def _result(self, content: bytes) -> RemoteResult:
         return decode_result(self.uri, content)
 
-    def run_stored(
+    async def run_stored(
         self,
         name: str,
         *,
@@ -157,7 +176,7 @@ class RemoteReads(RemoteReview):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the server's limit
     ) -> RemoteResult:
         """Run a read that the server knows by name."""
         body = {
@@ -166,29 +185,36 @@ class RemoteReads(RemoteReview):
             "expect_mutation": False,
             "timeout": timeout,
         }
-        return self._read(f"/queries/{segment(name)}", body, timeout)
+        return await self._read(f"/queries/{segment(name)}", body, timeout)
 
-    def stored_queries(self) -> dict[str, Any]:
+    async def stored_queries(self) -> dict[str, Any]:
         """The queries that the server knows by name, with their parameters."""
-        return self._connection.get("/queries")
+        return await self._connection.get("/queries")
 
-    def commits(
+    async def commits(
         self,
         branch: str = MAIN,
         *,
         actor: str | None = None,
         since_us: int | None = None,
         limit: int | None = None,
+        merged: bool = False,
     ) -> tuple[Commit, ...]:
         """The history of a branch, newest first. `actor=""` finds commits without one."""
-        asked = {"branch": branch, "actor": actor, "since": since_us, "limit": limit}
-        return decoded(self.uri, self._connection.get("/commits", asked), decode_commits)
+        asked = {
+            "branch": branch,
+            "actor": actor,
+            "since": since_us,
+            "limit": limit,
+            "merged": merged or None,
+        }
+        return decoded(self.uri, await self._connection.get("/commits", asked), decode_commits)
 
-    def commit(self, commit_id: str) -> Commit:
-        document = self._connection.get(f"/commits/{segment(commit_id)}")
+    async def commit(self, commit_id: str) -> Commit:
+        document = await self._connection.get(f"/commits/{segment(commit_id)}")
         return decoded(self.uri, document, decode_commit)
 
-    def blob(
+    async def blob(
         self,
         entity: str,
         type_name: str,
@@ -200,11 +226,11 @@ class RemoteReads(RemoteReview):
         commit: str | None = None,
         version: int | None = None,
         at: datetime | str | None = None,
-    ) -> OpenBlob:
+    ) -> AsyncBlob:
         """What one property of one node or edge holds, to read parts of: now or in the past."""
         name = BlobName(entity, type_name, identity, property_name)
         moment = moment_of(branch, snapshot=snapshot, commit=commit, version=version, at=at)
-        return open_remote_blob(self._connection, name, moment)
+        return await open_remote_blob(self._connection, name, moment)
 
 
 def moment_of(
@@ -230,7 +256,7 @@ def spell_params(given: object) -> object:
     """Raises UsageError."""
     if given is not None and not isinstance(given, Mapping):
         raise UsageError("parameters are an object of names and values")
-    return spell(given)
+    return spell(plain(given))
 
 
 def check_actor(actor: str | None) -> None:

@@ -4,25 +4,19 @@ A diff is counted by one request, and told by another as one reads on; both look
 two states, whoever writes meanwhile.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any
 
-from omnigraph.commit.manifest.records import Commit, Extension, JsonObject
+from omnigraph.commit.manifest.records import Commit, Extension, JsonObject, RowCounts
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.history.diff import ChangeOp, Counts, EntityChange, Image
-from omnigraph.engine.history.feed import (
-    CHANGES_DEFAULT,
-    COMMITS_DEFAULT,
-    Block,
-    CommitPage,
-    FeedPage,
-)
+from omnigraph.engine.history.diff import ChangeOp, EntityChange, Image, describe_counts
+from omnigraph.engine.history.feed import Block, CommitPage, FeedPage
+from omnigraph.engine.settings import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import ServerAnswerInvalid, UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, graph_branch
 from omnigraph.jsontext import read_json
-from omnigraph.sdk.remote.decoding import decode_snapshot, decoded
-from omnigraph.sdk.remote.http import ServerConnection, segment, whole_lines
+from omnigraph.sdk.remote.decoding import decode_counts, decode_snapshot, decoded
+from omnigraph.sdk.remote.http import AsyncConnection, segment, whole_lines
 from omnigraph.wire.media import NDJSON
 from omnigraph.wire.replies import (
     CauseReply,
@@ -36,68 +30,80 @@ from omnigraph.wire.replies import (
 )
 
 
-class RemoteDiff:
+class AsyncDiff:
     """What differs between two states: counted; and, as far as one reads on, told."""
 
     def __init__(
-        self, connection: ServerConnection, reply: DiffReply, where: Mapping[str, object]
+        self, connection: AsyncConnection, reply: DiffReply, where: Mapping[str, object]
     ) -> None:
         self._connection = connection
         self._reply = reply
         self._where = where
-        self.counts = {
-            TableKey(f"{each.kind}:{each.name}"): Counts(each.inserted, each.updated, each.deleted)
+        self._counts = {
+            TableKey(f"{each.kind}:{each.name}"): RowCounts(
+                each.inserted, each.updated, each.deleted
+            )
             for each in reply.types
         }
+
+    @property
+    def counts(self) -> Mapping[TableKey, RowCounts]:
+        """How many entities differ, by table."""
+        return self._counts
+
+    def __repr__(self) -> str:
+        return f"<AsyncDiff {describe_counts(self.counts)}>"
 
     def __len__(self) -> int:
         return sum(each.inserted + each.updated + each.deleted for each in self.counts.values())
 
-    @cached_property
-    def before(self) -> ManifestSnapshot:
-        return self._snapshot(self._reply.from_)
+    @property
+    async def before(self) -> ManifestSnapshot:
+        """To be awaited."""
+        return await self._snapshot(self._reply.from_)
 
-    @cached_property
-    def after(self) -> ManifestSnapshot:
-        return self._snapshot(self._reply.to)
+    @property
+    async def after(self) -> ManifestSnapshot:
+        """To be awaited."""
+        return await self._snapshot(self._reply.to)
 
-    def _snapshot(self, side: DiffSide) -> ManifestSnapshot:
+    async def _snapshot(self, side: DiffSide) -> ManifestSnapshot:
         asked = {"branch": side.branch, "version": side.manifest_version}
-        document = self._connection.get("/snapshot", asked)
+        document = await self._connection.get("/snapshot", asked)
         return decoded(self._connection.url, document, decode_snapshot)
 
-    def changes(self, *, skip: int = 0) -> Iterator[EntityChange]:
+    async def changes(self, *, skip: int = 0) -> AsyncIterator[EntityChange]:
         """Every change, in order, without the first so many."""
         sides = (self._reply.from_, self._reply.to)
         before, after = (f"{each.branch}@{each.manifest_version}" for each in sides)
         asked = {"from": before, "to": after, "skip": skip, **self._where}
-        with self._connection.stream("GET", "/diff", NDJSON, params=asked) as pieces:
-            for lines in whole_lines(pieces):
+        async with self._connection.stream("GET", "/diff", NDJSON, params=asked) as pieces:
+            async for lines in whole_lines(pieces):
                 for line in lines.splitlines():
                     yield decoded(self._connection.url, line, _decode_line)
 
 
-class RemoteBaseline:
+class AsyncBaseline:
     """Everything a branch shows, and the cursor from which its changes follow.
 
     The server says where it stands once everything is told: read `lines()` to the end.
     """
 
-    def __init__(self, connection: ServerConnection, body: Mapping[str, object]) -> None:
+    def __init__(self, connection: AsyncConnection, body: Mapping[str, object]) -> None:
         self._connection = connection
         self._body = body
         self._told: JsonObject | None = None
 
-    def lines(self) -> Iterator[bytes]:
+    async def lines(self) -> AsyncIterator[bytes]:
         """Every row, as an export spells it; then one line that says where to go on.
 
         Raises ServerAnswerInvalid if that line does not come.
         """
         last = b""
-        with self._connection.stream(
+        async with self._connection.stream(
             "POST", "/changes/baseline", NDJSON, json=self._body
         ) as pieces:
-            for lines in whole_lines(pieces):
+            async for lines in whole_lines(pieces):
                 last = lines
                 yield lines
         self._told = self._read_end(last.rstrip(b"\n").rpartition(b"\n")[2])
@@ -120,23 +126,24 @@ class RemoteBaseline:
         return str(self.document()["resume_cursor"])
 
     @property
-    def snapshot(self) -> ManifestSnapshot:
+    async def snapshot(self) -> ManifestSnapshot:
+        """To be awaited."""
         asked = {"commit": self.document()["snapshot_commit_id"]}
-        document = self._connection.get("/snapshot", asked)
+        document = await self._connection.get("/snapshot", asked)
         return decoded(self._connection.url, document, decode_snapshot)
 
 
-class RemoteReview:
+class AsyncReview:
     """The part of a graph on a server that is about what changed."""
 
-    def __init__(self, connection: ServerConnection) -> None:
+    def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     @property
     def uri(self) -> str:
         return self._connection.url
 
-    def diff(
+    async def diff(
         self,
         before: str,
         after: str,
@@ -144,14 +151,16 @@ class RemoteReview:
         kinds: Collection[str] = (),
         types: Collection[str] = (),
         ops: Collection[str] = (),
-    ) -> RemoteDiff:
+        since_merge_base: bool = False,
+    ) -> AsyncDiff:
         """What differs between two states: branches, commits, or `branch@version`."""
         where = _where(kinds, types, ops)
-        document = self._connection.get("/diff", {"from": before, "to": after, **where})
+        asked = {"from": before, "to": after, "since_merge_base": since_merge_base or None}
+        document = await self._connection.get("/diff", {**asked, **where})
         reply = decoded(self._connection.url, document, DiffReply.model_validate)
-        return RemoteDiff(self._connection, reply, where)
+        return AsyncDiff(self._connection, reply, where)
 
-    def commit_changes(
+    async def commit_changes(
         self,
         commit_id: str,
         *,
@@ -163,10 +172,10 @@ class RemoteReview:
     ) -> CommitPage:
         """What one commit changed since its first parent, so many changes at a time."""
         asked = {"page_token": page_token, "limit": limit, **_where(kinds, types, ops)}
-        document = self._connection.get(f"/commits/{segment(commit_id)}/changes", asked)
+        document = await self._connection.get(f"/commits/{segment(commit_id)}/changes", asked)
         return decoded(self._connection.url, document, _decode_commit_page)
 
-    def changes(
+    async def changes(
         self,
         cursor: str | None = None,
         *,
@@ -188,7 +197,7 @@ class RemoteReview:
             **_where(kinds, types, ops),
         }
         return decoded(
-            self._connection.url, self._connection.get("/changes", asked), _decode_feed_page
+            self._connection.url, await self._connection.get("/changes", asked), _decode_feed_page
         )
 
     def baseline(
@@ -197,10 +206,10 @@ class RemoteReview:
         branch: str = MAIN,
         kinds: Collection[str] = (),
         types: Collection[str] = (),
-    ) -> RemoteBaseline:
+    ) -> AsyncBaseline:
         """Everything a branch shows, and the cursor from which its changes follow."""
         body = {"branch": branch, "kinds": list(kinds), "type_names": list(types)}
-        return RemoteBaseline(self._connection, body)
+        return AsyncBaseline(self._connection, body)
 
 
 def _where(
@@ -239,7 +248,7 @@ def _commit(cause: CauseReply) -> Commit:
         merged_parent=None if merged is None else CommitId(merged),
         actor=cause.actor_id,
         created_at_us=cause.authored_at,
-        extension=Extension(message=cause.message),
+        extension=Extension(message=cause.message, counts=decode_counts(cause.tables)),
     )
 
 

@@ -10,23 +10,26 @@ from typing import BinaryIO, cast
 
 from omnigraph.engine.load.inputs import STDIN
 from omnigraph.errors import UsageError
-from omnigraph.storage.inputs import S3, find_inputs, reading
+from omnigraph.sdk.frames import spooled
+from omnigraph.storage.bucket_options import S3
+from omnigraph.storage.inputs import find_inputs, reading
 
 
 @contextmanager
 def open_sources(source: object) -> Iterator[list[tuple[str, BinaryIO]]]:
-    """Files, folders and patterns, and `-` for standard input: each file with its name.
+    """Files, folders, patterns, tables in memory, and `-` for standard input, as named files.
 
     Raises FileUnreadable, UsageError.
     """
-    listed = source if isinstance(source, list | tuple) else [source]
     with ExitStack() as stack:
+        files = stack.enter_context(spooled(source))
+        listed = files if isinstance(files, list | tuple) else [files]
         yield [each for given in listed for each in _open(given, stack)]
 
 
 def _open(given: object, stack: ExitStack) -> Iterator[tuple[str, BinaryIO]]:
     if not isinstance(given, str | Path) or str(given).startswith(S3):
-        raise UsageError("only files of this machine can be sent to a server")
+        raise UsageError("only files of this machine and tables in memory can be sent to a server")
     if str(given) == STDIN:
         yield "stdin.jsonl", _keep_stdin(stack)
         return

@@ -12,6 +12,7 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.write.idempotency import forget_old_keys
 from omnigraph.errors import JobNotFound, ObjectCorrupt, ObjectNotFound
 from omnigraph.jsontext import read_json
+from omnigraph.sdk.documents import iso_time
 from omnigraph.storage.layout import JOBS, job_key
 from omnigraph.storage.objects import Objects
 
@@ -69,7 +70,9 @@ class Job:
             "branch": self.branch,
             "actor_id": self.actor,
             "created_at": self.created_ms * 1000,
+            "created_at_iso": iso_time(self.created_ms * 1000),
             "updated_at": self.updated_ms * 1000,
+            "updated_at_iso": iso_time(self.updated_ms * 1000),
             "phase": self.phase,
             "progress": self.progress,
             "cancel_requested": self.is_cancelled,

@@ -30,6 +30,7 @@ TABLE: Final = (
     ErrorMapping(errors.Unauthorized, 401, "unauthorized"),
     ErrorMapping(errors.Forbidden, 403, "forbidden"),
     ErrorMapping(errors.TooManyRequests, 429, "too_many_requests"),
+    ErrorMapping(errors.WriteQueueFull, 429, "too_many_requests"),
     ErrorMapping(errors.KeyReused, 409, "conflict"),
     ErrorMapping(errors.ChangesRefused, 409, "conflict"),
     ErrorMapping(errors.ChangeFeedGap, 410, None),
@@ -73,7 +74,7 @@ def problem(error: OmnigraphError) -> Response:
     if isinstance(error, errors.ConflictError):
         metrics.CONFLICTS.labels(error.code.value).inc()
     headers = {}
-    if isinstance(error, errors.TooManyRequests):
+    if isinstance(error, errors.TooManyRequests | errors.WriteQueueFull):
         metrics.REFUSALS.inc()
         headers["Retry-After"] = str(error.retry_after_s)
     if isinstance(error, errors.BlobRangeInvalid):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
@@ -10,7 +10,7 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.sdk.documents import merge_document
+from omnigraph.sdk.documents import merge_document, summaries_document
 from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import KEYED, PREFERRED, Context, GraphRoute, RequestContext
 from omnigraph.server.responses.answers import answer
@@ -38,8 +38,16 @@ router = APIRouter(route_class=GraphRoute)
     response_model=BranchesReply,
     responses=READING,
 )
-def list_branches(context: Context) -> Response:
+def list_branches(
+    context: Context,
+    *,
+    details: Annotated[
+        bool, Query(description="With heads, and commits ahead of and behind main.")
+    ] = False,
+) -> Response:
     """The branches, by name."""
+    if details:
+        return answer(summaries_document(context.graph.branches.summaries()))
     return answer({"branches": [*sorted(context.graph.branches.list())]})
 
 

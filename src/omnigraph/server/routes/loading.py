@@ -9,8 +9,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from omnigraph.commit.manifest.records import JsonObject
-from omnigraph.engine.load.bulk import ERRORS_MAX, LoadEngine
+from omnigraph.engine.load.bulk import LoadEngine
 from omnigraph.engine.load.run import LoadResult
+from omnigraph.engine.settings import ERRORS_MAX
 from omnigraph.engine.stages import watching
 from omnigraph.engine.write.idempotency import hash_files, hash_of
 from omnigraph.errors import RequestInvalid
@@ -36,7 +37,7 @@ from omnigraph.server.spool import Spool, spool_files, spool_stream, spool_text
 from omnigraph.server.telemetry import metrics
 from omnigraph.wire.formats import MAYBE_BRANCH, PAIR
 from omnigraph.wire.replies import LoadReply
-from omnigraph.wire.requests import LoadBody, Mode
+from omnigraph.wire.requests import Engine, LoadBody, Mode
 
 router = APIRouter(
     route_class=LoadRoute, responses=WRITING | ACCEPTED, dependencies=[KEYED, PREFERRED]
@@ -52,6 +53,9 @@ _From = Annotated[
         description="Create the branch from this one if it is missing.",
         json_schema_extra=MAYBE_BRANCH,
     ),
+]
+_Engine = Annotated[
+    Engine | None, Query(description="Where to load; by default by the size of the input.")
 ]
 _Mode = Annotated[Mode, Query(description="What happens to existing rows.")]
 
@@ -80,12 +84,17 @@ def ingest(context: Context, body: LoadBody) -> Response:
     },
 )
 async def load_stream(
-    context: Context, branch: BranchQuery = None, from_: _From = None, mode: _Mode = "merge"
+    context: Context,
+    branch: BranchQuery = None,
+    from_: _From = None,
+    mode: _Mode = "merge",
+    engine: _Engine = None,
 ) -> Response:
     """Load a body of records, one JSON object a line, of any size."""
     _check(context, branch, from_)
     spool = await spool_stream(context.request)
-    return await run_in_threadpool(_load, context, spool, LoadOptions(branch, from_, mode))
+    options = LoadOptions(branch, from_, mode, engine=engine)
+    return await run_in_threadpool(_load, context, spool, options)
 
 
 @streams.post(
@@ -129,11 +138,12 @@ async def load_files(
         Query(alias="map", description="PROPERTY=COLUMN, for a table."),
     ] = None,
     max_errors: Annotated[int, Query(ge=1, le=10_000)] = ERRORS_MAX,
+    engine: _Engine = None,
 ) -> Response:
     """Load files: records or tables (Parquet, CSV), by the suffixes of their names."""
     _check(context, branch, from_)
     options = LoadOptions(
-        branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors
+        branch, from_, mode, type_, edge, _read_mapping(mapping or []), max_errors, engine
     )
     spool = await spool_files(context.request)
     return await run_in_threadpool(_load, context, spool, options)
@@ -150,6 +160,7 @@ class LoadOptions:
     edge: str | None = None
     mapping: dict[str, str] = field(default_factory=dict)
     errors_max: int = ERRORS_MAX
+    engine: Engine | None = None
 
 
 def _read_mapping(given: list[str]) -> dict[str, str]:
@@ -172,9 +183,8 @@ def _check(context: RequestContext, branch: str | None, from_: str | None) -> Br
 
 def _load_text(context: RequestContext, body: LoadBody) -> Response:
     _check(context, body.branch, body.from_)
-    return _load(
-        context, spool_text(body.data), LoadOptions(body.branch, body.from_, body.mode or "merge")
-    )
+    options = LoadOptions(body.branch, body.from_, body.mode or "merge", engine=body.engine)
+    return _load(context, spool_text(body.data), options)
 
 
 def _load(context: RequestContext, spool: Spool, options: LoadOptions) -> Response:
@@ -202,7 +212,9 @@ def _carry_out(
 ) -> JsonObject:
     from omnigraph.pipeline.load import fits_here  # noqa: PLC0415 - for loads only
 
-    is_local = fits_here(spool.files)
+    is_local = options.engine == "local" or (
+        options.engine in (None, "auto") and fits_here(spool.files)
+    )
 
     def load(spark: SparkSettings | None) -> LoadResult:
         return context.graph.load(
@@ -217,7 +229,7 @@ def _carry_out(
             actor=context.actor,
             idempotency_key=key,
             message=context.message,
-            engine=LoadEngine.LOCAL if is_local else None,
+            engine=LoadEngine.LOCAL if is_local else options.engine,
             spark=spark,
         )
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
+from omnigraph.sdk.describing import SAMPLES_MAX, outline_document
 from omnigraph.sdk.documents import commit_document, snapshot_document
 from omnigraph.server.request_context import BranchQuery, Context, GraphRoute
 from omnigraph.server.responses.answers import answer, health_document
@@ -17,6 +18,7 @@ from omnigraph.wire.replies import (
     CommitReply,
     CommitsReply,
     HealthReply,
+    OutlineReply,
     SchemaReply,
     SnapshotReply,
 )
@@ -68,10 +70,12 @@ def list_commits(
         int | None, Query(description="Microseconds since the epoch.", ge=0, le=2**63 - 1)
     ] = None,
     limit: Annotated[int | None, Query(ge=0, le=2**31)] = None,
+    *,
+    merged: Annotated[bool, Query(description="Also the commits of merged branches.")] = False,
 ) -> Response:
     """The history of a branch, newest first."""
     name = parse_branch(branch or MAIN)
-    found = context.graph.commits(name, actor=actor, since_us=since, limit=limit)
+    found = context.graph.commits(name, actor=actor, since_us=since, limit=limit, merged=merged)
     return answer({"commits": [commit_document(each) for each in found]})
 
 
@@ -79,6 +83,29 @@ def list_commits(
 def show_commit(context: Context, commit_id: str) -> Response:
     """One commit, whatever branch it is on."""
     return answer(commit_document(context.graph.commit(commit_id)))
+
+
+@router.get("/describe", operation_id="cluster_describeSchema", response_model=OutlineReply)
+def describe_schema(
+    context: Context,
+    types: Annotated[
+        list[str] | None,
+        Query(alias="type", description="Only this type. Repeatable.", max_length=1000),
+    ] = None,
+    question: Annotated[
+        str | None, Query(description="Only what its words touch.", max_length=10_000)
+    ] = None,
+    budget: Annotated[int | None, Query(description="At most so many tokens.", ge=1)] = None,
+    samples: Annotated[
+        int, Query(description="So many values of each property.", ge=0, le=SAMPLES_MAX)
+    ] = 0,
+) -> Response:
+    """The active schema in few tokens, for language models."""
+    with context.admitted():
+        outline = context.graph.describe(
+            types=types or (), question=question, budget=budget, samples=samples
+        )
+    return answer(outline_document(outline))
 
 
 @router.get("/schema", operation_id="cluster_getSchema", response_model=SchemaReply)

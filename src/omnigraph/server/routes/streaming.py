@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
 from omnigraph.engine.cancellation import cancellable
-from omnigraph.engine.history.feed import CHANGES_DEFAULT, COMMITS_DEFAULT
+from omnigraph.engine.settings import CHANGES_DEFAULT, COMMITS_DEFAULT
 from omnigraph.errors import RequestInvalid
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.sdk.reviewing import (
@@ -176,10 +176,20 @@ def diff(
     type_: Types = None,
     op: Ops = None,
     skip: Annotated[int, Query(description="How many changes to skip.", ge=0)] = 0,
+    since_merge_base: Annotated[
+        bool, Query(description="Compare `to` with the state at which it parted from `from`.")
+    ] = False,
 ) -> Response:
     """The differences between two states: counts by type, or each change as JSON lines."""
     with cancellable(context.token):
-        found = context.graph.diff(from_, to, kinds=kind or (), types=type_ or (), ops=op or ())
+        found = context.graph.diff(
+            from_,
+            to,
+            kinds=kind or (),
+            types=type_ or (),
+            ops=op or (),
+            since_merge_base=since_merge_base,
+        )
         if choose_form(context.request.headers.getlist("accept"), (JSON, NDJSON)) == JSON:
             return answer(diff_document(found))
         documents = map(change_document, found.changes(skip=skip))

@@ -7,11 +7,8 @@ from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.write.idempotency import hash_of
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import Action
-from omnigraph.sdk.documents import (
-    optimize_document,
-    schema_plan_document,
-    schema_result_document,
-)
+from omnigraph.sdk.documents import schema_plan_document, schema_result_document
+from omnigraph.sdk.upkeep_documents import optimize_document
 from omnigraph.server.jobs.record import JobRequest
 from omnigraph.server.request_context import KEYED, PREFERRED, BranchQuery, Context, GraphRoute
 from omnigraph.server.responses.answers import answer
@@ -76,7 +73,9 @@ def optimize(
     context.check(Action.ADMIN, name)
 
     def work(key: str | None) -> JsonObject:
-        result = context.graph.optimize(name, actor=context.actor, idempotency_key=key)
+        result = context.graph.optimize(
+            name, actor=context.actor, idempotency_key=key, message=context.message
+        )
         return optimize_document(context.graph.uri, result)
 
     if context.prefers_job:

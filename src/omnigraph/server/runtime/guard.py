@@ -14,11 +14,15 @@ A route asks the guard before it reads anything, and the engine asks it again be
 from enum import Enum
 from typing import Final
 
+from omnigraph.engine.gate import MergeRule
 from omnigraph.errors import ConfigInvalid, Forbidden
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import AccessRequest, Policy
+from omnigraph.server.runtime.stored_queries import StoredQueries
 from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
+
+NO_QUERIES: Final = StoredQueries()
 
 
 class AuthMode(Enum):
@@ -44,15 +48,38 @@ def find_auth_mode(*, has_tokens: bool, has_policy: bool, unauthenticated: bool)
 class Guard:
     """The gate of one graph, or of the server itself. A reload replaces its mode and policy."""
 
-    def __init__(self, mode: AuthMode, policy: Policy | None = None) -> None:
-        self._rule: Final[list[tuple[AuthMode, Policy | None]]] = [(mode, policy)]
+    def __init__(
+        self,
+        mode: AuthMode,
+        policy: Policy | None = None,
+        queries: StoredQueries = NO_QUERIES,
+    ) -> None:
+        self._rule: Final = [(mode, policy, queries)]
 
-    def replace(self, mode: AuthMode, policy: Policy | None) -> None:
-        """Decide by another mode and policy from now on."""
-        self._rule[0] = (mode, policy)
+    def replace(
+        self, mode: AuthMode, policy: Policy | None, queries: StoredQueries = NO_QUERIES
+    ) -> None:
+        """Decide by another mode, policy and set of checks from now on."""
+        self._rule[0] = (mode, policy, queries)
+
+    def find_rule(self, branch: BranchName) -> MergeRule | None:
+        """What proposals for a branch need; None if the policy does not protect it so (D39)."""
+        _, policy, queries = self._rule[0]
+        found = None if policy is None else policy.bundle.protections.get(branch)
+        if found is None:
+            return None
+        checks = {name: queries.queries.get(name) for name in found.checks}
+        return MergeRule(
+            found.approvals,
+            found.author_may_approve,
+            {
+                name: None if query is None or query.is_mutation else query.source
+                for name, query in checks.items()
+            },
+        )
 
     def allows(self, request: AccessRequest) -> bool:
-        mode, policy = self._rule[0]
+        mode, policy, _ = self._rule[0]
         if mode is AuthMode.OPEN:
             return True
         if policy is None:

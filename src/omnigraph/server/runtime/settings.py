@@ -25,6 +25,7 @@ from omnigraph.embed.settings import (
 )
 from omnigraph.engine.settings import DEFAULTS
 from omnigraph.errors import ConfigInvalid, UsageError
+from omnigraph.storage.bucket_options import expand_variables, options_of_document
 from omnigraph.yamltext import read_yaml
 
 UNAUTHENTICATED: Final = "OMNIGRAPH_UNAUTHENTICATED"
@@ -33,6 +34,7 @@ NAME_GRAPHS: Final = "OMNIGRAPH_METRICS_NAME_GRAPHS"
 INFLIGHT: Final = "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX"
 BYTES: Final = "OMNIGRAPH_PER_ACTOR_BYTES_MAX"
 BIND: Final = "OMNIGRAPH_BIND"
+GROUP: Final = "OMNIGRAPH_GROUP"
 
 GRAPH_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 RESERVED: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
@@ -47,7 +49,9 @@ MIB: Final = 2**20
 class Limits:
     """Limits of a request, an actor and a graph. Each worker counts on its own."""
 
-    inflight_per_actor: int = 16
+    inflight_per_actor: int = 64
+    """Enough for large groups (D29), and a quarter of the threads of a worker: reads and the
+    writes of other actors keep the rest."""
     bytes_per_actor: int = 4096 * MIB
     body_bytes: int = MIB
     load_body_bytes: int = 32 * MIB
@@ -103,8 +107,8 @@ class GraphSettings:
     """The provider that embeds the texts of queries; by default the environment names it."""
 
     def resolve_options(self) -> dict[str, str]:
-        """The options, with variables of the environment resolved."""
-        return {name: os.path.expandvars(each) for name, each in self.storage_options.items()}
+        """The options, with variables of the environment resolved. Raises ConfigInvalid."""
+        return expand_variables(self.storage_options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ class Flags:
     unauthenticated: bool = False
     require_all_graphs: bool = False
     metrics_name_graphs: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the graphs that flags name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +136,19 @@ class ServerSettings:
     require_all_graphs: bool = False
     metrics_name_graphs: bool = False
     """Does `/metrics` name graphs to every caller, or only to callers who may list graphs?"""
+    group: bool = True
+    """Do writes that wait for each other share one attempt?"""
     limits: Limits = field(default_factory=Limits)
 
 
 def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> ServerSettings:
     """Raises ConfigInvalid, UsageError."""
     file = _File(flags.config).read() if flags.config is not None else ServerSettings({})
+    # In a file `$` stands for a variable; on the command line the shell has read it already.
+    options = {name: each.replace("$", "$$") for name, each in flags.storage_options.items()}
     graphs = dict(file.graphs) | {
-        name: GraphSettings(uri) for name, uri in _pairs("--graph", "URI", flags.graphs)
+        name: GraphSettings(uri, storage_options=options)
+        for name, uri in _pairs("--graph", "URI", flags.graphs)
     }
     for name, path in _pairs("--policy", "FILE", flags.policies):
         graphs[name] = _with(graphs, name, "--policy", policy=Path(path))
@@ -160,6 +171,7 @@ def read_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
         metrics_name_graphs=flags.metrics_name_graphs
         or file.metrics_name_graphs
         or _is_set(environment, NAME_GRAPHS),
+        group=_is_on(environment, GROUP, file.group),
         limits=_limits(file.limits, environment),
     )
 
@@ -209,6 +221,16 @@ def _is_set(environment: Mapping[str, str], name: str) -> bool:
     return environment.get(name, "").lower() not in ("", "0", "false")
 
 
+def _is_on(environment: Mapping[str, str], name: str, default: bool) -> bool:  # noqa: FBT001
+    """Raises ConfigInvalid."""
+    text = environment.get(name)
+    if text is None:
+        return default
+    if text.lower() not in ("on", "off"):
+        raise ConfigInvalid(name, reason=f"it is on or off, not '{text}'")
+    return text.lower() == "on"
+
+
 def _limits(limits: Limits, environment: Mapping[str, str]) -> Limits:
     def number(name: str, default: int) -> int:
         text = environment.get(name)
@@ -244,7 +266,7 @@ class _File:
         if self.path.name == "omnigraph.yaml":
             raise self._invalid("omnigraph.yaml is not read any more; write a server.yaml")
         known = {"version", "graphs", "policy", "bind", "limits", "embedding"}
-        flags = {"unauthenticated", "require_all_graphs", "metrics_name_graphs"}
+        flags = {"unauthenticated", "require_all_graphs", "metrics_name_graphs", "group"}
         top = self._section(document, "the file", known | flags)
         if top.get("version") != 1:
             raise self._invalid(f"version must be 1, not {top.get('version')!r}")
@@ -262,6 +284,7 @@ class _File:
             unauthenticated=self._flag(top, "unauthenticated"),
             require_all_graphs=self._flag(top, "require_all_graphs"),
             metrics_name_graphs=self._flag(top, "metrics_name_graphs"),
+            group=self._flag(top, "group", default=True),
             limits=self._limits(top.get("limits") or {}),
         )
 
@@ -271,14 +294,12 @@ class _File:
         uri = self._text(section, "uri", where)
         if uri is None:
             raise self._invalid(f"{where} needs a uri")
-        options = section.get("storage_options") or {}
-        if not isinstance(options, dict):
-            raise self._invalid(f"{where}.storage_options must be a mapping")
+        options = options_of_document(section.get("storage_options"), f"{self.path}: {where}")
         return GraphSettings(
             uri=uri if "://" in uri else str(self.path.parent / uri),
             policy=self._file(section, "policy", where),
             queries=self._file(section, "queries", where),
-            storage_options={str(key): str(value) for key, value in options.items()},
+            storage_options=options,
             embedding=self._embedding(section.get("embedding"), f"{where}.embedding") or default,
         )
 
@@ -323,8 +344,8 @@ class _File:
         text = self._text(section, key, where)
         return None if text is None else self.path.parent / text
 
-    def _flag(self, section: Mapping[str, object], key: str) -> bool:
-        found = section.get(key, False)
+    def _flag(self, section: Mapping[str, object], key: str, *, default: bool = False) -> bool:
+        found = section.get(key, default)
         if not isinstance(found, bool):
             raise self._invalid(f"{key} is true or false, not {found!r}")
         return found

@@ -32,7 +32,6 @@ from omnigraph.server.runtime.settings import (
     RESERVED,
     Flags,
     GraphSettings,
-    Limits,
     ServerSettings,
 )
 from omnigraph.server.runtime.stored_queries import StoredQueries, check_stored
@@ -138,6 +137,7 @@ class ServerRuntime:
         else:
             self._seen, configuration = broadcast.read()
             self.current = self._build(self._seen, configuration)
+        _put_rules_in_place(self.current)
         self._refused = (0, 0)
         """The number of the last configuration that was tried, and when."""
         self.admission = Admission(self.current.settings.limits)
@@ -181,8 +181,7 @@ class ServerRuntime:
 
     def _put_in_place(self, state: ServerState) -> None:
         # From here on the new rules hold, also for requests under way.
-        for name, served_graph in state.graphs.items():
-            served_graph.guard.replace(state.auth_mode, state.policies.get(name))
+        _put_rules_in_place(state)
         served_now = {id(each.graph) for each in state.graphs.values()}
         self._open = [each for each in self._open if id(each.graph) in served_now]
         self.current = state
@@ -221,7 +220,7 @@ class ServerRuntime:
         for name, each in settings.graphs.items():
             try:
                 opened = self._open_graph(
-                    name, each, settings.limits, Guard(auth_mode, policies.get(name))
+                    name, each, settings, Guard(auth_mode, policies.get(name))
                 )
                 stored = check_stored(
                     configuration.queries.get(name, ()), opened.graph.engine.active_schema().catalog
@@ -250,15 +249,17 @@ class ServerRuntime:
         )
 
     def _open_graph(
-        self, name: str, settings: GraphSettings, limits: Limits, guard: Guard
+        self, name: str, settings: GraphSettings, server: ServerSettings, guard: Guard
     ) -> _Opened:
         """The open graph with its guard; the existing one if the settings are the same."""
+        limits = server.limits
         embedding = None
         if settings.embedding is not None:
             embedding = settings.embedding.resolve(self._environment)
         options = Settings(
             storage_options=settings.resolve_options(),
             embedding=embedding,
+            group=server.group,
             query_memory_bytes_max=limits.query_memory_bytes,
             query_cache_bytes_max=limits.query_cache_bytes,
             storage_cache_bytes_max=limits.storage_cache_bytes,
@@ -267,9 +268,16 @@ class ServerRuntime:
         for each in self._open:
             if (each.id, each.uri, each.settings) == (name, settings.uri, options):
                 return each
-        graph = LocalGraph(open_graph(settings.uri, settings=options, gate=guard))
+        graph = LocalGraph(
+            open_graph(settings.uri, settings=options, gate=guard, find_rule=guard.find_rule)
+        )
         self._open.append(_Opened(name, settings.uri, options, graph, guard))
         return self._open[-1]
+
+
+def _put_rules_in_place(state: ServerState) -> None:
+    for name, served in state.graphs.items():
+        served.guard.replace(state.auth_mode, state.policies.get(name), served.queries)
 
 
 @contextmanager

@@ -84,6 +84,13 @@ WAITS: Final = Histogram(
     buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30),
     registry=_own,
 )
+GROUPS: Final = Histogram(
+    "omnigraph_group_writes",
+    "How many waiting writes one publish made visible.",
+    (GRAPH,),
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+    registry=_own,
+)
 STAGES: Final = Histogram(
     "omnigraph_stage_seconds",
     "How long the stages of loads took.",
@@ -107,6 +114,9 @@ class GraphMeter(Meter):
 
     def waited(self, elapsed_ms: int) -> None:
         WAITS.labels(self.graph).observe(elapsed_ms / 1000)
+
+    def grouped(self, writes: int) -> None:
+        GROUPS.labels(self.graph).observe(writes)
 
     def reading(self, reads: int, nbytes: int) -> None:
         if reads:

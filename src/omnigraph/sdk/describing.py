@@ -1,0 +1,70 @@
+"""`describe`: the schema of a graph in few tokens, with sample values if the caller wants them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.outline import Samples, SchemaOutline, choose_types, outline_schema
+from omnigraph.errors import TypeUnknown, UsageError
+
+SAMPLES_MAX: Final = 20
+ROWS_PER_SAMPLE: Final = 10
+"""Values repeat: so many rows are read for each sample."""
+SHOWN_MAX: Final = 40
+
+ReadRows = Callable[[str], Iterable[Mapping[str, object]]]
+"""Runs a query."""
+
+
+def describe_graph(
+    catalog: Catalog,
+    read: ReadRows,
+    *,
+    types: Sequence[str] = (),
+    question: str | None = None,
+    budget: int | None = None,
+    samples: int = 0,
+) -> SchemaOutline:
+    """Raises TypeUnknown, UsageError."""
+    for name in types:
+        if catalog.node(name) is None and catalog.edge(name) is None:
+            raise TypeUnknown(name)
+    if not 0 <= samples <= SAMPLES_MAX:
+        raise UsageError(f"samples is between 0 and {SAMPLES_MAX}, not {samples}")
+    if budget is not None and budget < 1:
+        raise UsageError(f"a budget is at least one token, not {budget}")
+    held: Samples = {}
+    if samples:
+        nodes = filter(None, map(catalog.node, choose_types(catalog, types, question)))
+        held = {each.name: _sample(each, read, samples) for each in nodes}
+    return outline_schema(catalog, types=types, question=question, budget=budget, samples=held)
+
+
+def outline_document(outline: SchemaOutline) -> dict[str, Any]:
+    return {
+        "text": outline.text,
+        "tokens": outline.tokens,
+        "types": list(outline.types),
+        "omitted": list(outline.omitted),
+    }
+
+
+def _sample(node: NodeType, read: ReadRows, count: int) -> dict[str, tuple[str, ...]]:
+    """Distinct values of each property that a line can show."""
+    names = [each.name for each in node.properties if _is_shown(each.type)]
+    if not names:
+        return {}
+    columns = ", ".join(f"$x.{each} as {each}" for each in names)
+    program = f"query q() {{ match {{ $x: {node.name} }} return {{ {columns} }}"
+    rows = list(read(f"{program} limit {count * ROWS_PER_SAMPLE} }}"))
+    return {each: tuple(_distinct((row[each] for row in rows), count)) for each in names}
+
+
+def _is_shown(value_type: Any) -> bool:
+    return not (value_type.is_vector or value_type.is_blob or value_type.enum_values)
+
+
+def _distinct(values: Iterable[object], count: int) -> Iterator[str]:
+    seen = dict.fromkeys(str(each) for each in values if each is not None)
+    for text in list(seen)[:count]:
+        yield text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

@@ -10,7 +10,7 @@ from typing import Final
 
 from omnigraph.cli.config import PROFILE, AddressDefaults, Config, read_config
 from omnigraph.cli.globals import Globals
-from omnigraph.errors import Misaddressed
+from omnigraph.errors import Misaddressed, UsageError
 
 _DIRECTLY: Final = "a URI, --store or --profile"
 _EITHER: Final = "a URI, --store, --server or --profile"
@@ -42,7 +42,7 @@ def find_address(
         if scope.server is not None:
             graph = settings.graph or scope.default_graph
             return ServerAddress(_server_url(scope.server, known), graph)
-        store = _store_of(scope, whose, _EITHER)
+        store = _store_of(scope, whose, _EITHER, settings)
         if settings.graph is not None:
             raise Misaddressed(f"{whose} the store '{store}', which is one graph; drop --graph")
         return Store(store)
@@ -57,14 +57,36 @@ def find_store(uri: str | None, settings: Globals) -> str:
     given = _given(uri, settings)
     if given is not None:
         return _check_direct(*given)
-    return _store_of(*_scope(read_config(), settings), _DIRECTLY)
+    return _store_of(*_scope(read_config(), settings), _DIRECTLY, settings)
 
 
-def named_once(uri: str | None, option: str | None) -> str | None:
-    """The graph from the argument or from `--uri`. Raises Misaddressed if both are given."""
-    if uri is not None and option is not None:
-        raise Misaddressed(f"name the graph once: '{uri}' and --uri '{option}' were given")
-    return option if uri is None else uri
+def find_storage_options(uri: str | None, settings: Globals) -> dict[str, str]:
+    """The options of `--storage-option`, over those of the profile if it names the store.
+
+    Raises Misaddressed, ConfigInvalid, UsageError.
+    """
+    given = parse_storage_options(settings)
+    if _given(uri, settings) is not None:
+        return given
+    scope, _ = _scope(read_config(), settings)
+    if not scope.storage_options:
+        return given
+    # Imported here, because most commands work on a disk.
+    from omnigraph.storage.bucket_options import expand_variables, overlay_options
+
+    return overlay_options(expand_variables(scope.storage_options), given)
+
+
+def parse_storage_options(settings: Globals) -> dict[str, str]:
+    """The values of `--storage-option`. Raises UsageError, which never shows a value."""
+    options: dict[str, str] = {}
+    for each in settings.storage_options or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError("--storage-option takes NAME=VALUE, such as region=eu-west-1")
+        if options.setdefault(name, value) != value:
+            raise UsageError(f"--storage-option {name} is given twice, with two values")
+    return options
 
 
 def find_actor(settings: Globals) -> str | None:
@@ -75,17 +97,17 @@ def find_actor(settings: Globals) -> str | None:
 def _given(uri: str | None, settings: Globals) -> tuple[str, str] | None:
     """The flag that names the graph, and its value. Raises Misaddressed if there are two."""
     named = {
-        "a positional URI": uri,
+        "": uri,
         "--store": settings.store,
+        "--uri": settings.uri,
         "--server": settings.server,
         "--cluster": settings.cluster,
     }
     given = [(how, place) for how, place in named.items() if place is not None]
     if len(given) > 1:
-        raise Misaddressed(
-            f"name the graph once: {' and '.join(how for how, _ in given)} were given"
-        )
-    if settings.graph is not None and (uri is not None or settings.store is not None):
+        places = " and ".join(f"{how} '{place}'".lstrip() for how, place in given)
+        raise Misaddressed(f"name the graph once: {places} were given")
+    if settings.graph is not None and given and given[0][0] in ("", "--store", "--uri"):
         raise Misaddressed("--graph picks a graph of a server or cluster; a store is one graph")
     return given[0] if given else None
 
@@ -118,10 +140,11 @@ def _scope(config: Config, settings: Globals) -> tuple[AddressDefaults, str]:
     raise Misaddressed(f"there is no profile '{name}'; known: {known}")
 
 
-def _store_of(scope: AddressDefaults, whose: str, how: str) -> str:
+def _store_of(scope: AddressDefaults, whose: str, how: str, settings: Globals) -> str:
     if scope.store is not None:
         return scope.store
     for kind, place in (("server", scope.server), ("cluster", scope.cluster)):
         if place is not None:
             raise Misaddressed(f"{whose} the {kind} '{place}', and this command works on storage")
-    raise Misaddressed(f"no graph addressed; give {how}")
+    unlike = "".join(f"; '{each}' is no graph" for each in settings.words[:1])
+    raise Misaddressed(f"no graph addressed; give {how}{unlike}")

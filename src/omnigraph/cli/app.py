@@ -10,11 +10,14 @@ import typer
 
 import omnigraph
 from omnigraph.cli.accepted_flags import check_flags
+from omnigraph.cli.command import GraphCommand
 from omnigraph.cli.exits import Exit, exit_for
-from omnigraph.cli.globals import HELP, ErrorFormat, Globals, split_globals
+from omnigraph.cli.globals import ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
+from omnigraph.cli.history import mark_drawing
 from omnigraph.cli.lazy import Entry, LazyCommands
 from omnigraph.cli.render import print_error, print_json, print_line, print_note
+from omnigraph.cli.terminal import coloring, paging
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.pandas_guard import declare_own_process
 
@@ -33,18 +36,28 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "embed": Entry("embed", "embed"),
     "branch": Entry("branch", "app"),
     "commit": Entry("commit", "app"),
+    "log": Entry("commit", "list_"),
     "diff": Entry("diff", "diff"),
+    "blame": Entry("blame", "blame"),
+    "revert": Entry("revert", "revert"),
+    "cherry-pick": Entry("revert", "cherry_pick"),
+    "tag": Entry("tag", "app"),
+    "proposal": Entry("proposal", "app"),
     "changes": Entry("changes", "app"),
     "recovery": Entry("recovery", "app"),
     "spark": Entry("spark", "app"),
     "lint": Entry("lint", "lint"),
     "explain": Entry("explain", "explain"),
+    "describe": Entry("describe", "describe"),
     "schema": Entry("schema", "app"),
     "optimize": Entry("optimize", "optimize"),
     "cleanup": Entry("cleanup", "cleanup"),
     "repair": Entry("repair", "repair"),
     "doctor": Entry("doctor", "doctor"),
+    "clone": Entry("moving", "clone"),
+    "relocate": Entry("moving", "relocate"),
     "serve": Entry("serve", "serve"),
+    "ui": Entry("ui", "ui"),
     "mcp": Entry("mcp", "mcp"),
     "alias": Entry("query", "alias"),
     "login": Entry("login", "login"),
@@ -53,6 +66,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "graphs": Entry("login", "graphs"),
     "policy": Entry("policy", "app"),
     "queries": Entry("queries", "app"),
+    "completion": Entry("completion", "completion"),
+    "up": Entry("up", "up"),
+    "down": Entry("up", "down"),
 }
 """In the order in which help lists them."""
 
@@ -60,8 +76,17 @@ GARBAGE_EVERY: Final = 50_000
 """Imports make some hundred thousand objects that all stay. With the default threshold of Python,
 the garbage collector takes a tenth of the time of a command."""
 
-SERVE_OWN: Final = ("--graph", "--cluster")
-"""`serve` has a --graph of its own, which takes ID=URI."""
+OWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "serve": ("--graph", "--cluster"),
+    "graphs": ("--uri",),
+}
+"""Flags that have another meaning for a command: `serve --graph` takes ID=URI."""
+
+
+PAGED: Final = frozenset(
+    {"query", "alias", "entity", "explain", "snapshot", "diff", "log", "commit", "recovery"}
+) | {"branch list", "changes poll", "schema show", "schema get", "queries list"}
+"""Commands whose output a person reads: a terminal shows it in a pager if it is long."""
 
 
 class _Commands(LazyCommands):
@@ -72,7 +97,6 @@ app = typer.Typer(
     cls=_Commands,
     name="omnigraph",
     help="A typed property graph on Lance, with Git-style branches and a Spark pipeline.",
-    epilog=HELP,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -114,7 +138,7 @@ def _root(
     pass
 
 
-@app.command()
+@app.command(cls=GraphCommand)
 def version(
     *, as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False
 ) -> None:
@@ -127,19 +151,33 @@ def version(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; return the exit code."""
-    error_format = ErrorFormat.TEXT
     as_json = "--json" in itertools.takewhile(lambda each: each != "--", arguments)
     try:
-        settings, rest = split_globals(arguments)
-        is_serve = rest[:1] == ["serve"]
-        if is_serve:
-            settings, rest = split_globals(arguments, own=SERVE_OWN)
-        error_format = settings.errors
-        words = rest if is_serve else _modernise(rest)
-        check_flags(settings, words)
-        _run_words(words, settings, is_caught=as_json or error_format is ErrorFormat.JSON)
+        settings, words = _split(mark_drawing(arguments))
     except OmnigraphError as error:
-        print_error(error, error_format, as_json=as_json)
+        print_error(error, ErrorFormat.TEXT, as_json=as_json)
+        return exit_for(error)
+    with coloring(settings.color):
+        return _run_line(words, settings, as_json=as_json)
+
+
+def _split(arguments: Sequence[str]) -> tuple[Globals, list[str]]:
+    """The global flags, and the rest. Raises UsageError."""
+    settings, rest = split_globals(arguments)
+    if rest[:1] and (own := OWN.get(rest[0])) is not None:
+        return split_globals(arguments, own=own)
+    return settings, rest
+
+
+def _run_line(line: list[str], settings: Globals, *, as_json: bool) -> int:
+    is_caught = as_json or settings.errors is ErrorFormat.JSON
+    try:
+        words = line if line[:1] == ["serve"] else _modernise(line)
+        check_flags(settings, words)
+        with paging(wanted=not as_json and not settings.no_pager and _is_paged(words)):
+            _run_words(words, settings, is_caught=is_caught)
+    except OmnigraphError as error:
+        print_error(error, settings.errors, as_json=as_json)
         return exit_for(error)
     except KeyboardInterrupt:
         print_note("interrupted")
@@ -149,6 +187,10 @@ def run(arguments: Sequence[str]) -> int:
     finally:
         close_connections()
     return Exit.OK
+
+
+def _is_paged(words: Sequence[str]) -> bool:
+    return not PAGED.isdisjoint((" ".join(words[:2]), *words[:1]))
 
 
 def _run_words(words: list[str], settings: Globals, *, is_caught: bool) -> None:

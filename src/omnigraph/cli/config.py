@@ -10,19 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from omnigraph.cli.render import print_note
 from omnigraph.cli.tables import WIDTH_MIN, RowFormat, TableLayout
 from omnigraph.errors import ConfigInvalid
 from omnigraph.pipeline.settings import LOCAL, SparkSettings
-from omnigraph.yamltext import read_yaml
 
 HOME: Final = "OMNIGRAPH_HOME"
 PROFILE: Final = "OMNIGRAPH_PROFILE"
 
 _KNOWN: Final = ("operator", "servers", "clusters", "defaults", "profiles", "aliases", "spark")
-_SCOPE: Final = ("store", "server", "default_graph")
+_SCOPE: Final = ("store", "server", "default_graph", "storage_options")
 _LAYOUTS: Final = ("truncate", "wrap")
 
 
@@ -34,6 +31,8 @@ class AddressDefaults:
     server: str | None = None
     cluster: str | None = None
     default_graph: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the store is reached; `$NAME` stands for a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,13 @@ def read_config() -> Config:
         return Config()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(str(path), reason=str(error)) from error
+    from yaml import YAMLError
+
+    from omnigraph.yamltext import read_yaml
+
     try:
         document = read_yaml(text)
-    except yaml.YAMLError as error:
+    except YAMLError as error:
         raise ConfigInvalid(str(path), reason=f"it is not YAML: {error}") from error
     return _read_document({} if document is None else document, path)
 
@@ -212,11 +215,22 @@ def _scope(section: Mapping[str, object], where: str, path: Path) -> AddressDefa
         **{
             name: _text(section.get(name), f"{where}.{name}", path)
             for name in ("store", "server", "cluster", "default_graph")
-        }
+        },
+        storage_options=_options(section.get("storage_options"), where, path),
     )
+    if scope.storage_options and scope.store is None:
+        raise ConfigInvalid(str(path), reason=f"{where}: storage_options need a store")
     if scope.store is not None and scope.default_graph is not None:
         raise ConfigInvalid(str(path), reason=f"{where}: a store is one graph; drop default_graph")
     return scope
+
+
+def _options(found: object, where: str, path: Path) -> dict[str, str]:
+    if found is None:
+        return {}
+    from omnigraph.storage.bucket_options import options_of_document
+
+    return options_of_document(found, f"{path}: {where}")
 
 
 def _section(found: object, where: str, path: Path, known: tuple[str, ...]) -> Mapping[str, object]:

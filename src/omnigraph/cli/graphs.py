@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from omnigraph.cli.address import ServerAddress, find_actor, find_address, find_store
+from omnigraph.cli.address import (
+    ServerAddress,
+    find_actor,
+    find_address,
+    find_storage_options,
+    find_store,
+)
 from omnigraph.cli.config import read_config
 from omnigraph.cli.credentials import find_token
 from omnigraph.cli.globals import Globals
@@ -29,13 +35,22 @@ def open_graph(uri: str | None, settings: Globals, *, read_only: bool = False) -
     """Raises Misaddressed if no graph is named, and the errors of opening it."""
     from omnigraph.sdk.embedded.graph import open as open_embedded
 
-    return open_embedded(find_store(uri, settings), read_only=read_only)
+    return open_embedded(
+        find_store(uri, settings),
+        read_only=read_only,
+        storage_options=find_storage_options(uri, settings),
+    )
 
 
 def open_client(uri: str | None, settings: Globals, *, read_only: bool = False) -> "GraphClient":
     """The graph in storage or on a server. Raises Misaddressed, and the errors of opening it."""
     address = find_address(uri, settings)
     if isinstance(address, ServerAddress):
+        if settings.storage_options is not None:
+            raise Misaddressed(
+                "--storage-option is for graphs that this command opens; a server has the options "
+                "of its graphs in server.yaml"
+            )
         return connect(address)
     return open_graph(uri, settings, read_only=read_only)
 

@@ -14,6 +14,8 @@ HINTS: Final[Mapping[type[errors.OmnigraphError], str]] = {
     errors.MergeConflicts: "--on-conflict ours|theirs decides by a rule; or one by one: "
     "--dry-run --conflicts FILE writes them down, --resolutions FILE applies what was decided",
     errors.OperationNotFound: "omnigraph recovery list shows the operations that are known",
+    errors.QueryMemoryExceeded: "--engine spark --output FOLDER runs it on Spark, whose workers "
+    "share the memory",
     errors.ServerUnreachable: "is it running there? omnigraph serve --graph ID=URI starts one",
     errors.Unauthorized: "omnigraph login NAME remembers the token of a server",
 }

@@ -8,7 +8,7 @@ from omnigraph.effects import REAL
 from omnigraph.errors import FileUnreadable, OmnigraphError, UsageError
 from omnigraph.jsontext import read_json
 from omnigraph.lang.source import Source
-from omnigraph.sdk.files import read_text
+from omnigraph.sdk.files import is_file_name, read_text
 
 
 def read_source(path: Path) -> Source:
@@ -36,10 +36,14 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
 
 
 def read_query(path: Path | None, text: str | None) -> str | Path:
-    """Raises UsageError unless exactly one of them is given."""
+    """Raises UsageError unless exactly one of them is given, and in its own place."""
     if text is not None and path is None:
+        if is_file_name(text):
+            raise UsageError(f"-e takes the text of a query; '{text}' is a file: --query {text}")
         return text
     if path is not None and text is None:
+        if "{" in str(path):
+            raise UsageError("--query takes the name of a file; give the text of a query with -e")
         return path
     raise UsageError("give the query once: --query FILE or -e TEXT")
 

@@ -10,8 +10,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_group
+
+from omnigraph.cli.command import CommandGroup, GraphCommand
+from omnigraph.cli.positionals import GraphLikeness, find_likeness
+from omnigraph.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Entry:
     is_hidden: bool = False
 
 
-class LazyCommands(TyperGroup):
+class LazyCommands(CommandGroup):
     """A group that knows the names of its commands, and imports a command by name."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
@@ -36,13 +39,28 @@ class LazyCommands(TyperGroup):
             self.commands[cmd_name] = load_command(cmd_name, self.entries[cmd_name])
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Raises UsageError for a name that is no command."""
+        known = self.list_commands(ctx)
+        if args[0] in known or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        if find_likeness(args[0]) is GraphLikeness.GRAPH:
+            raise UsageError(f"'{args[0]}' is a graph; say the command first, then the graph")
+        from omnigraph.lang.syntax import close_match
+
+        hint = close_match(args[0], frozenset(known))
+        raise UsageError(f"there is no command '{args[0]}'{'' if hint is None else f'; {hint}'}")
+
 
 def load_command(name: str, entry: Entry) -> Any:
     """The command as Typer would have built it from an ordinary registration."""
     found: Any = getattr(import_module(f"omnigraph.cli.commands.{entry.module}"), entry.attribute)
     shell = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
+        found.info.cls = CommandGroup
+        for each in found.registered_commands:
+            each.cls = GraphCommand
         shell.add_typer(found, name=name, hidden=entry.is_hidden)
     else:
-        shell.command(name, hidden=entry.is_hidden)(found)
+        shell.command(name, cls=GraphCommand, hidden=entry.is_hidden)(found)
     return get_group(shell).commands[name]

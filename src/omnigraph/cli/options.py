@@ -1,6 +1,7 @@
 """Options that several commands share, declared once: a flag has one spelling and one help text."""
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,12 @@ import typer
 from omnigraph.cli.config import read_config
 from omnigraph.pipeline.settings import SparkSettings, place, read_settings
 
-GraphUri = Annotated[str | None, typer.Argument(help="The graph: a path, file:// or s3://.")]
-UriOption = Annotated[str | None, typer.Option("--uri", help="The graph, as an option.")]
+GraphUri = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="GRAPH", help="The graph: a path, file:// or s3://; first, or after the rest."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 Branch = Annotated[str | None, typer.Option(help="The branch to read; main by default.")]
@@ -23,10 +28,30 @@ At = Annotated[
     str | None, typer.Option(help="Read the state at this time, e.g. 2026-06-01T00:00:00Z.")
 ]
 
-QueryName = Annotated[str | None, typer.Argument(help="Which query, if the source holds several.")]
+QueryName = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="Which query, if the source holds several."),
+]
 QueryFile = Annotated[Path | None, typer.Option(help="The query, a .gq file.")]
 QueryText = Annotated[
     str | None, typer.Option("--query-string", "-e", help="The text of the query.")
+]
+
+
+class QueryEngineName(StrEnum):
+    """Where a query runs."""
+
+    AUTO = "auto"
+    PROCESS = "process"
+    SPARK = "spark"
+
+
+QueryEngine = Annotated[
+    QueryEngineName,
+    typer.Option(
+        "--engine",
+        help="Where to run it: process; spark; auto, the process as far as its memory allows.",
+    ),
 ]
 Params = Annotated[str | None, typer.Option(help="The parameters, a JSON object.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="A file that holds the parameters.")]
@@ -38,6 +63,12 @@ Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Only node, or o
 Types = Annotated[list[str] | None, typer.Option("--type", help="Only this type. Repeatable.")]
 Ops = Annotated[
     list[str] | None, typer.Option("--op", help="Only insert, update or delete. Repeatable.")
+]
+
+Message = Annotated[str | None, typer.Option("--message", "-m", help="Why; the commit keeps it.")]
+IdempotencyKey = Annotated[
+    str | None,
+    typer.Option(help="Names this write: if it is repeated with the same key, it happens once."),
 ]
 
 LoadBase = Annotated[

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +14,9 @@ from omnigraph.engine.stages import Watcher, watching
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+BRIEF_MS: Final = 1_000
+"""Work of less time leaves no bars behind: they would push its result off the screen."""
 
 ShowProgress = Annotated[
     bool | None,
@@ -50,7 +53,7 @@ class ProgressLines:
         """Not printed: it would fill a log."""
 
     def count(self, stage: str, rows: int) -> None:
-        print_note(f"{stage}: {rows:,} rows")
+        print_note(f"{stage}: {_count_rows(rows)}")
 
     def end(self, stage: str, *, elapsed_ms: int) -> None:
         print_note(f"{stage}: {elapsed_ms / 1_000:.1f} s")
@@ -58,6 +61,7 @@ class ProgressLines:
 
 @contextmanager
 def _bars() -> Iterator[Watcher]:
+    """Bars that stay on the screen, unless the work was brief."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -74,8 +78,12 @@ def _bars() -> Iterator[Watcher]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    began_ms = REAL.monotonic_ms()
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bars(progress)
+        try:
+            yield Bars(progress)
+        finally:
+            progress.live.transient = REAL.monotonic_ms() - began_ms < BRIEF_MS
 
 
 class Bars:
@@ -115,4 +123,8 @@ class Bars:
 
 def _spell_rows(rows: int, elapsed_ms: int) -> str:
     rate = rows * 1_000 // max(1, elapsed_ms)
-    return f"{rows:,} rows, {rate:,}/s" if rate else f"{rows:,} rows"
+    return f"{_count_rows(rows)}, {rate:,}/s" if rate else _count_rows(rows)
+
+
+def _count_rows(rows: int) -> str:
+    return f"{rows:,} row{'' if rows == 1 else 's'}"

@@ -10,6 +10,7 @@ from typing import Final
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import ErrorFormat, Globals
 from omnigraph.cli.hints import find_hint
+from omnigraph.cli.terminal import Ink, paint
 from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
 
 CLASHES_SHOWN_MAX: Final = 20
@@ -23,6 +24,11 @@ def print_line(text: str) -> None:
 
 def print_json(document: Mapping[str, object] | Sequence[object]) -> None:
     print_line(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 row`, `2 rows`; `plural` is for nouns that take more than an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def print_note(text: str) -> None:
@@ -65,12 +71,12 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat, *, as_json: bo
         if error_format is ErrorFormat.JSON:
             print_note(json.dumps(document, ensure_ascii=False))
             return
-    print_note(f"error: {error}")
+    print_note(f"{paint('error:', Ink.ERROR, sys.stderr)} {error}")
     if isinstance(error, MergeConflicts):
         for line in clash_lines(error.conflicts):
             print_note(line)
     if (hint := find_hint(error)) is not None:
-        print_note(f"  hint: {hint}")
+        print_note(f"  {paint('hint:', Ink.HINT, sys.stderr)} {hint}")
 
 
 def _error_document(error: OmnigraphError) -> Mapping[str, object]:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.render import counted, print_json, print_line
+from omnigraph.cli.terminal import Ink, paint
 
 if TYPE_CHECKING:
     from omnigraph.engine.query.result import Result
@@ -52,20 +53,20 @@ def print_result(result: "Result", row_format: RowFormat, layout: TableLayout) -
 
 
 def _print_lines(result: "Result") -> None:
-    head = {
-        "kind": "metadata",
-        "query_name": result.query_name,
-        "target": result.target.document(),
-        "row_count": len(result),
-    }
-    for each in (head, *result.json_rows()):
+    """One row a line and nothing else, so that every line has the same keys."""
+    for each in result.json_rows():
         print_line(json.dumps(each, ensure_ascii=False))
 
 
 def _print_csv(result: "Result") -> None:
     print_line(",".join(map(_quoted, result.columns)))
     for row in result.json_rows():
-        print_line(",".join(_quoted(_plain(each)) for each in row.values()))
+        print_line(",".join(map(_csv_field, row.values())))
+
+
+def _csv_field(value: object) -> str:
+    """Null is nothing, and an empty text is `""`: readers that tell them apart do so by this."""
+    return "" if value is None else _quoted(_plain(value)) or '""'
 
 
 def _quoted(field: str) -> str:
@@ -78,7 +79,7 @@ def _quoted(field: str) -> str:
 def _headline(result: "Result") -> str:
     target = result.target
     place = f"snapshot {target.snapshot}" if target.branch is None else f"branch {target.branch}"
-    return f"{len(result)} rows from {place} via {result.query_name}"
+    return f"{counted(len(result), 'row')} from {place} via {result.query_name}"
 
 
 def _print_pairs(result: "Result") -> None:
@@ -110,7 +111,8 @@ def _print_table(result: "Result", layout: TableLayout) -> None:
     widths = [max(cell_len(line) for cell in column for line in cell) for column in columns]
     for number, row in enumerate(rows):
         for lines in zip_longest(*row, fillvalue=""):
-            print_line(" | ".join(map(set_cell_size, lines, widths)).rstrip())
+            line = " | ".join(map(set_cell_size, lines, widths)).rstrip()
+            print_line(line if number else paint(line, Ink.HEADER))
         if number == 0:
             print_line("-+-".join("-" * width for width in widths))
 

@@ -22,6 +22,7 @@ from omnigraph.mcp.tools import (
     truncate_rows,
 )
 from omnigraph.sdk.client import GraphClient
+from omnigraph.sdk.describing import SAMPLES_MAX, outline_document
 from omnigraph.sdk.documents import (
     commit_document,
     load_document,
@@ -42,6 +43,14 @@ _QUERY: Final[Mapping[str, Schema]] = {
 }
 
 
+_OUTLINE: Final[Mapping[str, Schema]] = {
+    "question": {"type": "string", "description": "What you want to know."},
+    "types": {"type": "array", "items": _TEXT, "description": "Only these types."},
+    "budget": {"type": "integer", "minimum": 1, "description": "At most so many tokens."},
+    "samples": {"type": "integer", "minimum": 0, "maximum": SAMPLES_MAX},
+}
+
+
 @dataclass(frozen=True, slots=True)
 class GraphToolbox:
     """The tools of one graph. With `only_stored`, the stored queries and nothing else."""
@@ -57,8 +66,9 @@ class GraphToolbox:
         if self.only_stored:
             return f"Stored queries of a typed property graph at {self.graph.uri}."
         return (
-            f"A typed property graph at {self.graph.uri}. Read omnigraph://schema before you write "
-            "a query. A write is one commit or nothing; try changes on a branch, then merge it."
+            f"A typed property graph at {self.graph.uri}. Call `describe` with your question "
+            "before you write a query. A write is one commit or nothing; try changes on a branch, "
+            "then merge it."
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -95,6 +105,12 @@ class GraphToolbox:
                 "schema_get",
                 "The schema of the graph: its types and their properties.",
                 self._schema,
+            ),
+            Tool(
+                "describe",
+                "The schema in few tokens; with `question`, only the types that its words touch.",
+                self._describe,
+                _OUTLINE,
             ),
             Tool(
                 "read",
@@ -152,6 +168,15 @@ class GraphToolbox:
 
     def _schema(self, _: Arguments) -> dict[str, Any]:
         return {"schema_source": self.graph.schema_source}
+
+    def _describe(self, given: Arguments) -> dict[str, Any]:
+        outline = self.graph.describe(
+            types=given.get("types", ()),
+            question=given.get("question"),
+            budget=given.get("budget"),
+            samples=given.get("samples", 0),
+        )
+        return outline_document(outline)
 
     def _read(self, given: Arguments) -> dict[str, Any]:
         document = self.graph.query(

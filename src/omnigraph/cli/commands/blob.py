@@ -8,8 +8,8 @@ import typer
 
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.inputs import write_whole
-from omnigraph.cli.options import Branch, Commit, Json, UriOption
-from omnigraph.cli.render import print_bytes, print_json, print_note
+from omnigraph.cli.options import Branch, Commit, GraphUri, Json
+from omnigraph.cli.render import counted, print_bytes, print_json, print_note
 from omnigraph.cli.tables import print_entity
 from omnigraph.errors import UsageError
 
@@ -32,7 +32,7 @@ def get(
     identity: Identity,
     property_name: Property,
     *,
-    uri: UriOption = None,
+    uri: GraphUri = None,
     branch: Branch = None,
     commit: Commit = None,
     offset: Annotated[int, typer.Option(min=0, help="The first byte to read.")] = 0,
@@ -60,7 +60,7 @@ def get(
     if as_json:
         print_json({**_document(blob), "offset": offset, "written": count, "out": str(out)})
     else:
-        print_note(f"wrote {count} of {blob.length} bytes to {out}")
+        print_note(f"wrote {count} of {counted(blob.length or 0, 'byte')} to {out}")
 
 
 @app.command()
@@ -71,7 +71,7 @@ def stat(
     identity: Identity,
     property_name: Property,
     *,
-    uri: UriOption = None,
+    uri: GraphUri = None,
     branch: Branch = None,
     commit: Commit = None,
     as_json: Json = False,

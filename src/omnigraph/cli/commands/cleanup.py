@@ -10,7 +10,7 @@ from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, open_graph
 from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.cli.render import counted, print_json, print_line, print_note, print_target
 from omnigraph.errors import UsageError
 
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -38,7 +38,7 @@ def cleanup(
 
     Versions that a branch, a possible merge or a write under way needs always stay.
     """
-    from omnigraph.sdk.documents import cleanup_document
+    from omnigraph.sdk.upkeep_documents import cleanup_document
 
     settings: Globals = context.obj
     if keep is None and older_than is None:
@@ -50,7 +50,7 @@ def cleanup(
         print_target("cleanup", graph.uri, settings)
     else:
         kept = " and ".join(
-            [f"the newest {keep} commits"] * (keep is not None)
+            [f"the newest {counted(keep or 0, 'commit')}"] * (keep is not None)
             + [f"what is younger than {older_than}"] * (older_than is not None)
         )
         print_note(f"would keep {kept}; say --confirm to remove the rest")
@@ -62,11 +62,13 @@ def cleanup(
         print_json(cleanup_document(graph.uri, result))
         return
     for each in result.tables:
-        outcome = each.error or f"{each.versions_removed} versions, {each.bytes_removed} bytes"
+        versions = counted(each.versions_removed, "version")
+        outcome = each.error or f"{versions}, {counted(each.bytes_removed, 'byte')}"
         print_line(f"{each.key} on {each.branch}: {outcome}")
     for fork in result.forks:
         print_line(f"fork {fork}")
-    print_line(f"{result.residue_bytes} bytes of residue, {result.bytes_removed} bytes in all")
+    residue, total = counted(result.residue_bytes, "byte"), counted(result.bytes_removed, "byte")
+    print_line(f"{residue} of residue, {total} in all")
 
 
 def _read_age(text: str) -> int:

@@ -26,7 +26,7 @@ def doctor(
     Changes no data; only files of writes that were rolled back, and of versions that a power cut
     left incomplete, are removed, as any writer does. Exits with 1 if there are findings.
     """
-    from omnigraph.sdk.documents import findings_document
+    from omnigraph.sdk.upkeep_documents import findings_document
 
     graph = open_graph(uri, context.obj, read_only=True)
     findings = graph.doctor(deep=deep)

@@ -11,7 +11,7 @@ import yaml
 
 from omnigraph.cli.inputs import read_source, write_whole
 from omnigraph.cli.options import Json
-from omnigraph.cli.render import print_json, print_line, print_note
+from omnigraph.cli.render import counted, print_json, print_line, print_note
 from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
 from omnigraph.jsontext import read_json
 from omnigraph.yamltext import read_yaml
@@ -86,7 +86,7 @@ def embed(
         print_json(result)
     else:
         print_line(
-            f"{job.target}: {tally.records} records, {tally.selected} selected, "
+            f"{job.target}: {counted(tally.records, 'record')}, {tally.selected} selected, "
             f"{tally.embedded} embedded, {tally.cleaned} cleaned"
         )
 

@@ -6,7 +6,7 @@ import typer
 
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.graphs import open_client
-from omnigraph.cli.options import At, Branch, Json, Snapshot, UriOption, Version
+from omnigraph.cli.options import At, Branch, GraphUri, Json, Snapshot, Version
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.tables import print_entity
 
@@ -15,8 +15,8 @@ def entity(
     context: typer.Context,
     type_name: Annotated[str, typer.Argument(metavar="TYPE", help="Its node or edge type.")],
     identity: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
+    uri: GraphUri = None,
     *,
-    uri: UriOption = None,
     branch: Branch = None,
     snapshot: Snapshot = None,
     version: Version = None,

@@ -7,7 +7,18 @@ import typer
 
 from omnigraph.cli.graphs import find_schema, open_graph
 from omnigraph.cli.inputs import read_params, read_source
-from omnigraph.cli.options import Json, Params, QueryName, Schema
+from omnigraph.cli.on_spark import open_on_spark
+from omnigraph.cli.options import (
+    GraphUri,
+    Json,
+    Params,
+    QueryEngine,
+    QueryEngineName,
+    QueryName,
+    Schema,
+    SparkMaster,
+    SparkRemote,
+)
 from omnigraph.cli.render import print_json, print_line
 from omnigraph.compiler.compile import compile_query
 from omnigraph.compiler.explain import explain as explain_plan
@@ -17,6 +28,7 @@ from omnigraph.errors import UsageError
 def explain(
     context: typer.Context,
     name: QueryName = None,
+    uri: GraphUri = None,
     *,
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],
     schema: Schema = None,
@@ -28,17 +40,32 @@ def explain(
     timeout: Annotated[
         float | None, typer.Option(help="The time limit in seconds, with --analyze.")
     ] = None,
+    engine: QueryEngine = QueryEngineName.AUTO,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     as_json: Json = False,
 ) -> None:
     """Show the plan of a query: its tables, its traversals, its filters.
 
     With --analyze, the query runs on the graph, and each step is printed with its rows, its time
-    and its reads.
+    and its reads. With --engine spark, Spark's plan follows.
     """
+    if engine is QueryEngineName.SPARK:
+        if analyse or schema is not None or timeout is not None:
+            raise UsageError("--engine spark takes a graph, and no --analyze, --schema, --timeout")
+        on_spark = open_on_spark(
+            open_graph(uri, context.obj, read_only=True), spark_master, spark_remote
+        )
+        shown = on_spark.explain(query, name=name, params=read_params(params, None), branch=branch)
+        if as_json:
+            print_json({"query_name": shown.query_name, "plan": shown.text.splitlines()})
+        else:
+            print_line(shown.text)
+        return
     if analyse:
         if schema is not None:
             raise UsageError("a query is analysed on a graph, not on a schema")
-        graph = open_graph(None, context.obj, read_only=True)
+        graph = open_graph(uri, context.obj, read_only=True)
         found = graph.explain(
             query,
             analyze=True,
@@ -63,7 +90,7 @@ def explain(
         raise UsageError(
             "--params, --branch and --timeout are for running it; say --analyze, or drop them"
         )
-    catalog, _ = find_schema(schema, None, context.obj)
+    catalog, _ = find_schema(schema, uri, context.obj)
     compiled = compile_query(read_source(query), catalog, name=name)
     text = explain_plan(compiled.plan)
     if as_json:

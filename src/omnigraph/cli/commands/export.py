@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ from omnigraph.cli.options import (
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_bytes, print_json, print_note, writing_to_stdout
+from omnigraph.cli.render import counted, print_bytes, print_json, print_note, writing_to_stdout
 from omnigraph.errors import UsageError
 
 
@@ -37,12 +36,12 @@ def export(
     ] = None,
     output_format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
-            help="A file, compressed if it ends in .gz or .zst; a new folder for parquet. "
-            "Standard output by default.",
+            help="A file, compressed if it ends in .gz or .zst; a new folder for parquet; here or "
+            "at s3://. Standard output by default.",
         ),
     ] = None,
     spark_master: SparkMaster = None,
@@ -89,10 +88,11 @@ def export(
     if as_json:
         print_json(export_document(result))
     elif output is not None:
-        print_note(f"exported {sum(result.counts.values())} rows of {result.branch} to {output}")
+        rows = counted(sum(result.counts.values()), "row")
+        print_note(f"exported {rows} of {result.branch} to {output}")
 
 
-def _write_served(lines: Iterator[bytes], output: Path | None, what: str) -> None:
+def _write_served(lines: Iterator[bytes], output: str | None, what: str) -> None:
     """Raises FileUnreadable."""
     if output is None:
         print_bytes(lines)

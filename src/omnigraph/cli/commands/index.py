@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor, named_once
+from omnigraph.cli.address import find_actor
 from omnigraph.cli.graphs import open_graph
-from omnigraph.cli.options import GraphUri, Json, UriOption
+from omnigraph.cli.options import GraphUri, Json, Message
 from omnigraph.cli.render import print_json, print_line, print_target
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ def index(
     context: typer.Context,
     uri: GraphUri = None,
     *,
-    uri_option: UriOption = None,
     branch: Annotated[str, typer.Option(help="The branch whose tables to index.")] = "main",
     queries: Annotated[
         Path | None,
@@ -26,6 +25,7 @@ def index(
             help="A .gq file: properties that it searches with `contains` get a text index."
         ),
     ] = None,
+    message: Message = None,
     as_json: Json = False,
 ) -> None:
     """Build the indexes that are missing or do not cover all rows.
@@ -33,11 +33,13 @@ def index(
     An index that cannot be built yet, such as one over vectors of an empty column, is reported as
     pending. If there is nothing to build, there is no commit.
     """
-    from omnigraph.sdk.documents import indices_document
+    from omnigraph.sdk.upkeep_documents import indices_document
 
-    graph = open_graph(named_once(uri, uri_option), context.obj)
+    graph = open_graph(uri, context.obj)
     print_target("index", graph.uri, context.obj)
-    result = graph.ensure_indices(branch, actor=find_actor(context.obj), queries=queries)
+    result = graph.ensure_indices(
+        branch, actor=find_actor(context.obj), queries=queries, message=message
+    )
     if as_json:
         print_json(indices_document(result))
         return

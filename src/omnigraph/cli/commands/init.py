@@ -5,20 +5,21 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.address import find_actor
+from omnigraph.cli.address import find_actor, parse_storage_options
 from omnigraph.cli.globals import Globals
-from omnigraph.cli.options import Json
+from omnigraph.cli.options import Json, Message
 from omnigraph.cli.render import print_json, print_line
 
 
 def init(
     context: typer.Context,
-    uri: Annotated[str, typer.Argument(help="Where: a path, file:// or s3://.")],
+    uri: Annotated[str, typer.Argument(metavar="GRAPH", help="Where: a path, file:// or s3://.")],
     *,
     schema: Annotated[Path, typer.Option(help="The schema, a .pg file.")],
     force: Annotated[
         bool, typer.Option("--force", help="Remove the files of an init that was killed.")
     ] = False,
+    message: Message = None,
     as_json: Json = False,
 ) -> None:
     """Create an empty graph.
@@ -28,7 +29,14 @@ def init(
     from omnigraph.sdk.embedded.graph import init as init_graph
 
     settings: Globals = context.obj
-    graph = init_graph(uri, schema, force=force, actor=find_actor(settings))
+    graph = init_graph(
+        uri,
+        schema,
+        force=force,
+        actor=find_actor(settings),
+        message=message,
+        storage_options=parse_storage_options(settings),
+    )
     if as_json:
         print_json({"uri": graph.uri})
     else:

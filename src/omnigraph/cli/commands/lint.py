@@ -16,7 +16,8 @@ from omnigraph.compiler import lint as linter
 def lint(
     context: typer.Context,
     uri: Annotated[
-        str | None, typer.Argument(help="The graph whose schema counts, without --schema.")
+        str | None,
+        typer.Argument(metavar="GRAPH", help="The graph whose schema counts, without --schema."),
     ] = None,
     *,
     query: Annotated[Path, typer.Option(help="The queries, a .gq file.")],

@@ -10,25 +10,31 @@ from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, find_writer, open_client
 from omnigraph.cli.options import (
     GraphUri,
+    IdempotencyKey,
     Json,
     LoadBase,
     LoadEngineName,
+    Message,
     Rejects,
     SparkMaster,
     SparkRemote,
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_note, print_target
+from omnigraph.cli.render import counted, print_json, print_line, print_note, print_target
 from omnigraph.errors import LoadRejected, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.engine.load.inputs import Format
     from omnigraph.engine.load.run import LoadResult
 
+_Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="DATA", help="Files, folders or patterns; - is standard input."),
+]
 _Data = Annotated[
-    list[str],
-    typer.Option("--data", help="A file, a folder or a pattern; - is standard input. Repeatable."),
+    list[str] | None,
+    typer.Option("--data", help="The same as a flag. Repeatable."),
 ]
 _Type = Annotated[str | None, typer.Option("--type", help="The node type of the rows of a table.")]
 _Edge = Annotated[str | None, typer.Option("--edge", help="The edge type of the rows of a table.")]
@@ -41,7 +47,10 @@ _Map = Annotated[
 ]
 _Format = Annotated[
     str | None,
-    typer.Option("--format", help="jsonl, parquet or csv; by default from the names of the files."),
+    typer.Option(
+        "--format",
+        help="jsonl, parquet, csv, delta or iceberg; by default from the names of files.",
+    ),
 ]
 _Delimiter = Annotated[str | None, typer.Option(help=r"The delimiter of a CSV; \t is a tab.")]
 _Null = Annotated[str, typer.Option(help="The text that means null in a CSV.")]
@@ -52,9 +61,10 @@ _MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to print."
 
 def load(
     context: typer.Context,
+    files: _Files = None,
     uri: GraphUri = None,
     *,
-    data: _Data,
+    data: _Data = None,
     mode: _Mode,
     node_type: _Type = None,
     edge_type: _Edge = None,
@@ -66,6 +76,8 @@ def load(
     base: LoadBase = None,
     max_errors: _MaxErrors = 100,
     rejects: Rejects = None,
+    message: Message = None,
+    idempotency_key: IdempotencyKey = None,
     engine: LoadEngineName = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
@@ -85,6 +97,9 @@ def load(
     from omnigraph.sdk.embedded.rejecting import rejecting
 
     settings: Globals = context.obj
+    inputs = [*(files or ()), *(data or ())]
+    if not inputs:
+        raise UsageError("name the data: omnigraph load GRAPH DATA …, or --data")
     table = Input(
         None,
         type=node_type,
@@ -104,23 +119,23 @@ def load(
         with showing(settings, wanted=progress), rejecting(None if is_local else rejects):
             if isinstance(graph, LocalGraph):
                 result = graph.load(
-                    [replace(table, data=each) for each in data],
+                    [replace(table, data=each) for each in inputs],
                     mode=mode,
                     branch=branch,
                     from_branch=base,
                     actor=find_writer(graph, settings),
                     max_errors=max_errors,
                     rejects=rejects,
+                    idempotency_key=idempotency_key,
+                    message=message,
                     engine=engine,
                     spark=spark,
                 )
             elif table.format or table.delimiter or table.null or spark_master or spark_remote:
                 raise UsageError("a server chooses its Spark, and tells files by their names")
-            elif engine is not None:
-                raise UsageError("a server chooses the engine of a load")
             else:
                 result = graph.load(
-                    data,
+                    inputs,
                     mode=mode,
                     type=table.type,
                     edge=table.edge,
@@ -129,6 +144,9 @@ def load(
                     from_branch=base,
                     actor=find_writer(graph, settings),
                     max_errors=max_errors,
+                    idempotency_key=idempotency_key,
+                    message=message,
+                    engine=engine,
                 )
     except LoadRejected as rejected:
         if rejects is not None:
@@ -142,20 +160,23 @@ def load(
 
 def ingest(
     context: typer.Context,
+    files: _Files = None,
     uri: GraphUri = None,
     *,
-    data: _Data,
+    data: _Data = None,
     mode: _Mode = "merge",
     branch: _Branch = "main",
     base: Annotated[str, typer.Option("--from", help="Create the branch from this one.")] = "main",
     max_errors: _MaxErrors = 100,
     rejects: Rejects = None,
+    message: Message = None,
     as_json: Json = False,
 ) -> None:
     """Deprecated name of load."""
     print_note("warning: 'ingest' is now 'load'")
     load(
         context,
+        files,
         uri,
         data=data,
         mode=mode,
@@ -163,6 +184,7 @@ def ingest(
         base=base,
         max_errors=max_errors,
         rejects=rejects,
+        message=message,
         as_json=as_json,
     )
 
@@ -193,14 +215,15 @@ def _read_format(given: str | None) -> "Format | None":
     try:
         return Format(given)
     except ValueError:
-        raise UsageError(f"a format is jsonl, parquet or csv, not '{given}'") from None
+        raise UsageError(f"a format is one of {', '.join(Format)}, not '{given}'") from None
 
 
 def print_loaded(result: "LoadResult") -> None:
     for key, count in result.counts.items():
         print_line(f"{key} rows={count}")
     commit = "nothing to load" if result.commit is None else f"commit {result.commit.id}"
-    print_line(f"loaded {sum(result.counts.values())} rows onto {result.branch}: {commit}")
+    rows = counted(sum(result.counts.values()), "row")
+    print_line(f"loaded {rows} onto {result.branch}: {commit}")
     if result.actor is not None:
         print_line(f"actor_id: {result.actor}")
 
@@ -208,4 +231,4 @@ def print_loaded(result: "LoadResult") -> None:
 def print_rejects(path: Path, rejected: LoadRejected, *, is_whole: bool) -> None:
     """A server sends at most --max-errors faults."""
     written = rejected.count if is_whole else len(rejected.faults)
-    print_note(f"{written} of {rejected.count} faults are in {path}")
+    print_note(f"{written} of {counted(rejected.count, 'fault')} are in {path}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.graphs import find_writer, open_client
-from omnigraph.cli.options import GraphUri, Json, SparkMaster, SparkRemote, find_spark
+from omnigraph.cli.options import GraphUri, Json, Message, SparkMaster, SparkRemote, find_spark
 from omnigraph.cli.progress import ShowProgress, showing
 from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
@@ -16,14 +16,15 @@ def optimize(
     uri: GraphUri = None,
     *,
     branch: Annotated[str, typer.Option(help="The branch whose tables are optimized.")] = "main",
+    message: Message = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
     as_json: Json = False,
 ) -> None:
     """Compact small fragments and update indexes. Removes nothing; every commit stays."""
-    from omnigraph.sdk.documents import optimize_document
     from omnigraph.sdk.embedded.graph import LocalGraph
+    from omnigraph.sdk.upkeep_documents import optimize_document
 
     graph = open_client(uri, context.obj)
     actor = find_writer(graph, context.obj)
@@ -31,11 +32,11 @@ def optimize(
     with showing(context.obj, wanted=progress):
         if isinstance(graph, LocalGraph):
             spark = find_spark(spark_master, spark_remote)
-            result = graph.optimize(branch, actor=actor, spark=spark)
+            result = graph.optimize(branch, actor=actor, message=message, spark=spark)
         elif spark_master or spark_remote:
             raise UsageError("a server chooses its Spark; leave out --spark-master, --spark-remote")
         else:
-            result = graph.optimize(branch, actor=actor)
+            result = graph.optimize(branch, actor=actor, message=message)
     if as_json:
         print_json(optimize_document(graph.uri, result))
         return

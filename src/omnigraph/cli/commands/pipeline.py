@@ -1,6 +1,5 @@
 """`omnigraph pipeline`: load the inputs of a pipeline file, or print its plan."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,16 +11,18 @@ from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, open_graph
 from omnigraph.cli.options import (
     GraphUri,
+    IdempotencyKey,
     Json,
     LoadBase,
     LoadEngineName,
+    Message,
     Rejects,
     SparkMaster,
     SparkRemote,
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.render import counted, print_json, print_line, print_target
 from omnigraph.errors import LoadRejected
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_File = Annotated[Path, typer.Argument(help="The pipeline file, such as pipeline.yaml.")]
+_File = Annotated[
+    str, typer.Argument(metavar="FILE", help="The pipeline file, such as pipeline.yaml.")
+]
 
 
 @app.command()
@@ -47,6 +50,11 @@ def run(
     base: LoadBase = None,
     max_errors: Annotated[int | None, typer.Option(min=1, help="How many faults to print.")] = None,
     rejects: Rejects = None,
+    message: Message = None,
+    idempotency_key: IdempotencyKey = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Load inputs with `since: last` from their beginning.")
+    ] = False,
     engine: LoadEngineName = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
@@ -74,6 +82,9 @@ def run(
                 actor=find_actor(settings),
                 max_errors=max_errors,
                 rejects=rejects,
+                idempotency_key=idempotency_key,
+                message=message,
+                full=full,
                 engine=engine,
                 spark=find_spark(spark_master, spark_remote),
             )
@@ -123,8 +134,11 @@ def _print_plan(found: "RecipePlan") -> None:
 
 
 def _print_input(planned: "PlannedInput") -> None:
-    rows = "" if planned.row_count is None else f", {planned.row_count} rows"
+    rows = "" if planned.row_count is None else f", {counted(planned.row_count, 'row')}"
     print_line(f"\n{planned.name} → {planned.table_key or 'whatever the records say'}{rows}")
+    if planned.since is not None:
+        told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in planned.since.items())
+        print_line(f"  since last: {told}")
     for file in planned.files:
         print_line(f"  reads {file}")
     if planned.where is not None:

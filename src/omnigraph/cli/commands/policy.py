@@ -8,7 +8,7 @@ import typer
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.inputs import read_source
 from omnigraph.cli.options import Json
-from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.render import counted, print_json, print_line
 
 if TYPE_CHECKING:
     from omnigraph.policy.cedar import Policy
@@ -27,7 +27,7 @@ def validate(*, file: File, as_json: Json = False) -> None:
         rules = len(policy.bundle.rules)
         print_json({"ok": True, "policy": policy.name, "actors": actors, "rules": rules})
     else:
-        print_line(f"policy valid: bundle '{policy.name}' [{actors} actors]")
+        print_line(f"policy valid: bundle '{policy.name}' [{counted(actors, 'actor')}]")
 
 
 @app.command("test")
@@ -46,7 +46,7 @@ def run_cases(
     if as_json:
         print_json({"ok": not wrong, "cases": len(cases), "failed": [each.id for each in wrong]})
     elif not wrong:
-        print_line(f"policy tests passed: {len(cases)} cases")
+        print_line(f"policy tests passed: {counted(len(cases), 'case')}")
     else:
         for each in wrong:
             decided = "denied" if each.expect else "allowed"

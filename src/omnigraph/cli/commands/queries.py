@@ -10,7 +10,7 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, find_schema
 from omnigraph.cli.options import Json, Schema
-from omnigraph.cli.render import print_json, print_line
+from omnigraph.cli.render import counted, print_json, print_line
 from omnigraph.errors import Misaddressed
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List and check stored queries.", no_args_is_help=True)
 
 _Uri = Annotated[
-    str | None, typer.Argument(help="The graph whose schema is used, without --schema.")
+    str | None,
+    typer.Argument(metavar="GRAPH", help="The graph whose schema is used, without --schema."),
 ]
 
 
@@ -47,7 +48,8 @@ def validate(
             print_line(f"ERROR query {each.source}: {each.reason}")
         for name, message in warnings:
             print_line(f"WARN  query '{name}': {message}")
-        print_line(f"{len(found.queries)} queries valid, {len(found.broken)} broken")
+        valid = counted(len(found.queries), "query", "queries")
+        print_line(f"{valid} valid, {len(found.broken)} broken")
     if found.broken:
         raise typer.Exit(Exit.FAILED)
 

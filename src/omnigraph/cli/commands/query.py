@@ -9,19 +9,25 @@ from omnigraph.cli.config import Alias, read_config
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, open_client
 from omnigraph.cli.inputs import read_params, read_query
+from omnigraph.cli.on_spark import open_on_spark, write_rows
 from omnigraph.cli.options import (
     At,
     Branch,
+    GraphUri,
     Json,
     Params,
     ParamsFile,
+    QueryEngine,
+    QueryEngineName,
     QueryFile,
     QueryName,
     QueryText,
     Snapshot,
-    UriOption,
+    SparkMaster,
+    SparkRemote,
     Version,
 )
+from omnigraph.cli.render import counted
 from omnigraph.cli.tables import RowFormat, print_result
 from omnigraph.errors import Misaddressed, UsageError
 from omnigraph.jsontext import read_json
@@ -34,8 +40,8 @@ if TYPE_CHECKING:
 def query(
     context: typer.Context,
     name: QueryName = None,
+    uri: GraphUri = None,
     *,
-    uri: UriOption = None,
     query: QueryFile = None,
     query_string: QueryText = None,
     params: Params = None,
@@ -53,12 +59,45 @@ def query(
             "--format", help="The format of the rows; by default as configured, or a table."
         ),
     ] = None,
+    engine: QueryEngine = QueryEngineName.AUTO,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="With --engine spark: a new folder, .parquet, .csv or .json."
+        ),
+    ] = None,
+    spark_master: SparkMaster = None,
+    spark_remote: SparkRemote = None,
     as_json: Json = False,
 ) -> None:
-    """Run a query on one snapshot of the graph, and print its rows."""
+    """Run a query on one snapshot of the graph, and print its rows.
+
+    With --engine spark, workers run it and write the rows to --output.
+    """
     values = read_params(params, params_file)
+    is_stored = query is None and query_string is None
+    source = None if is_stored else read_query(query, query_string)
     graph = open_client(uri, context.obj, read_only=True)
-    if query is None and query_string is None:
+    if engine is QueryEngineName.SPARK:
+        if source is None or output is None or timeout is not None:
+            raise UsageError(
+                "--engine spark needs the query, --query FILE or -e TEXT, and --output; "
+                "it takes no --timeout"
+            )
+        data = open_on_spark(graph, spark_master, spark_remote).query(
+            source,
+            name=name,
+            params=values,
+            branch=branch,
+            commit=snapshot,
+            version=version,
+            at=at,
+        )
+        write_rows(data, output, as_json=as_json)
+        return
+    if (output, spark_master, spark_remote) != (None, None, None):
+        raise UsageError("--output and the Spark options go with --engine spark")
+    if source is None:
         result = run_stored(
             graph,
             name,
@@ -71,7 +110,7 @@ def query(
         )
     else:
         result = graph.query(
-            read_query(query, query_string),
+            source,
             name=name,
             params=values,
             branch=branch,
@@ -137,7 +176,8 @@ def alias(
 def _read_arguments(found: Alias, given: list[str]) -> dict[str, object]:
     """Each as JSON if it is JSON, else as text. Raises UsageError for too many."""
     if len(given) > len(found.args):
-        raise UsageError(f"the alias takes {len(found.args)} arguments, not {len(given)}")
+        takes = counted(len(found.args), "argument")
+        raise UsageError(f"the alias takes {takes}, not {len(given)}")
     return {key: _value(text) for key, text in zip(found.args, given, strict=False)}
 
 

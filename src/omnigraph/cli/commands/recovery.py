@@ -25,7 +25,7 @@ def list_(
     Neither needs an action: the next writer rolls a pending write forward or back, unless its
     sidecar cannot be read.
     """
-    from omnigraph.sdk.documents import pending_document, recovery_document
+    from omnigraph.sdk.upkeep_documents import pending_document, recovery_document
 
     graph = open_graph(uri, context.obj, read_only=True)
     pending, past = graph.pending_writes(), graph.recoveries()
@@ -53,13 +53,13 @@ def list_(
 @app.command()
 def show(
     context: typer.Context,
-    operation_id: Annotated[str, typer.Argument(help="The operation, by its id.")],
+    operation_id: Annotated[str, typer.Argument(metavar="ID", help="The operation, by its id.")],
     uri: GraphUri = None,
     *,
     as_json: Json = False,
 ) -> None:
     """Show all facts about one operation."""
-    from omnigraph.sdk.documents import pending_document, recovery_document
+    from omnigraph.sdk.upkeep_documents import pending_document, recovery_document
 
     graph = open_graph(uri, context.obj, read_only=True)
     documents = [pending_document(each) for each in graph.pending_writes()]

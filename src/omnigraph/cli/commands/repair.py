@@ -30,7 +30,7 @@ def repair(
 
     Exits with 1 if a table was refused.
     """
-    from omnigraph.sdk.documents import repair_document
+    from omnigraph.sdk.upkeep_documents import repair_document
 
     graph = open_graph(uri, context.obj, read_only=not confirm)
     if confirm:

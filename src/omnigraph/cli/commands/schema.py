@@ -12,9 +12,17 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, find_writer, open_client
 from omnigraph.cli.inputs import read_source
-from omnigraph.cli.options import GraphUri, Json, SparkMaster, SparkRemote, find_spark
+from omnigraph.cli.options import (
+    GraphUri,
+    IdempotencyKey,
+    Json,
+    Message,
+    SparkMaster,
+    SparkRemote,
+    find_spark,
+)
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.render import counted, print_json, print_line, print_target
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,6 +90,8 @@ def apply(
     schema: _Schema,
     allow_data_loss: _DataLoss = False,
     backfill: _Backfill = None,
+    message: Message = None,
+    idempotency_key: IdempotencyKey = None,
     spark_master: SparkMaster = None,
     spark_remote: SparkRemote = None,
     progress: ShowProgress = None,
@@ -104,13 +114,20 @@ def apply(
                 allow_data_loss=allow_data_loss,
                 backfill=fill,
                 actor=actor,
+                idempotency_key=idempotency_key,
+                message=message,
                 spark=find_spark(spark_master, spark_remote),
             )
     elif spark_master or spark_remote:
         raise UsageError("a server chooses its Spark")
     else:
         result = graph.apply_schema(
-            schema, allow_data_loss=allow_data_loss, backfill=fill, actor=actor
+            schema,
+            allow_data_loss=allow_data_loss,
+            backfill=fill,
+            actor=actor,
+            idempotency_key=idempotency_key,
+            message=message,
         )
     if as_json:
         print_json(schema_result_document(graph.uri, result))
@@ -175,4 +192,4 @@ def _print_steps(migration: MigrationPlan) -> None:
 
 def _print_effects(plan: "SchemaPlan") -> None:
     for each in plan.effects:
-        print_line(f"  {each.key}: {each.effect.value}, {each.row_count} rows")
+        print_line(f"  {each.key}: {each.effect.value}, {counted(each.row_count, 'row')}")

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from omnigraph.cli.address import parse_storage_options
 from omnigraph.errors import UsageError
 
 
 def serve(
+    context: typer.Context,
     uri: Annotated[
         str | None,
-        typer.Argument(help="A graph to serve; its id comes from the file name."),
+        typer.Argument(metavar="GRAPH", help="A graph to serve; its id comes from the file name."),
     ] = None,
     *,
     graph: Annotated[
@@ -64,6 +66,7 @@ def serve(
             unauthenticated=unauthenticated,
             require_all_graphs=require_all_graphs,
             metrics_name_graphs=metrics_name_graphs,
+            storage_options=parse_storage_options(context.obj),
         ),
         workers=workers,
     )

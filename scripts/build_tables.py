@@ -1,4 +1,4 @@
-"""Hatch's hook: a wheel holds the tables of both grammars, whatever tree it is built from."""
+"""Hatch's hook: a wheel holds the tables of both grammars and the web page."""
 
 import subprocess
 import sys
@@ -10,10 +10,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class TablesHook(BuildHookInterface):  # type: ignore[type-arg] # Hatch's own parameter
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        del version, build_data
+        del build_data
         root = Path(self.root)
         subprocess.run(
             [sys.executable, str(root / "scripts" / "tables")],
             check=True,
             env={"PYTHONPATH": str(root / "src")},
         )
+        # Without Node there is no page, and `/ui` of the server says so. `make setup`, which
+        # installs the sources in place, builds the page itself.
+        if version != "editable":
+            subprocess.run([sys.executable, str(root / "scripts" / "ui")], check=False)

@@ -24,7 +24,7 @@ from omnigraph.ids import MAIN, BranchName
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.testing.failpoints import Act, Trigger, crash, fail, kill
-from omnigraph.testing.faults import Crash, CrashAt, Watch, When, sweep, watch_stores
+from omnigraph.testing.faults import STRIDE, Crash, CrashAt, Watch, When, sweep, watch_stores
 from omnigraph.testing.invariants import check_graph
 from support.failpoints import FAILPOINTS, Failpoint, Story, points_of
 from support.folders import put_back, read_folder
@@ -115,13 +115,13 @@ def test_whoever_finishes_may_die_at_any_write_too(
 ) -> None:
     written = write_old_graph(tmp_path / "g", recipe)
     kept = read_folder(written.root)
-    for _ in sweep(when, lambda fault: _open_again(written.root, kept, fault)):
+    for _ in sweep(when, lambda fault: _open_again(written.root, kept, fault), STRIDE):
         left = read_folder(written.root)
 
         def finish(again: CrashAt, left: dict[str, bytes] = left) -> None:
             _open_again(written.root, left, again)
 
-        for _ in sweep(when, finish):
+        for _ in sweep(when, finish, STRIDE):
             check_readable(open_now(written.root, Mode.READ_ONLY), written)
             open_now(written.root)
             check_stepped(written.root, written)

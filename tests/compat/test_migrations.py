@@ -15,6 +15,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import open_graph, open_in
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.ids import MAIN, BranchName
+from omnigraph.storage.layout import IDENTITY
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Landed, Mark, Refused, ScanRequest
 from omnigraph.testing.faults import (
@@ -136,7 +137,11 @@ def test_a_graph_of_the_current_format_is_not_touched(tmp_path: Path) -> None:
     opened = open_graph(str(written.root))
     assert history(opened) == written.main
     check_every_commit(opened, written)
-    assert read_folder(written.root) == before
+    after = read_folder(written.root)
+    assert after.keys() - before.keys() == {IDENTITY}, "where it is, in case it is moved (D33)"
+    assert {name: after[name] for name in before} == before
+    open_graph(str(written.root))
+    assert read_folder(written.root) == after
 
 
 @BRANCHED

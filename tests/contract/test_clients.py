@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 import omnigraph
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.effects import REAL
 from omnigraph.engine.history.diff import EntityChange
 from omnigraph.engine.merge.classify import Outcome
@@ -41,6 +42,7 @@ from omnigraph.errors import (
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.server.runtime.settings import Flags
+from support.awaiting import awaiting
 from support.serving import running
 
 SCHEMA = """
@@ -50,14 +52,15 @@ edge Knows: Person -> Person { since: I32? }
 ADD = "query add($n: String, $a: I32?) { insert Person { name: $n, age: $a } }"
 
 
-@pytest.fixture(params=["embedded", "served"])
+@pytest.fixture(params=["embedded", "served", "awaited"])
 def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphClient]:
     embedded = omnigraph.init(tmp_path / "g", SCHEMA)
     if request.param == "embedded":
         yield embedded
         return
     flags = Flags(graphs=(f"g={embedded.uri}",), unauthenticated=True)
-    with running(flags) as server, omnigraph.connect(server.url, graph="g") as remote:
+    client = awaiting if request.param == "awaited" else omnigraph.connect
+    with running(flags) as server, client(server.url, graph="g") as remote:
         yield remote
 
 
@@ -97,7 +100,7 @@ def test_rows_of_every_kind_of_value_arrive(graph: GraphClient) -> None:
     assert rows_of(graph) == {"edge:Knows": 1, "node:Person": 2}
     lines = b"".join(graph.export_lines(types=["Person"])).decode().splitlines()
     data = json.loads(lines[0])["data"]
-    assert (data["age"], data["tags"], data["seen"]) == (36, ["a", "b"], "2026-01-02T03:04:05")
+    assert (data["age"], data["tags"], data["seen"]) == (36, ["a", "b"], "2026-01-02T03:04:05.000Z")
     assert graph.upsert("Person", [{"name": "Ada", "age": 37}]).affected_nodes == 1
     assert graph.delete("Person", ["Ada", "nobody"]).affected_nodes == 1
     assert rows_of(graph) == {"edge:Knows": 0, "node:Person": 1}
@@ -576,3 +579,76 @@ def test_a_message_is_kept_in_the_commit(graph: GraphClient) -> None:
     merged = graph.merge("b", message="autumn")
     assert merged.commit is not None
     assert [each.message for each in graph.commits(limit=2)] == ["autumn", "für Ada: 100 %"]
+
+
+def test_branches_are_told_with_their_heads_and_their_distance_to_main(graph: GraphClient) -> None:
+    graph.branches.create("topic")
+    graph.insert("Person", [{"name": "mine"}])
+    for name in ("one", "two"):
+        graph.insert("Person", [{"name": name}], branch="topic", message=name)
+    main, topic = graph.branches.summaries()
+    assert (main.name, main.ahead, main.behind) == ("main", 0, 0)
+    assert (topic.name, topic.ahead, topic.behind) == ("topic", 2, 1)
+    assert main.head is not None
+    assert topic.head is not None
+    assert main.head.id == graph.commits(limit=1)[0].id
+    assert topic.head.message == "two"
+    graph.merge("topic")
+    main, topic = graph.branches.summaries()
+    assert (topic.ahead, topic.behind) == (0, 2)  # main's own commit, and the merge
+
+
+def test_commits_tell_their_rows_and_times(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": "a"}, {"name": "b"}])
+    graph.upsert("Person", [{"name": "a", "age": 1}, {"name": "c"}])
+    changed, inserted, genesis = graph.commits()
+    assert str(changed.row_counts) == "+1 ~1 −0"
+    assert inserted.counts == {"node:Person": RowCounts(inserted=2)}
+    assert genesis.counts is None
+    assert (datetime.now(UTC) - changed.created_at).total_seconds() < 600  # noqa: TID251 - ours
+    assert graph.commit(changed.id).counts == changed.counts
+
+
+def test_the_commits_of_merged_branches_are_listed_on_request(graph: GraphClient) -> None:
+    graph.branches.create("topic")
+    side = graph.insert("Person", [{"name": "side"}], branch="topic").commit
+    graph.insert("Person", [{"name": "mine"}])
+    merged = graph.merge("topic").commit
+    assert side is not None
+    assert merged is not None
+    assert side.id not in {each.id for each in graph.commits()}
+    listed = [each.id for each in graph.commits(merged=True)]
+    assert len(listed) == len(graph.commits()) + 1
+    assert listed.index(merged.id) < listed.index(side.id)
+
+
+def test_a_branch_is_compared_with_the_state_at_which_it_parted(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": "old"}])
+    graph.branches.create("topic")
+    graph.insert("Person", [{"name": "mine"}])
+    graph.insert("Person", [{"name": "theirs"}], branch="topic")
+    whole = graph.diff("main", "topic")
+    assert whole.counts == {"node:Person": RowCounts(inserted=1, deleted=1)}
+    parted = graph.diff("main", "topic", since_merge_base=True)
+    assert parted.counts == {"node:Person": RowCounts(inserted=1)}
+    assert [each.id for each in parted.changes()] == ["theirs"]
+    graph.merge("topic")
+    assert graph.diff("main", "topic", since_merge_base=True).counts == {}
+    assert graph.at().diff(graph.branch("topic"), since_merge_base=True).counts == {}
+
+
+def test_maintenance_keeps_a_message_too(graph: GraphClient) -> None:
+    graph.insert("Person", [{"name": "a"}])
+    commits = graph.optimize(message="monthly").commits
+    assert [each.message for each in commits] == ["monthly"] * len(commits)
+
+
+def test_a_load_runs_on_the_engine_it_names(graph: GraphClient, tmp_path: Path) -> None:
+    lines = tmp_path / "people.jsonl"
+    lines.write_text('{"type": "Person", "data": {"name": "new"}}\n')
+    loaded = graph.load(lines, mode="append", engine="local", message="ten lines")
+    assert loaded.engine == "local"
+    assert loaded.commit is not None
+    assert loaded.commit.message == "ten lines"
+    with pytest.raises(UsageError):
+        graph.load(lines, mode="append", engine="abacus")

@@ -710,15 +710,19 @@ def test_a_commit_whose_reply_was_lost_is_found_and_reported_landed(
 def test_a_commit_that_is_answered_with_the_version_of_another_is_not_taken_for_ours(
     local: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only an answer that is not clear is read back: the version is not the next one (D30)."""
     tables = local.tables
     handle = create(tables, "a")
     ours, theirs = (tables.stage_append(handle, people(each), mark()) for each in "bc")
+    settings = TableSettings(config={"a": "b"})
 
     from omnigraph.storage.lance import commit  # noqa: PLC0415 - the seam under test
 
     real = commit._send
 
     def send_theirs(store: object, *_: object) -> object:
+        slipped = tables.stage_settings(handle, settings, mark())
+        real(store, slipped, slipped.payload)  # type: ignore[arg-type]
         return real(store, theirs, theirs.payload)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commit, "_send", send_theirs)
@@ -1184,6 +1188,40 @@ def test_a_moved_graph_is_noticed_and_never_read_from_the_old_place(local: Store
     assert caught.value.actual == f"{new}/{PERSON.path}"
 
 
+def test_a_reader_maps_the_branches_of_a_moved_graph(local: Stores) -> None:
+    main = create(local.tables, "a")
+    first = append(local.tables, local.tables.fork(main, "feature"), "b")
+    deep = append(local.tables, local.tables.fork(first, "nodes/deep"), "c")
+    old, new = Path(local.root.uri), Path(local.root.uri).with_name("moved")
+    old.rename(new)
+    moved = open_stores(str(new), REAL, maps_bases=True).tables
+    assert content(moved, moved.open_at(deep.ref)) == {"a": 0, "b": 0, "c": 0}
+    assert content(moved, moved.open_at(deep.ref, first.version)) == {"a": 0, "b": 0}
+    assert content(moved, moved.open_at(first.ref, main.version)) == {"a": 0}
+    with pytest.raises(VersionNotFound):
+        moved.open_at(first.ref, 99)
+
+
+def test_a_version_file_is_re_rooted_and_stays_a_version(local: Stores) -> None:
+    main = create(local.tables, "a")
+    forked = append(local.tables, local.tables.fork(main, "feature"), "b")
+    old, new = Path(local.root.uri), Path(local.root.uri).with_name("a longer name")
+    old.rename(new)
+    moved = open_stores(str(new), REAL)
+    key = f"{PERSON.path}/tree/feature/{layout.version_file(forked.version)}"
+    stored = moved.objects.read(key)
+    data = moved.tables.reroot(PERSON.path, stored.data)
+    assert data != stored.data
+    assert moved.tables.reroot(PERSON.path, data) == data
+    moved.objects.put_if_match(key, data, tag=stored.tag)
+    assert content(moved.tables, moved.tables.open_at(forked.ref)) == {"a": 0, "b": 0}
+    with pytest.raises(GraphRelocated):
+        moved.tables.reroot("nodes/another", stored.data)
+    for damage in (b"", b"LANC", stored.data[:-1], stored.data[40:], b"\0" * 99 + b"LANC"):
+        with pytest.raises(TableCorrupt):
+            moved.tables.reroot(PERSON.path, damage)
+
+
 def test_the_same_place_through_a_symbolic_link_is_the_same_place(local: Stores) -> None:
     main = create(local.tables, "a")
     local.tables.fork(main, "feature")
@@ -1218,6 +1256,29 @@ def search(
 ) -> set[str]:
     query = ScanRequest(columns=("id",), text=TextQuery("text", text, match))
     return set(texts(tables.read(handle, query), "id"))
+
+
+def test_a_handle_is_readable_while_an_index_is_built_on_it(tables: Tables) -> None:
+    names = [f"p{number:05}" for number in range(20_000)]
+    handle = commit(tables, tables.stage_create(PERSON, SCHEMA, mark(), people(*names)))
+    spec = IndexSpec("id", IndexKind.BTREE)
+    with ThreadPoolExecutor(1) as builder:
+        built = builder.submit(tables.stage_indices, handle, [spec], IndexScope.UNCOVERED, mark())
+        while not built.done():
+            tables.read(handle, ScanRequest(columns=("id",), where="id = 'p00007'"))
+        assert built.result() is not None
+
+
+def test_a_handle_is_readable_while_its_transactions_are_read(tables: Tables) -> None:
+    handle = create(tables, "a", "b")
+    reads = ScanRequest(columns=("id",), where="id = 'a'")
+    with ThreadPoolExecutor(4) as readers:
+        reading = [readers.submit(tables.read, handle, reads) for _ in range(200)]
+        for _ in range(200):
+            found = tables.find_transactions(handle, after=0)
+            assert found
+            assert TransactionKind.UNREADABLE not in {each.kind for each in found}
+        assert {each.result().num_rows for each in reading} == {1}
 
 
 def test_staged_indices_are_attached_extended_and_rebuilt(tables: Tables) -> None:
@@ -1333,6 +1394,25 @@ def test_compaction_takes_two_versions_and_keeps_rows_ids_and_indices(tables: Ta
     kinds = [each.kind for each in tables.find_transactions(after, after=handle.version)]
     assert kinds == [TransactionKind.COMPACTION, TransactionKind.COMPACTION]
     assert tables.stage_compaction(after) is None
+
+
+def test_a_branch_compacts_no_fragment_that_an_inherited_index_covers(tables: Tables) -> None:
+    """Lance would write the index into the branch and look for it in main."""
+    main = append(tables, create(tables, "a", "b", "c", "d"), "e")
+    specs = [IndexSpec("id", IndexKind.BTREE)]
+    staged = tables.stage_indices(main, specs, IndexScope.UNCOVERED, mark())
+    assert staged is not None
+    indexed = landed(tables.commit_exact(staged))
+    branch = tables.fork(indexed, "feature")
+    for each in ("f", "g"):
+        branch = append(tables, branch, each)
+    branch = landed(tables.commit_exact(tables.stage_delete(branch, "id in ('a', 'b')", mark())))
+    compaction = tables.stage_compaction(branch)
+    assert compaction is not None
+    assert sorted(each for group in compaction.groups for each in group.before) == [2, 3]
+    after = landed(tables.single_step.commit_compaction(compaction))
+    assert tables.count(after, "id = 'c'") == tables.count(after, "id = 'f'") == 1
+    assert sorted(content(tables, after)) == ["c", "d", "e", "f", "g"]
 
 
 def test_compaction_of_rows_that_changed_meanwhile_is_refused(local: Stores) -> None:

@@ -1,14 +1,16 @@
-"""Which files and folders are flushed, and in which order. Proven by recording the calls."""
+"""Which files and folders are flushed, and which of them wait together. Proven by recording."""
 
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
 
 from omnigraph.effects import REAL
 from omnigraph.storage import layout
-from omnigraph.storage.durability import RealDisk, flush_files
+from omnigraph.storage.durability import FlushWaves, RealDisk, flush_files
 from omnigraph.storage.lance.store import LanceStore, new_session
 from omnigraph.storage.lance.tables import LanceTables
 from omnigraph.storage.layout import Root, parse_root
@@ -101,14 +103,16 @@ def files_below(folder: Path) -> set[Path]:
 
 
 def check_flushed(disk: RecordingDisk, created: set[Path], top: Path) -> None:
-    """Every new file, then every folder that names it or one of its ancestors below `top`."""
+    """Every new file, and every folder that names it or one of its ancestors below `top`.
+
+    The order inside a wave is free: the files and the entries exist before the wave begins.
+    """
     assert created, "nothing was created"
     for file in created:
         assert file in disk.calls, f"{file} was never flushed"
-        at = disk.calls.index(file)
         folder = file.parent
         while folder.is_relative_to(top):
-            assert folder in disk.calls[at:], f"{folder} was not flushed after {file.name}"
+            assert folder in disk.calls, f"{folder} was not flushed with {file.name}"
             folder = folder.parent
 
 
@@ -221,13 +225,75 @@ def test_objects_are_flushed_before_and_after_they_are_moved_into_place(
     disk.forget()
     objects.delete("__recovery/a.json")
     assert disk.calls == [folder]
+    disk.forget()
+    objects.delete("__recovery/b.json", is_flushed=False)
+    assert disk.calls == []
 
 
-def test_folders_are_flushed_once_and_innermost_first(disk: RecordingDisk, tmp_path: Path) -> None:
+def make_files(tmp_path: Path) -> tuple[list[Path], list[Path]]:
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
     files = [deep / "one", deep / "two", tmp_path / "a" / "three"]
     for file in files:
         file.write_bytes(b"")
+    return files, [deep, tmp_path / "a", tmp_path]
+
+
+def test_each_file_and_each_folder_is_flushed_once(disk: RecordingDisk, tmp_path: Path) -> None:
+    files, folders = make_files(tmp_path)
     flush_files(disk, files, below=tmp_path)
-    assert disk.calls == [*files, deep, tmp_path / "a", tmp_path]
+    assert sorted(disk.calls) == sorted([*files, *folders])
+
+
+def test_a_file_of_an_earlier_wave_is_not_flushed_again(
+    disk: RecordingDisk, tmp_path: Path
+) -> None:
+    (one, two, three), folders = make_files(tmp_path)
+    waves = FlushWaves(disk)
+    waves.add([one], below=tmp_path)
+    waves.flush()
+    disk.forget()
+    waves.add([one, two, three], below=tmp_path)
+    waves.flush()
+    assert sorted(disk.calls) == sorted([two, three, *folders]), "a folder may have new entries"
+    disk.forget()
+    waves.flush()
+    assert disk.calls == []
+
+
+class MeetingDisk:
+    """Each flush waits until all flushes of the wave have begun."""
+
+    def __init__(self, expected: int) -> None:
+        self.all_began = Barrier(expected, timeout=120)
+
+    def flush_file(self, path: Path) -> None:
+        assert path.is_file()
+        self.all_began.wait()
+
+    def flush_folder(self, path: Path) -> None:
+        assert path.is_dir()
+        self.all_began.wait()
+
+
+def test_the_flushes_of_a_wave_wait_together(tmp_path: Path) -> None:
+    files, folders = make_files(tmp_path)
+    flush_files(MeetingDisk(len(files) + len(folders)), files, below=tmp_path)
+
+
+class FullDisk(RecordingDisk):
+    def flush_file(self, path: Path) -> None:
+        raise OSError(ENOSPC, "no space left", str(path))
+
+
+def test_a_flush_that_fails_fails_the_wave_once_all_others_have_ended(tmp_path: Path) -> None:
+    disk = FullDisk()
+    files, folders = make_files(tmp_path)
+    waves = FlushWaves(disk)
+    waves.add(files, below=tmp_path)
+    with pytest.raises(OSError, match="no space left"):
+        waves.flush()
+    assert sorted(disk.calls) == sorted(folders)
+    waves.add(files, below=tmp_path)
+    with pytest.raises(OSError, match="no space left"):
+        waves.flush()

@@ -120,7 +120,7 @@ def test_rows_that_slip_in_below_a_commit_are_not_published_with_it(
     writer = frozen_before(root, At(COMMIT, nth))
     append_foreign(root, key)
     os.kill(writer.pid, signal.SIGCONT)
-    outcome = writer.finish(30)
+    outcome = writer.finish(300)
     assert isinstance(outcome, Raised), outcome
     assert outcome.kind == "DriftFound"
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first"}
@@ -149,7 +149,7 @@ def test_maintenance_that_slips_in_below_a_commit_does_no_harm(root: Path) -> No
     assert staged is not None
     stores.tables.commit_exact(staged)
     os.kill(writer.pid, signal.SIGCONT)
-    assert not isinstance(writer.finish(30), Raised)
+    assert not isinstance(writer.finish(300), Raised)
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first", "ours"}
     assert check_graph(stores_at(root)) == []
 
@@ -170,7 +170,7 @@ def test_who_recovers_a_write_above_foreign_rows_undoes_it_and_leaves_them(root:
     victim = launch(slip_in_and_die, root, 1)
     victim.await_ready()
     victim.begin()
-    assert isinstance(victim.finish(30), Died)
+    assert isinstance(victim.finish(300), Died)
     heal(mortal_bench(stores_at(root)))
     assert find_sidecars(stores_at(root).objects) == ()
     assert names_in(root, PERSON) == names_in(root, COMPANY) == {"first"}

@@ -59,14 +59,16 @@ def every_write(ids: tuple[str, ...] = tuple(WRITES)) -> Callable[[object], obje
 every_branch = pytest.mark.parametrize("branch", [MAIN, SIDE])
 
 
-def deaths(stage: Stage, work: Callable[[BreakableGraph], object], when: When) -> Iterator[int]:
-    """Work again and again, dying one write later each time; yields after every death."""
+def deaths(
+    stage: Stage, work: Callable[[BreakableGraph], object], when: When, stride: int = 1
+) -> Iterator[int]:
+    """Work again and again, dying some writes later each time; yields after every death."""
 
     def attempt(fault: CrashAt) -> None:
         stage.reset()
         work(open_mortal(stage.root, fault))
 
-    for fault in sweep(when, attempt):
+    for fault in sweep(when, attempt, stride):
         if fault.dead:
             yield fault.step
 
@@ -98,7 +100,7 @@ def test_after_a_crash_anywhere_the_graph_is_as_good_as_new(
     tmp_path: Path, ask: Ask, branch: BranchName
 ) -> None:
     stage = set_write(ask, branch, tmp_path / "g")
-    for _ in deaths(stage, lambda graph: graph.ask(ask, branch), When.AFTER):
+    for _ in deaths(stage, lambda graph: graph.ask(ask, branch), When.AFTER, STRIDE):
         heal(open_mortal(stage.root).context)
         check_whole(stage.root, stage.allowed)
         check_lasting(stage.root)

@@ -34,6 +34,7 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId, OperationId, TableKey
+from omnigraph.storage.durability import FlushWaves
 from omnigraph.storage.tables import (
     IndexKind,
     IndexScope,
@@ -454,10 +455,10 @@ class LoseReply:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tables, name)
 
-    def commit_exact(self, staged: Staged) -> Outcome:
+    def commit_exact(self, staged: Staged, waves: FlushWaves | None = None) -> Outcome:
         self._left -= 1
         if self._left:
-            return self._tables.commit_exact(staged)
+            return self._tables.commit_exact(staged, waves)
         self.sent = staged
         if not self._lands_late:
             self.land()

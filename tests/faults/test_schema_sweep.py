@@ -177,7 +177,7 @@ def be_killed(root: Path, name: str) -> None:
     victim = launch(change_and_die, root, name)
     victim.await_ready()
     victim.begin()
-    outcome = victim.finish(60)
+    outcome = victim.finish(300)
     assert isinstance(outcome, Died), outcome
     assert outcome.exit_code == -9, outcome.report
 

@@ -4,72 +4,108 @@ import os
 import random
 import signal
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
-from omnigraph.effects import REAL
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.stores import open_stores
 from omnigraph.testing.invariants import check_graph
+from support.bucket_server import serving_bucket
 from support.processes import Process, Returned, launch
-from support.storm import TIMING, judge, prepare, work
+from support.publishing import Place
+from support.storm import TIMING, judge, prepare, read_diaries, work
 
 WORKERS = 4
+THREADS = (16, 1)
+"""The threads of a worker, in turn: those of sixteen publish groups."""
 
 
-def kills_wanted() -> int:
-    """Forty, unless the soak asks for more."""
-    return int(os.environ.get("OMNIGRAPH_KILLS", "40"))
+def kills_wanted(usual: int) -> int:
+    """The soak asks for more than usual."""
+    return int(os.environ.get("OMNIGRAPH_KILLS", str(usual)))
 
 
 def seed_wanted() -> int:
-    return int(os.environ.get("OMNIGRAPH_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+    return int(os.environ.get("OMNIGRAPH_SEED", "1")) or random.SystemRandom().randrange(1, 10**6)
 
 
-@pytest.mark.slow
-def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path) -> None:
-    seed = seed_wanted()
-    print(f"seed {seed}: OMNIGRAPH_SEED={seed} repeats this storm")  # noqa: T201
-    chance = random.Random(seed)
-    root = tmp_path / "g"
-    prepare(root)
-    notes: list[Path] = []
-    running: list[Process[int]] = []
+@dataclass
+class Storm:
+    """Workers on one graph, in turns of sixteen threads and of one, and their notes."""
 
-    def begin() -> None:
-        notes.append(tmp_path / f"{len(notes)}.jsonl")
-        name = f"w{len(notes)}"
-        process = launch(work, root, notes[-1], name, chance.randrange(10**9), 10_000)
+    place: Place
+    folder: Path
+    chance: random.Random
+    notes: list[Path] = field(default_factory=list)
+    running: list[Process[int]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        self.notes.append(self.folder / f"{len(self.notes)}.jsonl")
+        name = f"w{len(self.notes)}"
+        threads = THREADS[len(self.notes) % len(THREADS)]
+        seed = self.chance.randrange(10**9)
+        process = launch(work, self.place, self.notes[-1], name, seed, 10_000, threads)
         process.await_ready()
         process.begin()
-        running.append(process)
+        self.running.append(process)
 
-    for _ in range(WORKERS):
-        begin()
-    for _ in range(kills_wanted()):
-        time.sleep(chance.uniform(0.02, 0.25))
-        victim = running.pop(chance.randrange(len(running)))
+    def kill(self, after_s: float) -> None:
+        """Kill a worker, frozen for a while or not, and start another."""
+        chance = self.chance
+        time.sleep(after_s)
+        victim = self.running.pop(chance.randrange(len(self.running)))
         if chance.random() < 0.2:
             os.kill(victim.pid, signal.SIGSTOP)
             time.sleep(chance.uniform(0, 2) * TIMING.ttl_ms / 1000)
             os.kill(victim.pid, signal.SIGCONT)
             time.sleep(chance.uniform(0, 0.1))
         victim.kill()
-        victim.finish(20)
-        begin()
-    for process in running:
-        process.kill()
-        process.finish(20)
+        victim.finish(300)
+        self.begin()
 
-    problems = judge(root, notes)
+    def end(self) -> None:
+        for process in self.running:
+            process.kill()
+        for process in self.running:
+            process.finish(300)
+
+
+def run_storm(place: Place, folder: Path, kills: int, seconds_between: tuple[float, float]) -> None:
+    seed = seed_wanted()
+    print(f"seed {seed}: OMNIGRAPH_SEED={seed} repeats this storm")  # noqa: T201
+    storm = Storm(place, folder, random.Random(seed))
+    prepare(place)
+    try:
+        for _ in range(WORKERS):
+            storm.begin()
+        for _ in range(kills):
+            storm.kill(storm.chance.uniform(*seconds_between))
+    finally:
+        storm.end()
+
+    problems = judge(place, storm.notes)
     assert problems == [], f"seed {seed}"
-    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
+    stores = place.open()
     assert check_graph(stores) == [], f"seed {seed}"
     assert find_sidecars(stores.objects) == ()
-    last = launch(work, root, tmp_path / "last.jsonl", "last", seed, 10)
+    diary = read_diaries(storm.notes)
+    assert any(diary.told.values()), f"seed {seed}: no write was acknowledged"
+    last = launch(work, place, folder / "last.jsonl", "last", seed, 10)
     last.await_ready()
     last.begin()
-    assert isinstance(last.finish(60), Returned)
-    assert judge(root, [*notes, tmp_path / "last.jsonl"]) == [], f"seed {seed}"
+    assert isinstance(last.finish(300), Returned)
+    assert judge(place, [*storm.notes, folder / "last.jsonl"]) == [], f"seed {seed}"
+    print(f"{kills} kills, {len(diary.asked)} writes, {len(diary.told)} told")  # noqa: T201
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path) -> None:
+    run_storm(Place(str(tmp_path / "g")), tmp_path, kills_wanted(15), (0.02, 0.25))
+
+
+@pytest.mark.slow
+def test_the_same_holds_in_a_bucket(tmp_path: Path) -> None:
+    with serving_bucket() as options:
+        place = Place("s3://graphs/storm", options)
+        run_storm(place, tmp_path, kills_wanted(6), (0.2, 1.5))

@@ -7,6 +7,7 @@ the system calls of a real command.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from omnigraph.storage.durability import Disk, RelaxedDisk
 from omnigraph.storage.layout import MANIFEST, RECOVERY
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import Stores, open_tables
-from omnigraph.testing.failpoints import COMMIT, PUBLISH, SWAP, At
+from omnigraph.testing.failpoints import COMMIT, DELETE, PUBLISH, SWAP, At
 from omnigraph.testing.faults import FailOn, When, watch_stores
 from support.breaking import (
     COMPANY,
@@ -41,12 +42,16 @@ from support.breaking import (
 from support.scenes import die
 from support.syscalls import Call, Deed, Medium, can_trace, list_and_flush, trace
 
+FLUSH = "flush"
+
 
 class Log:
     """Flushes and store calls, in one order. Is a disk, and a watch."""
 
     def __init__(self) -> None:
         self.flushed: list[Path] = []
+        self.order: list[str] = []
+        """The commits, the swaps and, between them, that something was flushed."""
         self.at_swap: list[set[Path]] = []
         self.at_commit: list[set[Path]] = []
 
@@ -54,12 +59,16 @@ class Log:
         assert path.exists()
         # An object is flushed under the name it has while it is unfinished.
         self.flushed.append(path.with_name(path.name.partition("#")[0]))
+        self.order.append(FLUSH)
 
     def flush_folder(self, path: Path) -> None:
         assert path.is_dir()
         self.flushed.append(path)
+        self.order.append(FLUSH)
 
     def before(self, call: str, *, is_write: bool) -> None:  # noqa: ARG002 - the protocol's
+        if call in (COMMIT, SWAP, DELETE):
+            self.order.append(call)
         if call == SWAP:
             self.at_swap.append(set(self.flushed))
         if call == COMMIT:
@@ -141,6 +150,26 @@ def test_all_of_a_write_is_on_the_disk_before_it_is_visible_and_its_manifest_bef
         check_flushed(manifest_files(root, branch), set(log.flushed))
         sidecars = {each for each in log.at_commit[0] if each.parent == root / RECOVERY}
         assert len(sidecars) == repeat + 1, "no table moves before the sidecar is on the disk"
+
+
+@pytest.mark.parametrize("branch", [MAIN, SIDE])
+def test_a_write_waits_for_three_waves_of_flushes_and_for_none_after_it_is_visible(
+    tmp_path: Path, branch: BranchName
+) -> None:
+    """Both tables move before the second wave, and the removal of the sidecar is not flushed."""
+    root = tmp_path / "g"
+    populate(root).create_branch(SIDE)
+    log = Log()
+    graph = open_on(root, log)
+    for _ in range(2):
+        log.order.clear()
+        data = set((root / "nodes").rglob("*.lance"))
+        graph.ask(PAIR, branch)
+        waves = [call for call, _ in groupby(log.order)]
+        assert waves == [FLUSH, COMMIT, FLUSH, SWAP, FLUSH, DELETE]
+        assert log.order.count(COMMIT) == 2
+    staged = set((root / "nodes").rglob("*.lance")) - data
+    check_flushed(staged, log.at_commit[-1])
 
 
 def manifest_files(root: Path, branch: BranchName) -> set[Path]:

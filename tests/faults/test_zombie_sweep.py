@@ -56,7 +56,7 @@ SLEEPY: Final = Timing(ttl_ms=250, heartbeat_ms=60, wait_ms_max=5_000, poll_ms=2
 SIDE: Final = BranchName("side")
 WAYS: Final = ("write", "open", "refresh", "doctor", "repair", "repair --force", "repair --discard")
 REFUSALS: Final = ("LeaseLost", "Fenced", "ExpectedVersionMismatch", "DriftFound")
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)

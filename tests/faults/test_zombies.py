@@ -108,7 +108,7 @@ def test_a_writer_that_froze_and_was_recovered_does_no_harm(
     assert names_in(root, PERSON) == names_in(root, COMPANY) == expected
 
     os.kill(zombie.pid, signal.SIGCONT)
-    outcome = zombie.finish(20)
+    outcome = zombie.finish(300)
     # Its heir finished what had moved whole, and that is what it must say (D4).
     if landed:
         assert isinstance(outcome, Returned)
@@ -138,7 +138,7 @@ def test_a_sidecar_without_movement_is_recovered_too_and_fences_its_writer(tmp_p
     assert Bases(stores).current(MAIN).manifest.log.commits[-1].actor == ACTOR
 
     os.kill(zombie.pid, signal.SIGCONT)
-    assert isinstance(zombie.finish(20), Raised)
+    assert isinstance(zombie.finish(300), Raised)
     assert names_in(root, PERSON) == set()
     write(bench_of(stores, TIMING), "heir")
     assert names_in(root, PERSON) == {"heir"}
@@ -219,7 +219,7 @@ def test_who_was_taken_over_does_not_put_its_schema_over_a_newer_one(tmp_path: P
     assert heir.apply_schema(SchemaRequest(GROWN)).applied
 
     os.kill(zombie.pid, signal.SIGCONT)
-    assert isinstance(zombie.finish(20), Returned)
+    assert isinstance(zombie.finish(300), Returned)
     graph = breaking.open_living(root, timing=TIMING)
     assert graph.schema_source == GROWN
     assert not graph.apply_schema(SchemaRequest(GROWN)).applied, "it is in force"

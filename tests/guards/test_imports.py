@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Collection
 from importlib import import_module
 from pathlib import Path
 
@@ -35,10 +36,55 @@ main()
 QUERY = "query q() { match { $p: P } return { $p.name } }"
 
 
-def loaded_by(*arguments: str) -> set[str]:
+NOT_FOR_A_WRITE = frozenset(
+    {
+        "pandas",
+        "pyspark",
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "cedarpy",
+        "httpx",
+        "yaml",
+        "omnigraph.engine.history",
+        "omnigraph.engine.load",
+        "omnigraph.engine.maintain",
+        "omnigraph.engine.merge",
+        "omnigraph.mcp",
+        "omnigraph.pipeline.load",
+        "omnigraph.sdk.remote",
+        "omnigraph.sdk.reviewing",
+        "omnigraph.server",
+        "omnigraph.wire.replies",
+        "omnigraph.wire.requests",
+    }
+)
+"""Packages and modules that a small mutation must not load (ADR 35)."""
+
+NOT_FOR_A_READ = NOT_FOR_A_WRITE | {
+    "omnigraph.commit.attempt",
+    "omnigraph.commit.compat.migrate",
+    "omnigraph.commit.manifest.publish",
+    "omnigraph.commit.recovery",
+    "omnigraph.engine.schema",
+    "omnigraph.engine.write",
+}
+"""What a small read must not load."""
+
+
+def find_unwanted(loaded: set[str], unwanted: Collection[str]) -> set[str]:
+    """The loaded modules that are unwanted, or part of an unwanted package."""
+    return {
+        each
+        for each in loaded
+        if any(each == name or each.startswith(f"{name}.") for name in unwanted)
+    }
+
+
+def loaded_by(*arguments: str, program: str = COMMAND) -> set[str]:
     """The modules that a command has loaded by the time it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *arguments],
+        [sys.executable, "-c", program, *arguments],
         capture_output=True,
         text=True,
         check=True,
@@ -72,10 +118,35 @@ def test_a_query_imports_what_reads_a_graph_and_no_other_command(tmp_path: Path)
     omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
     loaded = loaded_by("query", "--store", str(tmp_path / "g"), "-e", QUERY)
     assert "lance" in loaded
-    unwanted = {"pandas", "pyspark", "fastapi", "starlette", "uvicorn", "cedarpy", "httpx"}
-    assert not loaded & {*unwanted, "rich.console"}, "rich.cells alone measures a table"
+    assert find_unwanted(loaded, {*NOT_FOR_A_READ, "rich.console"}) == set()
     commands = {each for each in loaded if each.startswith("omnigraph.cli.commands.")}
     assert commands == {"omnigraph.cli.commands.query"}
+
+
+def test_a_mutation_imports_what_writes_rows_and_nothing_that_merges_or_loads(
+    tmp_path: Path,
+) -> None:
+    omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
+    insert = 'query a() { insert P { name: "ada" } }'
+    loaded = loaded_by("mutate", "--store", str(tmp_path / "g"), "-e", insert)
+    assert "omnigraph.engine.write.mutate" in loaded
+    assert find_unwanted(loaded, NOT_FOR_A_WRITE) == set()
+
+
+EMBEDDED_READ = """
+import sys, omnigraph
+graph = omnigraph.open(sys.argv[1], read_only=True)
+assert len(graph.query(sys.argv[2])) == 0
+print("\\n".join(sys.modules), file=sys.stderr)
+"""
+
+
+def test_an_embedded_read_imports_what_reads_a_graph(tmp_path: Path) -> None:
+    omnigraph.init(str(tmp_path / "g"), "node P { name: String @key }")
+    loaded = loaded_by(str(tmp_path / "g"), QUERY, program=EMBEDDED_READ)
+    assert "lance" in loaded
+    command_line = {"typer", "click", "rich", "omnigraph.cli"}
+    assert find_unwanted(loaded, NOT_FOR_A_READ - {"pandas"} | command_line) == set()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,5 +1,7 @@
 """The texts by which errors of Lance and obstore are told apart, one test for each."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import lance
@@ -171,3 +173,36 @@ def test_a_panic_is_a_base_exception_known_by_its_name_only() -> None:
         S3Store.from_url("s3://bucket/x", config={"allow_http": "true"})  # type: ignore[arg-type]
     assert not isinstance(caught.value, Exception)
     assert translate.is_panic(caught.value)
+
+
+INTERRUPTED_READS = """
+import os, signal, sys, threading
+import lance, pyarrow as pa
+from omnigraph.storage import translate
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
+path = sys.argv[1]
+lance.write_dataset(pa.table({"a": range(100_000)}), path)
+raw = translated = 0
+for each in range(80):
+    ring = threading.Timer(0.001 * (each % 20), os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        ring.start()
+        with translate.translating_tables("read", path, branch=None):
+            while True:
+                try:
+                    lance.dataset(path).to_table()
+                except ValueError as error:
+                    raw += translate.is_interrupt(error)
+                    raise
+    except KeyboardInterrupt:
+        translated += 1
+    ring.join()
+print(raw > 0, translated)
+"""
+
+
+def test_a_read_that_is_interrupted_says_so_in_an_error_of_its_own(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", INTERRUPTED_READS, str(tmp_path / "t")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("True 80\n", 0), done.stderr

@@ -11,7 +11,7 @@ from typing import Any, Final
 import schemathesis
 from schemathesis.generation import GenerationMode
 
-from omnigraph.ids import BRANCH_NAME_MAX
+from omnigraph.ids import BRANCH_NAME_MAX, spell
 
 SCHEMA: Final = os.environ["OMNIGRAPH_API_SCHEMA"]
 READ: Final = "query q() { match { $p: Person } return { $p.name } }"
@@ -25,6 +25,7 @@ BODY: Final[dict[str, Any]] = {
     "source": "b",
     "target": "main",
     "delete_branch": False,
+    "mainline": None,
     "type": "Person",
     "type_names": ["Person"],
     "table_keys": ["node:Person"],
@@ -63,8 +64,8 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:  # noqa: ARG001 -
 
 
 def _is_free(branch: str) -> bool:
-    """Is it not pinned, and not too long? That a slash counts for three is told in words."""
-    return branch != "b" and len(branch) + 2 * branch.count("/") <= BRANCH_NAME_MAX
+    """Is it not pinned, and not too long? What each character counts for is told in words."""
+    return branch != "b" and len(spell(branch)) <= BRANCH_NAME_MAX
 
 
 def _pin_load(case: Any) -> None:
@@ -85,7 +86,8 @@ def _pin_step(step: dict[str, Any]) -> dict[str, Any]:
 def _pin(route: str, case: Any) -> None:
     if route == "branches/{branch}" and not _is_free(case.path_parameters["branch"]):
         case.path_parameters = {**case.path_parameters, "branch": "another"}
-    if route == "branches" and case.method == "POST" and not _is_free(case.body["name"]):
+    is_naming = route in ("branches", "tags") and case.method == "POST"
+    if is_naming and not _is_free(case.body["name"]):
         case.body = {**case.body, "name": "another"}
     if isinstance(case.body, dict):
         pinned = {name: value for name, value in BODY.items() if case.body.get(name) is not None}

@@ -57,15 +57,18 @@ def reopen(root: str) -> Opened:
     return Opened(stores, Bases(stores), open_in(stores, Mode.READ_WRITE))
 
 
+def fork(opened: Opened, branch: BranchName, seen_on: BranchName = MAIN) -> Handle:
+    """Fork the table of persons for a branch, as another branch shows it."""
+    stores, bases, _ = opened
+    source = open_pin(stores, bases.current(seen_on).manifest.pins[PERSON])
+    return fork_table(stores, bases, PERSON, branch, source)
+
+
 def write(opened: Opened, branch: BranchName, name: str) -> Published:
     """Add a person to a branch, as a writer would: fork if need be, append, publish."""
     stores, bases, _ = opened
     pin = bases.current(branch).manifest.pins[PERSON]
-    base: Handle
-    if pin.owner == branch:
-        base = open_pin(stores, pin)
-    else:
-        base = fork_table(stores, bases, PERSON, branch)
+    base = open_pin(stores, pin) if pin.owner == branch else fork(opened, branch, branch)
     rows = pa.table({"id": [name], "name": [name]}, schema=base.schema)
     mark = Mark(stores.effects.new_id())
     landed = stores.tables.commit_exact(stores.tables.stage_append(base, rows, mark))
@@ -227,7 +230,7 @@ def test_a_name_made_again_is_another_branch(opened: Opened) -> None:
 
 def test_a_fork_nobody_names_is_reclaimed_by_the_next_first_write(opened: Opened) -> None:
     opened.graph.create_branch("one")
-    orphan = fork_table(opened.stores, opened.bases, PERSON, ONE)
+    orphan = fork(opened, ONE)
     rows = pa.table({"id": ["ghost"], "name": ["ghost"]}, schema=orphan.schema)
     mark = Mark(opened.stores.effects.new_id())
     opened.stores.tables.commit_exact(opened.stores.tables.stage_append(orphan, rows, mark))
@@ -239,7 +242,7 @@ def test_a_table_the_branch_owns_by_now_is_not_forked_again(opened: Opened) -> N
     opened.graph.create_branch("one")
     write(opened, ONE, "ada")
     with pytest.raises(ExpectedVersionMismatch):
-        fork_table(opened.stores, opened.bases, PERSON, ONE)
+        fork(opened, ONE)
     assert people(opened, ONE) == {"ada"}
 
 
@@ -261,7 +264,7 @@ def test_a_fork_another_branch_shows_is_never_reclaimed(opened: Opened) -> None:
     back = pin_at(PERSON, opened.graph.snapshot(ONE).pins[PERSON].version + 1, owner=MAIN)
     publish(opened.stores, opened.bases, Publication(ONE, (new_intent(),), (back,)))
     with pytest.raises(BranchInUse, match="two"):
-        fork_table(opened.stores, opened.bases, PERSON, ONE)
+        fork(opened, ONE)
     assert people(opened, TWO) == {"ada"}
 
 

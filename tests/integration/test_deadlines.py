@@ -1,12 +1,13 @@
 """Reads end when their time is over or nobody waits for them, and let go of what they hold."""
 
+import asyncio
 import gc
 import json
 import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,11 +113,9 @@ def spelled(body: str) -> str:
 @pytest.mark.parametrize("body", [ENDLESS, HOARDING])
 def test_a_read_ends_at_its_deadline_and_holds_nothing_then(root: Path, body: str) -> None:
     graph, counted = open_metered(root)
-    began = time.monotonic()
-    with pytest.raises(QueryTimeout) as late:
+    with pytest.raises(QueryTimeout) as late:  # it would take hours
         graph.query(spelled(body), timeout=0.5)
     assert late.value.seconds == 0.5
-    assert time.monotonic() - began < 5  # it would take hours
     assert (counted.reads, counted.nbytes) == (0, 0)
     assert counted.peak > 0
 
@@ -245,11 +244,27 @@ def test_explain_takes_the_deadline_of_what_it_runs(
 # ── a server ─────────────────────────────────────────────────────────────────────────────────────
 
 
+LIMIT_S = 600
+"""Of a server whose reads end for another reason than the time that they took."""
+
+
 @pytest.fixture(scope="module")
 def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("served")
+    with serving(root, tmp_path_factory.mktemp("served"), LIMIT_S) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strict(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(root, tmp_path_factory.mktemp("strict"), 1) as found:
+        yield found
+
+
+@contextmanager
+def serving(root: Path, folder: Path, limit_s: int) -> Iterator[Running]:
     (folder / "server.yaml").write_text(
-        "version: 1\nmetrics_name_graphs: true\nlimits: { query_seconds: 3, body_timeout_s: 1 }"
+        "version: 1\nmetrics_name_graphs: true\n"
+        f"limits: {{ query_seconds: {limit_s}, body_timeout_s: 1 }}"
     )
     (folder / "stored").mkdir()
     (folder / "stored" / "endless.gq").write_text(f"query endless() {{ {ENDLESS} }}")
@@ -264,18 +279,17 @@ def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 def gauge(server: Running, name: str) -> float:
-    text = httpx.get(f"{server.url}/metrics").text
+    text = httpx.get(f"{server.url}/metrics", timeout=60).text
     found = re.search(rf'^omnigraph_{name}{{graph="g"}} (.*)$', text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
-def wait_until(met: Callable[[], bool], *, seconds: float) -> float:
-    """How long it took."""
+def wait_until(met: Callable[[], bool]) -> None:
+    """Long enough for a busy machine, and long before the server would end a read."""
     began = time.monotonic()
     while not met():
-        assert time.monotonic() - began < seconds, "it did not come to that"
+        assert time.monotonic() - began < LIMIT_S / 5, "it did not come to that"
         REAL.sleep_ms(10)
-    return time.monotonic() - began
 
 
 def dial(server: Running, path: str, body: object) -> socket.socket:
@@ -306,45 +320,58 @@ def count_frames() -> int:
 def test_a_read_ends_when_its_caller_hangs_up(server: Running, path: str, body: object) -> None:
     before = count_frames()
     caller = dial(server, path, body)
-    wait_until(lambda: gauge(server, "reads_inflight") == 1, seconds=10)
-    wait_until(lambda: gauge(server, "read_memory_bytes") > 0, seconds=10)
+    wait_until(lambda: gauge(server, "reads_inflight") == 1)
+    wait_until(lambda: gauge(server, "read_memory_bytes") > 0)
     caller.close()
-    assert wait_until(lambda: is_idle(server), seconds=10) < 2  # the limit itself is three
+    wait_until(lambda: is_idle(server))
     assert gauge(server, "read_memory_bytes") == 0
-    wait_until(lambda: count_frames() <= before, seconds=10)
+    wait_until(lambda: count_frames() <= before)
+
+
+def test_a_read_ends_when_its_task_is_cancelled(server: Running) -> None:
+    async def ask() -> None:
+        async with omnigraph.aopen(server.url, graph="g") as graph:
+            task = asyncio.create_task(graph.query(spelled(ENDLESS)))
+            await asyncio.to_thread(wait_until, lambda: not is_idle(server))
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    asyncio.run(ask())
+    wait_until(lambda: is_idle(server))
 
 
 def test_abandoned_reads_do_not_slow_down_the_next(server: Running) -> None:
     callers = [dial(server, "query", {"query": spelled(ENDLESS)}) for _ in range(20)]
-    wait_until(lambda: gauge(server, "reads_inflight") >= 1, seconds=10)
+    wait_until(lambda: gauge(server, "reads_inflight") >= 1)
     for each in callers:
         each.close()
-    wait_until(lambda: is_idle(server), seconds=20)
+    wait_until(lambda: is_idle(server))
     with closing(omnigraph.connect(server.url, graph="g")) as graph:
         assert len(graph.query(spelled(OPERATORS["look up"]))) == 1
 
 
-def test_the_server_has_a_limit_of_its_own(server: Running) -> None:
+def test_the_server_has_a_limit_of_its_own(strict: Running) -> None:
     answer = httpx.post(
-        f"{server.url}/graphs/g/query", json={"query": spelled(ENDLESS)}, timeout=30
+        f"{strict.url}/graphs/g/query", json={"query": spelled(ENDLESS)}, timeout=120
     )
     assert answer.status_code == 408
     told = answer.json()
     assert "code" not in told
     assert told["retryable"] is False
-    assert told["resource_limit"] == {"resource": "query_seconds", "limit": 3}
-    assert told["cause"] == {"code": "query_timeout", "facts": {"seconds": 3}}
-    wait_until(lambda: is_idle(server), seconds=5)
+    assert told["resource_limit"] == {"resource": "query_seconds", "limit": 1}
+    assert told["cause"] == {"code": "query_timeout", "facts": {"seconds": 1}}
+    wait_until(lambda: is_idle(strict))
 
 
-def test_a_caller_may_allow_less_and_not_more(server: Running) -> None:
-    with closing(omnigraph.connect(server.url, graph="g")) as graph:
+def test_a_caller_may_allow_less_and_not_more(strict: Running) -> None:
+    with closing(omnigraph.connect(strict.url, graph="g")) as graph:
         with pytest.raises(QueryTimeout) as late:
             graph.query(spelled(ENDLESS), timeout=0.3)
         assert late.value.seconds == 0.3
         with pytest.raises(QueryTimeout) as later:
             graph.query(spelled(ENDLESS), timeout=60)
-        assert later.value.seconds == 3
+        assert later.value.seconds == 1
         with pytest.raises(UsageError, match="above 0"):
             graph.query(spelled(ENDLESS), timeout=0)
         with pytest.raises(QueryTimeout):
@@ -376,11 +403,11 @@ def test_a_caller_that_takes_nothing_of_a_stream_is_let_go(server: Running) -> N
         inflight = "omnigraph_requests_inflight 1.0"  # the one that asks
 
         def is_over() -> bool:
-            return inflight in httpx.get(f"{server.url}/metrics").text
+            return inflight in httpx.get(f"{server.url}/metrics", timeout=60).text
 
-        wait_until(lambda: not is_over(), seconds=20)
-        wait_until(is_over, seconds=20)
-        caller.settimeout(20)
+        wait_until(lambda: not is_over())
+        wait_until(is_over)
+        caller.settimeout(120)
         with suppress(ConnectionResetError):
             while caller.recv(65536):
                 """Half of the answer is still on its way."""

@@ -9,8 +9,9 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.engine.history import diff as engine_changes
-from omnigraph.engine.history.diff import Counts, EntityChange, Image
+from omnigraph.engine.history.diff import EntityChange, Image
 from omnigraph.errors import (
     BranchNotFound,
     ChangesRefused,
@@ -72,7 +73,7 @@ def test_changes_come_by_table_and_id_with_exact_images(graph: LocalGraph, branc
     before = head(graph)
     change_all(graph, branch)
     diff = graph.diff(before, branch)
-    assert diff.counts == {KNOWS: Counts(1, 1, 0), PERSON: Counts(1, 1, 1)}
+    assert diff.counts == {KNOWS: RowCounts(1, 1, 0), PERSON: RowCounts(1, 1, 1)}
     found = list(diff.changes())
     assert told(iter(found)) == ALL
     edge, person = found[1], found[2]
@@ -123,7 +124,7 @@ def test_a_compaction_changes_nothing(graph: LocalGraph) -> None:
     for number in range(40):
         graph.insert("Person", [{"name": f"p{number:02}"}])
     assert any(each.actor == "omnigraph:upkeep" for each in graph.commits())
-    assert graph.diff(before, "main").counts == {PERSON: Counts(40, 0, 0)}
+    assert graph.diff(before, "main").counts == {PERSON: RowCounts(40, 0, 0)}
 
 
 def test_filters_choose_kinds_types_and_operations(graph: LocalGraph) -> None:
@@ -233,8 +234,8 @@ def test_a_diff_is_printed_for_people_and_for_programs(
     assert run(["diff", "main..topic", graph.uri]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [
-        "edge:Knows: +1 ~1 -0",
-        "node:Person: +1 ~1 -1",
+        "edge:Knows: +1 ~1 −0",
+        "node:Person: +1 ~1 −1",
         "+ edge:Knows a zoe → zoe",
         "~ edge:Knows k ann → zoe",
     ]

@@ -93,12 +93,25 @@ def test_branches_are_made_listed_and_deleted(graph: str, capsys: Streams) -> No
     assert run(["branch", "create", "two", "--uri", graph, "--from", "agent/1", "--json"]) == 0
     assert document(capsys) == {"uri": graph, "from": "agent/1", "name": "two", "actor_id": None}
     assert run(["branch", "list", "--store", graph, "--json"]) == 0
-    assert document(capsys) == {"branches": ["main", "agent/1", "two"]}
+    listed = document(capsys)
+    assert listed["branches"] == ["main", "agent/1", "two"]
+    summaries = listed["summaries"]
+    assert isinstance(summaries, list)
+    assert [(each["ahead"], each["behind"]) for each in summaries] == [(0, 0)] * 3
+    assert {each["head"]["graph_commit_id"] for each in summaries} == {
+        summaries[0]["head"]["graph_commit_id"]
+    }
     assert run(["branch", "delete", "two", graph, "--quiet"]) == 0
     streams = capsys.readouterr()
     assert (streams.out, streams.err) == ("deleted branch two\n", "")
-    assert run(["branch", "list", graph]) == 0
+    assert run(["branch", "list", graph, "--names"]) == 0
     assert capsys.readouterr().out == "main\nagent/1\n"
+    assert run(["branch", "list", graph, "--names", "--json"]) == 0
+    assert document(capsys) == {"branches": ["main", "agent/1"]}
+    assert run(["branch", "list", graph]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["main", "agent/1"]
+    assert lines[1].endswith("  ada  ahead 0, behind 0")
 
 
 def test_commits_are_listed_and_shown(graph: str, capsys: Streams) -> None:
@@ -116,8 +129,78 @@ def test_commits_are_listed_and_shown(graph: str, capsys: Streams) -> None:
     ):
         assert run([*command, "--json"]) == 0
         assert document(capsys) == genesis
-    assert run(["commit", "list", graph]) == 0
-    assert capsys.readouterr().out == f"{commit_id} branch=main version=1\n"
+    time = f"{genesis['created_at_iso'][:19]}Z"
+    for command in (["commit", "list"], ["log"]):
+        assert run([*command, graph]) == 0
+        assert capsys.readouterr().out == f"commit {commit_id}\ntime: {time}\nactor: ada\n"
+        assert run([*command, graph, "--oneline"]) == 0
+        assert capsys.readouterr().out == f"{commit_id}  {time}  ada  -\n"
+        assert run([*command, graph, "--graph", "--all"]) == 0
+        assert capsys.readouterr().out == f"*  {commit_id}  {time}  ada  -  (main)\n"
+
+
+def test_every_write_command_takes_a_message_that_the_log_shows(
+    graph: str, capsys: Streams, tmp_path: Path
+) -> None:
+    data = tmp_path / "people.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
+    pipeline = tmp_path / "pipeline.yaml"
+    pipeline.write_text("mode: merge\ninputs:\n  - name: people\n    data: people.jsonl\n")
+    grown = tmp_path / "grown.pg"
+    grown.write_text(f"{SCHEMA}\nnode Extra {{ name: String @key }}\n")
+    add = 'query q() { insert Person { name: "new" } }'
+    writes = {
+        "mutated": ["mutate", "q", graph, "-e", add],
+        "loaded": ["load", graph, "--data", str(data), "--mode", "append"],
+        "piped": ["pipeline", "run", str(pipeline), graph],
+        "merged": ["branch", "merge", "side", graph, "--delete-branch"],
+        "grown": ["schema", "apply", graph, "--schema", str(grown)],
+        "indexed": ["index", graph],
+        "tidied": ["optimize", graph],
+    }
+    assert run(["branch", "create", "side", graph, "--quiet"]) == 0
+    inserted = 'query q() { insert Person { name: "side" } }'
+    assert run(["mutate", "q", graph, "-e", inserted, "--branch", "side"]) == 0
+    for message, words in writes.items():
+        assert run([*words, "-m", message, "--quiet"]) == 0, words
+    capsys.readouterr()
+    assert run(["log", graph, "--json"]) == 0
+    commits = document(capsys)["commits"]
+    assert isinstance(commits, list)
+    told = {each["message"]: each["row_counts"] for each in commits}
+    assert {*writes} - told.keys() <= {"tidied"}  # nothing may be left to tidy
+    assert told["mutated"] == {"inserted": 1, "updated": 0, "deleted": 0}
+    assert told["piped"] == {"inserted": 0, "updated": 1, "deleted": 0}
+    assert told["merged"] == {"inserted": 1, "updated": 0, "deleted": 0}
+    assert run(["log", graph, "--graph"]) == 0
+    assert "|\\" in capsys.readouterr().out.splitlines()
+    made = tmp_path / "made.omni"
+    assert run(["init", str(made), "--schema", str(grown), "-m", "the beginning"]) == 0
+    capsys.readouterr()
+    assert run(["log", str(made)]) == 0
+    assert capsys.readouterr().out.endswith("\n\n    the beginning\n")
+
+
+def test_three_dots_compare_with_the_state_at_which_the_branches_parted(
+    graph: str, capsys: Streams
+) -> None:
+    add = "query q($n: String) { insert Person { name: $n } }"
+    assert run(["branch", "create", "side", graph, "--quiet"]) == 0
+    for branch in ("main", "side"):
+        params = json.dumps({"n": branch})
+        words = ["mutate", "q", graph, "-e", add, "--params", params, "--branch", branch]
+        assert run(words) == 0
+    capsys.readouterr()
+    for sides, counts in (
+        ("main..side", "+1 ~0 −1"),
+        ("main...side", "+1 ~0 −0"),
+        ("side...", "+1"),
+    ):
+        assert run(["diff", sides, graph, "--summary"]) == 0
+        assert capsys.readouterr().out.startswith(f"node:Person: {counts}")
+    for wrong in ("main", "a....b", "a..b..c"):
+        assert run(["diff", wrong, graph]) == 2
+        assert "A...B" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -133,7 +216,7 @@ def test_commits_are_listed_and_shown(graph: str, capsys: Streams) -> None:
 )
 def test_commits_are_filtered(graph: str, capsys: Streams, filters: list[str], count: int) -> None:
     options = [part for each in filters for part in ("--filter", each)]
-    assert run(["commit", "list", graph, *options]) == 0
+    assert run(["commit", "list", graph, "--oneline", *options]) == 0
     assert len(capsys.readouterr().out.splitlines()) == count
 
 

@@ -96,6 +96,14 @@ CASES = {
     "cluster_mergeBranches": Case(
         "POST", "/branches/merge", {"source": "side"}, {"source": "side", "on_conflict": "ours"}
     ),
+    "cluster_revertCommit": Case("POST", "/commits/bad/revert", {}, {"detect": "property"}),
+    "cluster_cherryPickCommit": Case(
+        "POST", "/commits/bad/cherry-pick", {}, {"detect": "property"}
+    ),
+    "cluster_createTag": Case(
+        "POST", "/tags", {"name": "t", "commit": "bad"}, {"name": "u", "commit": "bad"}
+    ),
+    "cluster_deleteTag": Case("DELETE", "/tags/bad", None, None),
     "cluster_applySchema": Case(
         "POST",
         "/schema/apply",
@@ -143,6 +151,7 @@ def ask(client: Client, case: Case, body: JsonObject | None, headers: dict[str, 
 def test_asked_three_times_it_is_done_once(name: str, client: Client, graph: LocalGraph) -> None:
     case = CASES[name]
     graph.insert("Person", [{"name": "old"}])
+    graph.tags.create("bad", graph.commits()[0].id)
     if name in ("cluster_mergeBranches", "cluster_deleteBranch"):
         graph.branches.create("side" if "merge" in name else "doomed")
     if name == "cluster_mergeBranches":
@@ -160,7 +169,7 @@ def test_asked_three_times_it_is_done_once(name: str, client: Client, graph: Loc
         again = ask(client, case, case.body, headers)
         assert (again.status_code, again.json()) == (200, first.json())
     assert len(graph.commits()) == after + 1
-    if "Branch" not in name or "merge" in name:
+    if ("Branch" not in name and "Tag" not in name) or "merge" in name:
         assert after > before, "what came of it is kept in a commit"
     if case.other is not None:
         refused = ask(client, case, case.other, headers)

@@ -1,7 +1,6 @@
 """Making and opening graphs: what a failed, killed, raced or forced init leaves behind."""
 
 import json
-import shutil
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -18,7 +17,6 @@ from omnigraph.errors import (
     GraphExists,
     GraphIncomplete,
     GraphNotFound,
-    GraphRelocated,
     OpenedReadOnly,
     SchemaFilesInvalid,
     SchemaInvalid,
@@ -310,15 +308,3 @@ def test_a_canonical_form_that_is_damaged_is_refused(tmp_path: Path, damage: str
     (tmp_path / "g" / "_schema.ir.json").write_text(damage)
     with pytest.raises(CorruptionError):
         omnigraph.open(tmp_path / "g")
-
-
-def test_a_copied_graph_never_reads_its_branches_from_the_old_place(tmp_path: Path) -> None:
-    omnigraph.init(tmp_path / "old", SCHEMA).branches.create("b")
-    shutil.copytree(tmp_path / "old", tmp_path / "new")
-    copy = omnigraph.open(tmp_path / "new")
-    assert copy.snapshot().pins
-    with pytest.raises(GraphRelocated) as caught:
-        copy.snapshot("b")
-    assert str(tmp_path / "old") in caught.value.recorded
-    assert str(tmp_path / "new") in caught.value.actual
-    assert omnigraph.open(tmp_path / "old").snapshot("b").pins

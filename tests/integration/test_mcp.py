@@ -134,6 +134,7 @@ def test_stored_queries_are_run_by_their_names(client: Client) -> None:
 
 def test_the_day_of_an_agent(client: Client) -> None:
     assert client.call("schema_get")["schema_source"] == SCHEMA
+    assert client.call("describe", budget=1000)["omitted"] == []
     client.call("branches_create", name="task")
     insert = "query q($n: String) { insert Person { name: $n } }"
     change = {"query": insert, "params": {"n": "Ed"}, "branch": "task", "idempotency_key": "once"}

@@ -70,7 +70,7 @@ def test_conflicts_are_the_same_on_every_surface(root: str, url: str, capsys: St
     assert vars(remote) == vars(embedded)
     assert str(remote) == str(embedded)
 
-    answer = httpx.post(f"{url}/graphs/g/branches/merge", json={"source": "topic"})
+    answer = httpx.post(f"{url}/graphs/g/branches/merge", json={"source": "topic"}, timeout=60)
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     listed = answer.json()["merge_conflicts"]
     (update,) = [each for each in listed if each["kind"] == "divergent_update"]

@@ -40,7 +40,7 @@ def test_a_query_of_a_file_is_run_by_name_with_parameters(graph: str, capsys: St
     command = ["mutate", "add", "--store", graph, "--query", "queries.gq", "--as", "dana"]
     assert run([*command, "--params", '{"name": "ann", "age": 3}']) == 0
     streams = capsys.readouterr()
-    assert streams.out == "changed main via add: 1 nodes, 0 edges\nactor_id: dana\n"
+    assert streams.out == "changed main via add: 1 node, 0 edges\nactor_id: dana\n"
     assert streams.err.startswith("omnigraph mutate → ")
 
 
@@ -66,7 +66,7 @@ def test_parameters_come_from_a_file_and_the_graph_as_an_argument(
     Path("params.json").write_text('{"name": "bob"}')
     command = ["mutate", "add", graph, "--query", "queries.gq", "--params-file", "params.json"]
     assert run([*command, "--branch", "main"]) == 0
-    assert "1 nodes" in capsys.readouterr().out
+    assert "1 node" in capsys.readouterr().out
 
 
 def test_nothing_to_do_is_a_success_without_a_commit(graph: str, capsys: Streams) -> None:

@@ -81,7 +81,7 @@ def test_nothing_begins_before_all_are_ready(tmp_path: Path) -> None:
     runner.await_ready()
     assert not mark.exists()
     runner.begin()
-    assert isinstance(runner.finish(30), Returned)
+    assert isinstance(runner.finish(300), Returned)
     assert mark.exists()
 
 
@@ -90,4 +90,4 @@ def test_a_process_can_be_killed_at_the_gate() -> None:
     runner.await_ready()
     runner.kill()
     runner.begin()
-    assert isinstance(runner.finish(30), Died)
+    assert isinstance(runner.finish(300), Died)

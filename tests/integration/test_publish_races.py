@@ -118,7 +118,7 @@ def test_eight_processes_make_one_chain_of_two_hundred_commits(
     place: Place, tables: tuple[tuple[TableKey, ...], ...]
 ) -> None:
     writers = [launch(publish_many, place, tables[n % 3], 25) for n in range(8)]
-    acknowledged = [each for done in values_of(race(writers, timeout_s=120)) for each in done]
+    acknowledged = [each for done in values_of(race(writers, timeout_s=300)) for each in done]
     assert len(acknowledged) == 200
     check_history(place, acknowledged, branch=MAIN)
 
@@ -139,7 +139,7 @@ def test_four_processes_make_one_chain_in_a_bucket(
     cloud_place: Place, tables: tuple[tuple[TableKey, ...], ...]
 ) -> None:
     writers = [launch(publish_many, cloud_place, tables[n % 3], 8) for n in range(4)]
-    acknowledged = [each for done in values_of(race(writers, timeout_s=120)) for each in done]
+    acknowledged = [each for done in values_of(race(writers, timeout_s=300)) for each in done]
     assert len(acknowledged) == 32
     check_history(cloud_place, acknowledged, branch=MAIN)
 

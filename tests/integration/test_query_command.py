@@ -60,7 +60,7 @@ def test_the_configuration_says_how_rows_are_printed(capsys: Streams) -> None:
     asked = ["query", "everyone", "--query", "queries.gq"]
     configure("output: csv")
     assert run(asked) == 0
-    assert capsys.readouterr().out == "p.name,p.age\nAda,36\nBo,null\n"
+    assert capsys.readouterr().out == "p.name,p.age\nAda,36\nBo,\n"
     assert run([*asked, "--format", "kv"]) == 0
     assert "row 1\n" in capsys.readouterr().out
     assert run([*asked, "--json"]) == 0
@@ -105,7 +105,7 @@ def test_columns_align_by_the_width_of_their_characters(capsys: Streams) -> None
 def test_a_field_that_holds_a_line_end_of_any_kind_is_quoted(capsys: Streams) -> None:
     omnigraph.open("g").insert("Person", [{"name": "a\rb"}, {"name": "c\nd"}, {"name": 'e"f'}])
     out = printed(capsys, "everyone", "--query", "queries.gq", "--format", "csv")
-    assert out == 'p.name,p.age\nAda,36\nBo,null\n"a\rb",null\n"c\nd",null\n"e""f",null\n'
+    assert out == 'p.name,p.age\nAda,36\nBo,\n"a\rb",\n"c\nd",\n"e""f",\n'
 
 
 @pytest.mark.usefixtures("graph")
@@ -116,22 +116,16 @@ def test_pairs_lines_and_commas(capsys: Streams) -> None:
         "row 2\np.name: Bo\np.age: null\n"
     )
     assert [json.loads(line) for line in printed(capsys, *asked, "jsonl").splitlines()] == [
-        {
-            "kind": "metadata",
-            "query_name": "everyone",
-            "target": {"branch": "main", "snapshot": None},
-            "row_count": 2,
-        },
         {"p.name": "Ada", "p.age": 36},
         {"p.name": "Bo", "p.age": None},
     ]
-    assert printed(capsys, *asked, "csv") == "p.name,p.age\nAda,36\nBo,null\n"
+    assert printed(capsys, *asked, "csv") == "p.name,p.age\nAda,36\nBo,\n"
 
 
 def test_a_cell_of_a_spreadsheet_is_quoted_when_it_must_be(graph: str, capsys: Streams) -> None:
     omnigraph.open(graph).insert("Person", [{"name": 'a,"b"', "tags": ["x", "y"]}])
     out = printed(capsys, "-e", f"query odd() {{ {ODD} }}", "--format", "csv")
-    assert out.splitlines()[1] == '"a,""b""","[""x"",""y""]",null'
+    assert out.splitlines()[1] == '"a,""b""","[""x"",""y""]",'
 
 
 @pytest.mark.usefixtures("graph")

@@ -246,7 +246,7 @@ def test_an_analysis_tells_rows_time_and_reads_of_every_operator(graph: LocalGra
     assert all(sum(int(str(each[cost])) for each in first.steps) > 0 for cost in costs)
     again = opened.explain(body, analyze=True)
     assert not any(each[cost] for each in again.steps for cost in costs), "all of it is kept"
-    assert "[1 rows, " in again.text
+    assert "[1 row, " in again.text
     counted = opened.explain(
         analyze=True, source="query q() { match { $t: T $t e $u } return { count($u) as n } }"
     )
@@ -270,3 +270,12 @@ def test_the_command_shows_an_entity(graph: LocalGraph, capsys: pytest.CaptureFi
     assert "day: 2024-05-01" in capsys.readouterr().out
     assert run(["entity", "T", "gone", "--store", graph.uri, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["entity"] is None
+
+
+def test_a_path_where_a_program_is_expected_is_answered_with_a_hint(tmp_path: Path) -> None:
+    graph = omnigraph.init(str(tmp_path / "hinted"), "node T { name: String @key }")
+    for call in (graph.query, graph.mutate, graph.plan_schema):
+        with pytest.raises(UsageError, match=r"pass pathlib\.Path\('programs/q\.gq'\)"):
+            call("programs/q.gq")
+    with pytest.raises(UsageError, match=r"pathlib\.Path\('s\.pg'\)"):
+        omnigraph.init(str(tmp_path / "other"), "s.pg")

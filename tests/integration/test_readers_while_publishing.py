@@ -93,9 +93,9 @@ def test_no_process_sees_half_a_commit_while_four_write(place: Place, tmp_path: 
     ]
     writers = [launch(transfer, place, amount) for amount in (1, 2, 3, 5)]
     with ThreadPoolExecutor(1) as beside:
-        reading = beside.submit(race, readers, timeout_s=120)
+        reading = beside.submit(race, readers, timeout_s=300)
         try:
-            assert values_of(race(writers, timeout_s=120)) == [COMMITS_PER_WRITER] * 4
+            assert values_of(race(writers, timeout_s=300)) == [COMMITS_PER_WRITER] * 4
         finally:
             Path(stop).touch()
         seen = values_of(reading.result())

@@ -26,8 +26,10 @@ from omnigraph.storage.stores import open_stores
 
 SCHEMA = "node Person { name: String @key }"
 RUN = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:]))"
-SOON_S = 20
-"""Long enough for a process to end on a busy machine, and shorter than any drain time."""
+SOON_S = 120
+"""Long enough for a process to end on a busy machine, and shorter than `DRAIN`."""
+
+DRAIN = "drain_s: 600"
 
 TELL = """
 import os, signal, sys
@@ -57,7 +59,7 @@ or the crew of a worker when that comes to it.
 """
 
 
-def wait_for(what: Callable[[], bool], timeout_s: int = 60) -> None:
+def wait_for(what: Callable[[], bool], timeout_s: int = 300) -> None:
     deadline_ms = REAL.monotonic_ms() + timeout_s * 1000
     while not what():
         assert REAL.monotonic_ms() < deadline_ms, "it did not happen in time"
@@ -106,7 +108,7 @@ class Server:
 
     def is_busy(self) -> bool:
         """Is it answering somebody besides whoever asks this?"""
-        numbers = httpx.get(f"http://127.0.0.1:{self.port}/metrics").text
+        numbers = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=60).text
         return "omnigraph_requests_inflight 2.0" in numbers
 
     def refuses(self) -> bool:
@@ -148,7 +150,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     omnigraph.init(tmp_path / "g", SCHEMA)
     started: list[Server] = []
 
-    def start(workers: int, limits: str = "", **environment: str) -> Server:
+    def start(workers: int, limits: str = DRAIN, **environment: str) -> Server:
         (tmp_path / "server.yaml").write_text(
             "version: 1\nbind: 127.0.0.1:0\nunauthenticated: true\n"
             f"graphs: {{ g: {{ uri: g }} }}\nlimits: {{ {limits} }}"
@@ -220,14 +222,14 @@ def test_a_server_that_is_told_to_stop_while_it_starts_ends(
         PYTHONPATH=os.pathsep.join(source),
         TELL_AT=f"{kind} {place}",
     )
-    server.process.wait(120)  # as long as it takes to come to the place
+    server.process.wait(300)  # as long as it takes to come to the place
     assert server.await_end() in (0, -signal.SIGTERM)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_server_that_is_told_to_stop_ends_whatever_its_age(start: Start, workers: int) -> None:
-    for age_ms in (0, 50, 200, 500, 900, 1300, 1700, 2200, 3000):
+    for age_ms in (0, 200, 900, 2200):
         server = start(workers)
         REAL.sleep_ms(age_ms)
         server.tell()

@@ -1,6 +1,7 @@
 """The wheel as its users have it: built, installed afresh, used outside the repository."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,11 +65,14 @@ class Place:
         return done.stdout
 
     def use(self) -> None:
-        """Make a graph, change it, ask it."""
+        """Make a graph, change it, load into it, ask it."""
         assert self.run_well("python", "-c", FIRST_ROWS) == "[{'age': 5}]\n"
+        (self.folder / "rows.jsonl").write_text('{"type":"Person","data":{"name":"cyd"}}\n')
+        self.run_well("omnigraph", "load", "g.omni", "rows.jsonl", "--mode", "append")
         rows = self.run_well("omnigraph", "query", "--store", "g.omni", "-e", QUERY, "--json")
-        assert '"ada"' in rows
-        assert '"bob"' in rows
+        assert all(f'"{name}"' in rows for name in ("ada", "bob", "cyd"))
+        mistyped = self.run("omnigraph", "qurey", "g.omni")
+        assert (mistyped.returncode, "query" in mistyped.stderr) == (2, True), mistyped.stderr
 
 
 def install(folder: Path, python: str, *words: str) -> Place:
@@ -127,6 +131,13 @@ def find_python(version: str) -> str | None:
     return None
 
 
+def test_the_wheel_has_its_extras(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+    extras = re.findall(r"^Provides-Extra: (.*)$", archive.read(name).decode(), re.MULTILINE)
+    assert {"spark", "server", "mcp", "all", "java", "pandas", "polars"} <= set(extras)
+
+
 def test_the_wheel_has_the_grammar_tables_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert sum(name.endswith(".tables") for name in names) == 2
@@ -165,11 +176,21 @@ def test_it_works_beside_what_data_people_have_installed(wheel: Path, tmp_path: 
     company = ["pandas", "polars", "lancedb", "langchain-core", "dagster"]
     place = install(tmp_path, sys.executable, f"omnigraph[all] @ {wheel.as_uri()}", *company)
     place.use()
-    (tmp_path / "rows.jsonl").write_text('{"type":"Person","data":{"name":"cyd"}}\n')
-    place.run_well("omnigraph", "load", "g.omni", "--data", "rows.jsonl", "--mode", "append")
     place.run_well("python", "-c", "import pandas, polars, lancedb, langchain_core, dagster")
+    assert place.run_well("python", "-c", FRAMES) == "['ada', 'bob', 'cyd', 'dee', 'eve']\n"
     place.run_well("python", "-c", SERVE)
 
+
+FRAMES = """
+import pandas, polars
+import omnigraph
+
+graph = omnigraph.open("g.omni")
+graph.insert("Person", pandas.DataFrame({"name": ["dee"]}))
+graph.load(polars.DataFrame({"name": ["eve"]}), type="Person", mode="append")
+found = graph.query("query q() { match { $p: Person } return { $p.name as name } order { name } }")
+print(found.polars()["name"].to_list())
+"""
 
 SERVE = """
 import signal, subprocess, sys, os
@@ -183,7 +204,7 @@ with subprocess.Popen([command, *words], stdout=subprocess.PIPE, text=True) as s
         query = "query q() { match { $p: Person } return { $p.name } }"
         answer = httpx.post(f"http://{address}/graphs/g/query", json={"query": query}, timeout=60)
         assert answer.status_code == 200, answer.text
-        assert len(answer.json()["rows"]) == 3, answer.text
+        assert len(answer.json()["rows"]) == 5, answer.text
     finally:
         server.send_signal(signal.SIGTERM)
 """

@@ -112,7 +112,7 @@ def ask(loader: Loader, bulk: SparkLoader, mode: LoadMode, path: str) -> CheckRe
 
 @pytest.mark.slow
 @settings(
-    max_examples=int(os.environ.get("OMNIGRAPH_CHECK_EXAMPLES", "12")),
+    max_examples=int(os.environ.get("OMNIGRAPH_CHECK_EXAMPLES", "5")),
     deadline=None,
     # An example takes seconds; a smaller one is not worth the minutes of finding it.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

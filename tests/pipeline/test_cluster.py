@@ -1,6 +1,7 @@
 """A real master and a real worker of Spark, and what their workers need to run tasks of ours."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -47,14 +48,13 @@ def running(words: list[str], log: Path, said: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("cluster")
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-    at, address = ["--host", "127.0.0.1", "--webui-port", "0"], f"spark://127.0.0.1:{port}"
-    head = [f"{DEPLOY}.master.Master", *at, "--port", str(port)]
-    hand = [f"{DEPLOY}.worker.Worker", *at, "-c", "1", "-m", "600m", "-d", str(folder), address]
+    at, log = ["--host", "127.0.0.1", "--webui-port", "0"], folder / "master.log"
+    head = [f"{DEPLOY}.master.Master", *at, "--port", "0"]
+    hand = [f"{DEPLOY}.worker.Worker", *at, "-c", "1", "-m", "600m", "-d", str(folder)]
     with ExitStack() as stack:
-        stack.enter_context(running(head, folder / "master.log", "I have been elected leader"))
+        stack.enter_context(running(head, log, "I have been elected leader"))
+        (address,) = re.findall(r"Starting Spark master at (spark://\S+)", log.read_text())
+        hand.append(address)
         stack.enter_context(running(hand, folder / "worker.log", "Successfully registered"))
         yield address
 
@@ -94,13 +94,13 @@ def load_alone(
     folder: Path,
     master: str,
     configuration: Mapping[str, str] | None = None,
-    patience_ms: int = 60_000,
+    patience_ms: int = 240_000,
 ) -> str:
     settings = SparkSettings(master=master, configuration={**MODEST, **(configuration or {})})
     child = launch(load, folder, settings, patience_ms)
     child.await_ready()
     child.begin()
-    result = child.finish(240)
+    result = child.finish(600)
     assert isinstance(result, Returned), result
     return result.value
 

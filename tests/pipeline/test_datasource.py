@@ -217,7 +217,7 @@ def test_spark_keeps_what_it_pushed_for_one_use_of_a_dataframe_for_every_other(
 )
 def test_a_wrong_option_is_named(graph: LocalGraph, options: dict[str, str], said: str) -> None:
     with pytest.raises(omnigraph.OmnigraphError, match=said):
-        source(graph, **options)
+        source(graph, **options).schema()
 
 
 def test_spark_repeats_what_is_wrong(reading: SparkSession, graph: LocalGraph) -> None:
@@ -232,10 +232,10 @@ def test_spark_repeats_what_is_wrong(reading: SparkSession, graph: LocalGraph) -
 def test_credentials_travel_without_being_printed(
     reading: SparkSession, graph: LocalGraph, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    equipped = omnigraph.open(graph.uri, storage_options={"secret_key": "hush-hush"})
+    equipped = omnigraph.open(graph.uri, storage_options={"secret_access_key": "hush-hush"})
     found = equipped.dataframe("Eats")
     assert found.count() == 1
     found.explain(extended=True)
     assert "hush" not in capsys.readouterr().out
-    register(reading, storage_options={"secret_key": "hush-hush"})
+    register(reading, storage_options={"secret_access_key": "hush-hush"})
     assert read(reading, graph, edge="Eats").count() == 1

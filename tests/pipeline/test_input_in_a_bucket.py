@@ -2,6 +2,10 @@
 
 import gzip
 import io
+import json
+import os
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +25,8 @@ from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
 from omnigraph.errors import FileUnreadable, LoadRejected
+from omnigraph.ids import TableKey
+from omnigraph.storage.bucket_options import resolve_bucket
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.inputs import find_inputs, open_input
 from omnigraph.storage.objects_cloud import connect
@@ -46,7 +52,7 @@ def options() -> Iterator[dict[str, str]]:
         "aws_region": "us-east-1",
         "allow_http": "true",
     }
-    store = connect(f"s3://{BUCKET}", reached)
+    store = connect(resolve_bucket(f"s3://{BUCKET}", reached))
     people = b"".join(b'{"type":"Person","data":{"name":"p%02d"}}\n' % each for each in range(20))
     for key, data in {
         "in/people.jsonl": people,
@@ -141,3 +147,36 @@ def test_options_are_kept_out_of_everything_that_is_shown(
     with pytest.raises(FileUnreadable) as caught:
         graph.load(f"s3://{BUCKET}/in/nothing.jsonl", mode="append")
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_workers_of_spark_reach_a_graph_and_its_input_by_variables_alone(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    """The command in a process of its own, because workers keep the variables of their start."""
+    store = connect(resolve_bucket(f"s3://{BUCKET}", options))
+    uri = f"s3://{BUCKET}/graphs/{tmp_path.name}"
+    omnigraph.init(uri, SCHEMA, storage_options=options)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_ENDPOINT_URL_S3": options["aws_endpoint"],
+        "AWS_ALLOW_HTTP": "true",
+    }
+    words = ["load", uri, f"s3://{BUCKET}/in", "--mode", "append", "--engine", "spark", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["engine"] == "spark"
+    assert SECRET not in done.stdout + done.stderr
+    graph = omnigraph.open(uri, read_only=True, storage_options=options)
+    assert graph.snapshot().pins[TableKey("node:Person")].row_count == 21
+    # Readers leave nothing behind, and neither do the tasks.
+    listed = obstore.list(store, f"graphs/{tmp_path.name}/__probe").collect()
+    assert list(listed) == []

@@ -51,7 +51,7 @@ def run_alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Re
     child = launch(function, *args, **kwargs)
     child.await_ready()
     child.begin()
-    return child.finish(120)
+    return child.finish(300)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_job_of_a_client_that_is_killed_stops_staging(
     client.begin()
     wait_until(lambda: fragments(folder), "a fragment")
     client.kill()
-    assert isinstance(client.finish(60), Died)
+    assert isinstance(client.finish(300), Died)
     seen, since_ms = fragments(folder), REAL.monotonic_ms()
     while REAL.monotonic_ms() - since_ms < STILL_MS:
         REAL.sleep_ms(200)

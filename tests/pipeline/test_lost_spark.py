@@ -65,7 +65,7 @@ def test_a_load_whose_spark_dies_fails_and_the_next_one_has_another(
     child = launch(load_through_a_death, folder)
     child.await_ready()
     child.begin()
-    result = child.finish(120)
+    result = child.finish(300)
     assert isinstance(result, Returned), result
     said, loaded = result.value
     assert said.startswith("reading the input failed: Spark is gone")

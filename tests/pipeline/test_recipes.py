@@ -82,7 +82,14 @@ inputs:
         ("mode: merge\ninputs:\n- data: a\n  where: x\n", [(4, "inputs[0].where is for tables")]),
         ("mode: merge\nmode: merge\ninputs: [{data: a}]", [(2, "gives 'mode' twice")]),
         ("mode: merge\nmax_errors: 0\ninputs: [{data: a}]", [(2, "max_errors is a positive")]),
-        ("mode: merge\ninputs: [{data: a, format: xml}]", [(2, "is jsonl, parquet or csv")]),
+        (
+            "mode: merge\ninputs:\n- {data: a, type: P, format: parqet}\n- {data: b, format: orc}",
+            [(3, "'parqet'; did you mean 'parquet'?"), (4, "inputs[1] is a table")],
+        ),
+        (
+            "mode: merge\ninputs:\n- {data: a, options: {x: y}}\n- {data: a, reader: java}\n",
+            [(3, "options is for the formats"), (4, "reader is spark, or left out; not 'java'")],
+        ),
         (
             "mode: merge\ninputs:\n- {data: a, name: x}\n- {data: b, name: x}\n",
             [(4, "'x' is the name of line 3 too")],

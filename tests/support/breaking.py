@@ -34,6 +34,7 @@ from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.engine.write.upkeep import Upkeep
+from omnigraph.engine.write.write_queue import WriteQueue
 from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
@@ -139,8 +140,9 @@ class BreakableGraph(Graph):
             settings=Settings(maintenance=False, timing=timing),
         )
         self._context = WriteContext(
-            stores, self._bases, timing=timing, owner=owner, observe=observe
+            stores, self._bases, timing=timing, owner=owner, observe=observe, is_grouping=True
         )
+        self._queue = WriteQueue(self._context)
 
     @property
     def context(self) -> WriteContext:

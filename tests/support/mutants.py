@@ -64,6 +64,18 @@ _SYSTEM_CALLS: Final = (
     "test_the_system_calls_of_a_command_reach_the_disk_in_three_waves"
 )
 
+_CACHE: Final = "tests/unit/commit/leases/test_lease_cache.py::"
+_REMOTE: Final = "tests/faults/test_remote_writes.py::"
+_THREE_WAVES: Final = (
+    "tests/faults/test_write_durability.py::"
+    "test_a_write_waits_for_three_waves_of_flushes_and_for_none_after_it_is_visible"
+)
+
+_GROUPS: Final = "tests/integration/test_groups.py"
+_GROUP_SWEEP: Final = (
+    "tests/faults/test_group_sweep.py::test_a_crash_anywhere_leaves_the_whole_group_or_none_of_it"
+)
+
 MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "storage/durability.py",
@@ -73,6 +85,18 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "_flush(path, os.O_RDONLY | os.O_DIRECTORY)",
             "path.exists()",
             _SYSTEM_CALLS,
+        ),
+        (
+            "the flushes of a wave wait for each other",
+            "FLUSHES_IN_PARALLEL: Final = 16",
+            "FLUSHES_IN_PARALLEL: Final = 1",
+            "tests/contract/test_tables_durability.py::test_the_flushes_of_a_wave_wait_together",
+        ),
+        (
+            "a wave does not wait for its flushes",
+            "            wait(running)\n        for each in running:\n            each.result()\n",
+            "            pass\n",
+            "tests/contract/test_tables_durability.py::test_a_flush_that_fails_fails_the_wave_once_all_others_have_ended",
         ),
     ),
     *_of(
@@ -142,13 +166,13 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "what a commit wrote is not flushed",
-            "    store.flush(staged.ref, files, is_new_table=payload.base is None)\n",
+            "    store.add_flushes(waves, staged.ref, files, is_new_table=payload.base is None)\n",
             "",
             _SYSTEM_CALLS,
         ),
         (
             "a version is not hardened",
-            "flush_files(store.disk, files, below=Path(store.root.locate(handle.ref.path)))",
+            "now.add(files, below=Path(store.root.locate(handle.ref.path)))",
             "files.clear()",
             _SYSTEM_CALLS,
         ),
@@ -166,9 +190,75 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "storage/lance/store.py",
         (
             "a moved graph is read from its old place",
-            "raise GraphRelocated(recorded=recorded, actual=table)",
+            "raise GraphRelocated(recorded=base.path, actual=self.root.locate(ref.path))",
             "continue",
             "tests/contract/test_tables.py::test_a_moved_graph_is_noticed_and_never_read_from_the_old_place",
+        ),
+        (
+            "a copy reads its original",
+            "return self._map_bases(ref, dataset.version)",
+            "return dataset",
+            "tests/integration/test_moving.py::test_a_copy_never_reads_its_original",
+        ),
+    ),
+    *_of(
+        "storage/lance/compact.py",
+        (
+            "an inherited index is rewritten for another folder",
+            "if segment.base_id is not None\n",
+            "if segment.base_id == -1\n",
+            "tests/contract/test_tables.py::test_a_branch_compacts_no_fragment_that_an_inherited_index_covers",
+        ),
+    ),
+    *_of(
+        "engine/maintain/clone.py",
+        (
+            "a clone keeps files of an earlier plan",
+            "            self.target.objects.delete(key)\n",
+            "            continue\n",
+            "tests/faults/test_clone_sweep.py::test_a_repetition_after_the_source_moved_on_shows_the_new_state",
+        ),
+        (
+            "a clone is planned once",
+            "                if not plans_left:\n                    raise\n",
+            "                raise\n",
+            "tests/faults/test_clone_sweep.py::test_a_branch_that_is_deleted_meanwhile_makes_the_clone_plan_again",
+        ),
+        (
+            "a clone reads its source",
+            "data = self.target.tables.reroot(path, self.source.objects.read(key).data)",
+            "data = self.source.objects.read(key).data",
+            "tests/integration/test_cloning.py::test_a_clone_shows_every_commit_and_never_reads_its_source",
+        ),
+    ),
+    *_of(
+        "engine/maintain/clone_plan.py",
+        (
+            "a clone copies unpublished versions",
+            "return [each for each in found if each <= last]",
+            "return found",
+            "tests/integration/test_cloning.py::test_a_clone_at_a_commit_ends_with_it",
+        ),
+    ),
+    *_of(
+        "commit/relocation.py",
+        (
+            "a graph that was moved keeps its id",
+            "self.stores.effects.new_id() if self._is_moved() else",
+            "self._graph_id() if self._is_moved() else",
+            "tests/integration/test_moving.py::test_cursors_of_the_original_and_of_the_copy_are_different",
+        ),
+        (
+            "a version keeps the old place",
+            "return None if data == stored.data else (stored, data)",
+            "return None",
+            "tests/faults/test_relocation_sweep.py::test_a_process_that_is_killed_is_followed_by_the_next",
+        ),
+        (
+            "a graph without identity forgets that it was moved",
+            'unknown = GraphIdentity(self._graph_id(), uri="")',
+            "unknown = GraphIdentity(self._graph_id(), uri=self.stores.root.uri)",
+            "tests/integration/test_moving.py::test_a_graph_of_another_program_has_no_identity_and_can_be_moved",
         ),
     ),
     *_of(
@@ -289,11 +379,30 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
-        "commit/leases/holder.py",
+        "commit/leases/held_leases.py",
+        (
+            "a lease that was taken over is confirmed",
+            "            raise LeaseLost(self.operation_id) from None\n",
+            "            self._is_lost = False\n            return\n",
+            _CACHE
+            + "test_a_lease_that_was_taken_over_meanwhile_is_noticed_before_anything_is_written",
+        ),
+        (
+            "what was read before another operation counts",
+            "return held == same and self._unconfirmed == epochs.keys()",
+            "return held.keys() == same.keys()",
+            _CACHE + "test_what_was_read_counts_only_if_the_leases_were_kept_since",
+        ),
+        (
+            "a lost reply to a confirmation is a lost lease",
+            "except (ObjectChanged, StorageFailure):",
+            "except LeaseCorrupt:",
+            _CACHE + "test_a_lost_reply_to_a_confirmation_is_looked_for",
+        ),
         (
             "a lost lease is not noticed",
-            "                    self._is_lost = True\n",
-            "",
+            "                except ObjectChanged:\n                    self._is_lost = True\n",
+            "                except ObjectChanged:\n                    pass\n",
             "tests/unit/commit/leases/test_holder.py::test_whoever_was_taken_over_notices_at_the_next_step",
         ),
         (
@@ -301,6 +410,42 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "            raise LeaseLost(self.operation_id)\n",
             "            return\n",
             "tests/unit/commit/leases/test_holder.py::test_whoever_was_taken_over_notices_at_the_next_step",
+        ),
+    ),
+    *_of(
+        "commit/leases/lease_cache.py",
+        (
+            "a kept lease is not surrendered",
+            "            if self._is_wanted(lock_key):\n",
+            "            if False:\n",
+            _CACHE + "test_a_kept_lease_is_surrendered_to_another_process_that_asks",
+        ),
+        (
+            "an old lease is taken from the cache",
+            "age_ms < self._timing.ttl_ms // 2",
+            "age_ms < self._timing.ttl_ms",
+            _CACHE + "test_a_lease_that_was_not_renewed_for_half_its_time_is_acquired_again",
+        ),
+        (
+            "a kept lease never expires",
+            "if now_ms - found.kept_ms >= self._timing.kept_ms:",
+            "if now_ms - found.kept_ms >= 1_000 * self._timing.kept_ms:",
+            _CACHE + "test_a_lease_is_released_some_time_after_its_last_use",
+        ),
+        (
+            "any number of leases is kept",
+            "            while len(self._cached) > CACHED_MAX:",
+            "            while len(self._cached) > 10 * CACHED_MAX:",
+            _CACHE + "test_a_bounded_number_is_kept_and_the_oldest_go_first",
+        ),
+    ),
+    *_of(
+        "commit/leases/holder.py",
+        (
+            "the leases of a failed operation are kept",
+            "            yield held\n",
+            "            with suppress(Exception):\n                yield held\n",
+            _CACHE + "test_an_operation_that_fails_keeps_nothing",
         ),
         (
             "a lease of the living is taken over",
@@ -385,8 +530,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/attempt/phases.py",
         (
             "no sidecar is left",
-            "    write_sidecar(lock.context.stores.objects, prepared.sidecar)\n",
-            "",
+            "        write_sidecar(stores.objects, prepared.sidecar)\n",
+            "        pass\n",
             _SYSTEM_CALLS,
         ),
         (
@@ -408,12 +553,6 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "tests/faults/test_zombies.py::test_a_writer_that_does_not_know_that_it_slept_is_fenced_by_the_publish",
         ),
         (
-            "rows that slip in are published",
-            "            _check_between(lock, write, change, handle)\n",
-            "",
-            "tests/faults/test_drift.py::test_rows_that_slip_in_below_a_commit_are_not_published_with_it",
-        ),
-        (
             "a failure undoes nothing",
             "        undo(lock, prepared.sidecar, failure)\n        raise\n",
             "        raise\n",
@@ -421,21 +560,78 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
         (
             "what was read is not checked again",
-            "            change.recheck(manifest)\n",
+            "            change.recheck(seen.manifest)\n",
             "",
             "tests/integration/test_mutations_conflicts.py::test_an_edge_whose_end_vanished_meanwhile_is_refused_and_undone",
         ),
         (
             "a sidecar is never removed",
-            "        remove_sidecar(lock.context.stores.objects, prepared.sidecar.operation_id)\n",
-            "        pass\n",
+            "            remove_sidecar(objects, operation_id, is_flushed=False)\n",
+            "            pass\n",
             "tests/faults/test_failpoints.py::test_a_lost_reply_is_recognised_and_the_write_acknowledged_once",
         ),
         (
             "tables are published unflushed",
-            "lock.context.fsync_version(applied.reached[each.key], lock.base, onto=each.expected)",
+            "lock.context.flush_versions(applied.armed.prepared.waves, reached, lock.base)",
             "pass",
             _SYSTEM_CALLS,
+        ),
+        (
+            "staged files are not in the first wave",
+            "with stores.tables.flush_staged(files, prepared.waves):",
+            "with stores.tables.flush_staged([], prepared.waves):",
+            _THREE_WAVES,
+        ),
+        (
+            "leases from the cache are not confirmed with the sidecar",
+            "                *confirmations,\n",
+            "",
+            "tests/cost/test_cost_of_waiting.py::test_an_insert_waits_eight_times",
+        ),
+        (
+            "a lost lease leaves a sidecar",
+            "        remove_sidecar(stores.objects, sidecar.operation_id)\n        raise\n",
+            "        raise\n",
+            _REMOTE + "test_a_lease_that_was_lost_leaves_no_sidecar",
+        ),
+        (
+            "the removal of a sidecar is waited for",
+            "remove_sidecar(objects, operation_id, is_flushed=False)",
+            "remove_sidecar(objects, operation_id)",
+            _THREE_WAVES,
+        ),
+    ),
+    *_of(
+        "commit/attempt/table_commits.py",
+        (
+            "rows that slip in are published",
+            "            _check_between(lock, write, change, handle)\n",
+            "",
+            "tests/faults/test_drift.py::test_rows_that_slip_in_below_a_commit_are_not_published_with_it",
+        ),
+    ),
+    *_of(
+        "commit/context.py",
+        (
+            "the second wave is not flushed",
+            "        self.stores.tables.flush_wave(waves)\n",
+            "",
+            _SYSTEM_CALLS,
+        ),
+        (
+            "what others left unflushed is published",
+            "if known is None or known.version != onto:",
+            "if known is not None and known.version != onto:",
+            _SYSTEM_CALLS,
+        ),
+    ),
+    *_of(
+        "commit/recovery/sidecar_store.py",
+        (
+            "the removal after an undo is not flushed",
+            "operation_id: OperationId, *, is_flushed: bool = True",
+            "operation_id: OperationId, *, is_flushed: bool = False",
+            "tests/faults/test_write_durability.py::test_a_failure_is_told_once_the_removal_of_its_sidecar_has_reached_the_disk",
         ),
     ),
     *_of(
@@ -481,8 +677,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "commit/attempt/schema_lock.py",
         (
             "a dead schema lock is not cleared",
-            "    clear_stale(context)\n    if _is_locked(context):",
-            "    if _is_locked(context):",
+            "    clear_stale(context)\n    if is_locked(context):",
+            "    if is_locked(context):",
             "tests/faults/test_schema_sweep.py::test_indexes_need_no_reopening_after_a_schema_change_was_killed",
         ),
     ),
@@ -598,11 +794,29 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/load/load_task.py",
+        (
+            "a load of a group is not checked behind the members before it",
+            "        self._refuse([*LoadEvaluation(self.incoming, pending).find_all()])\n",
+            "        pending.find_existing()\n",
+            "tests/integration/test_grouped_loads.py::test_a_load_that_a_member_contradicts_is_refused_with_its_line_and_every_fault",
+        ),
+    ),
+    *_of(
+        "engine/load/run.py",
+        (
+            "an overwrite joins a group",
+            "        if ingested.is_small and request.mode is not LoadMode.OVERWRITE:\n",
+            "        if ingested.is_small:\n",
+            "tests/integration/test_grouped_loads.py::test_an_overwrite_joins_no_group",
+        ),
+    ),
+    *_of(
         "engine/load/incoming.py",
         (
             "an overwrite leaves edges without nodes",
-            "                    if end not in known:",
-            "                    if end is known:",
+            "            if end not in known:",
+            "            if end is known:",
             "tests/pipeline/test_loading.py::test_an_overwrite_that_leaves_edges_without_nodes_is_refused",
         ),
         (
@@ -640,16 +854,127 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/graph/state.py",
         (
             "maintenance is not skipped",
-            "Upkeep(self._context, schema.catalog) if settings.maintenance else None",
-            "Upkeep(self._context, schema.catalog)",
+            "if not self.settings.maintenance or self.mode is Mode.READ_ONLY:",
+            "if self.mode is Mode.READ_ONLY:",
             "tests/integration/test_upkeep.py::test_a_graph_opened_without_maintenance_is_left_as_it_is",
+        ),
+    ),
+    *_of(
+        "engine/write/group_plan.py",
+        (
+            "an entity belongs to two members of a group",
+            "    if plan.rows.is_touched(pending):\n        return None\n",
+            "",
+            f"{_GROUPS}::test_a_write_of_an_entity_that_an_earlier_member_touched_opens_the_next_group",
+        ),
+        (
+            "a member does not see the members before it",
+            "                rows.absorb(decided.pending)\n",
+            "",
+            f"{_GROUPS}::test_a_member_that_fails_leaves_and_the_others_go_on",
+        ),
+        (
+            "a condition joins behind other members",
+            "        if plan.accepted:\n            return None\n",
+            "",
+            f"{_GROUPS}::test_a_condition_holds_only_for_the_first_member",
+        ),
+        (
+            "a verdict does not wait for the members it rests on",
+            "        if not plan.accepted:\n            plan.deliver()\n",
+            "        plan.deliver()\n",
+            f"{_GROUPS}::test_a_verdict_that_rests_on_a_member_that_failed_is_decided_again",
+        ),
+        (
+            "a key is written twice in a group",
+            "    if twin is not None:\n        return Follower(write, twin)\n",
+            "",
+            f"{_GROUPS}::test_a_key_without_effect_leaves_one_commit_in_a_group",
+        ),
+        (
+            "look-ups are not shared",
+            "    if len(writes) > 1:\n        _record_lookups(plan, writes)\n",
+            "",
+            f"{_GROUPS}::test_a_group_costs_one_sidecar_one_commit_of_each_table_one_swap_and_one_look",
+        ),
+    ),
+    *_of(
+        "engine/write/write_queue.py",
+        (
+            "a queue is never full",
+            "is_long = len(lane.waiting) >= WAITING_MAX",
+            "is_long = len(lane.waiting) > WAITING_MAX",
+            f"{_GROUPS}::test_a_full_queue_refuses_more_writes",
+        ),
+        (
+            "members share one unknown commit",
+            "commit_id=ids[write], operation_id",
+            "commit_id=failure.commit_id, operation_id",
+            f"{_GROUPS}::test_each_member_is_told_its_own_commit_if_the_outcome_is_unknown",
+        ),
+        (
+            "a busy table holds up the others",
+            "self._move(lane, batch, TableKey(held.table_key))",
+            "_fail(held, batch, plan)",
+            f"{_GROUPS}::test_a_group_goes_on_without_the_table_that_another_process_holds",
+        ),
+    ),
+    *_of(
+        "commit/context.py",
+        (
+            "a move by another process passes for one of ours",
+            "first <= before.version and last == now.version",
+            "first <= before.version",
+            f"{_GROUPS}::test_an_update_is_told_when_another_process_moved_its_table_meanwhile",
+        ),
+    ),
+    *_of(
+        "commit/recovery/roll_forward.py",
+        (
+            "a recovered group forgets what it touched",
+            "        write_group_file(context.stores.objects, sidecar.intents)\n",
+            "",
+            _GROUP_SWEEP,
+        ),
+    ),
+    *_of(
+        "commit/recovery/recovery_commit.py",
+        (
+            "a recovery does not name its members",
+            "        members=_members(sidecar),\n",
+            "",
+            _GROUP_SWEEP,
+        ),
+    ),
+    *_of(
+        "commit/retention.py",
+        (
+            "the state before a group is dropped",
+            "{at} if place.index else {at, at + 1}",
+            "{at}",
+            f"{_GROUPS}::test_cleanup_keeps_a_group_whole_with_the_state_before_it",
+        ),
+    ),
+    *_of(
+        "engine/history/feed.py",
+        (
+            "a member is compared with the member before it",
+            "self.history[at - 1 - _index(commit)]",
+            "self.history[at - 1]",
+            f"{_GROUPS}::test_a_feed_that_stops_within_a_group_goes_on_with_its_next_member",
+        ),
+        (
+            "a member has the changes of its group",
+            "self._diffs[pair] if touched is None else self._diffs[pair].only(touched)",
+            "self._diffs[pair] if touched is None else self._diffs[pair]",
+            f"{_GROUPS}::test_each_member_has_its_own_changes_and_the_state_is_that_of_the_last",
         ),
     ),
     *_of(
         "engine/write/mutate.py",
         (
             "a table that moved meanwhile is written",
-            "        check_unmoved(lock, seen)\n",
+            "        check_unmoved_elsewhere(lock, seen)\n",
             "",
             "tests/integration/test_mutations_conflicts.py::test_an_update_or_delete_is_told_when_its_table_moved_meanwhile",
         ),

@@ -65,6 +65,7 @@ PARAMETERS: dict[str, ValueType] = {
     "words": ValueType(Scalar.STRING, is_list=True),
     "at_most": I64,
 }
+ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
 HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3))
 
 
@@ -166,6 +167,12 @@ class _Scope:
 
     def scalars(self) -> list[PropertyOf]:
         return [each for each in self.properties() if not each.type.is_list | each.type.is_vector]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Two variables of one type."""
+        bound: list[tuple[str, NodeType | EdgeType]] = [*self.nodes.items(), *self.edges.items()]
+        named = [each for each in bound if not each[0].startswith(WILDCARD_PREFIX)]
+        return [(a, b) for a, one in named for b, other in named if a < b and one is other]
 
     def ids(self) -> list[IdOf]:
         return [IdOf(name) for name in self.nodes if not name.startswith(WILDCARD_PREFIX)]
@@ -280,6 +287,7 @@ class _Builder:
         kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
         # Mostly choices: a query whose every condition is hard to meet answers nothing.
         kinds += ["all", "any", "any", "any", "any", "facts"] if depth < 2 else []
+        kinds += ["identity", "identity"] if scope.pairs() else []
         match self.draw(st.sampled_from(kinds)):
             case "all":
                 return AllOf(self.conditions(scope, depth))
@@ -287,6 +295,10 @@ class _Builder:
                 return AnyOf(self.conditions(scope, depth))
             case "facts":
                 return self.facts(scope)
+            case "identity":
+                one, other = self.draw(st.sampled_from(scope.pairs()))
+                comparator = self.draw(st.sampled_from((Comparator.EQ, Comparator.NE)))
+                return Compare(IdOf(one), comparator, IdOf(other))
             case "member":
                 return self.member(scope)
             case "string":
@@ -415,7 +427,7 @@ class _Builder:
 
     def aggregate(self, scope: _Scope) -> Aggregate:
         numbers = [each for each in scope.scalars() if each.type.is_number]
-        ordered = numbers + [each for each in scope.scalars() if each.type.is_string]
+        ordered = [each for each in scope.scalars() if each.type.base in ORDERED or each in numbers]
         function = self.draw(st.sampled_from(AggregateFunction))
         distinct = self.flip() and not self.spellable
         if function in (AggregateFunction.SUM, AggregateFunction.AVG) and numbers:

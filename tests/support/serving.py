@@ -32,5 +32,5 @@ def running(flags: Flags, environment: Mapping[str, str] | None = None) -> Itera
             yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", runtime)
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(120)
             runtime.jobs.close()

@@ -1,7 +1,8 @@
 """A kill storm: processes write at random while others are killed and frozen at random.
 
 Every write has a name of its own, which the commit keeps as its actor. A worker records its request
-before it sends it, and the answer after it; both records survive its death. Afterwards the history
+before it sends it, and the answer after it; both records survive its death. A worker of several
+threads publishes groups. Afterwards the history
 is replayed over a plain model: every acknowledged write must be in it exactly once, no other write
 may be in it, and the graph must equal the model.
 """
@@ -10,21 +11,21 @@ import json
 import random  # noqa: TID251 - a storm is repeated by its seed
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.commit.leases.lease import Timing
-from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import create, open_in
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.write.mutate import WriteRequest
-from omnigraph.errors import ConflictError, InputError, OutcomeUnknown
+from omnigraph.errors import ConflictError, InputError, OutcomeUnknown, StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.lang.source import Source
-from omnigraph.storage.durability import Durability
-from omnigraph.storage.stores import open_stores
+from omnigraph.storage.tables import Tables
+from support.publishing import Place
 
 SCHEMA: Final = """
 node Person { name: String @key  age: I64? }
@@ -52,7 +53,6 @@ query unlink($a: String) { delete Knows where from = $a }
 NAMES: Final = tuple(f"p{number}" for number in range(12))
 BRANCHES: Final = (MAIN, BranchName("left"), BranchName("right"))
 TIMING: Final = Timing(ttl_ms=1500, heartbeat_ms=300, wait_ms_max=20_000, poll_ms=2)
-SETTINGS: Final = Settings(durability=Durability.RELAXED, timing=TIMING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,36 @@ class Asked:
 # ── the workers ──────────────────────────────────────────────────────────────────────────────────
 
 
-def prepare(root: Path) -> None:
-    graph = create(str(root), SCHEMA, settings=SETTINGS)
+def prepare(place: Place) -> None:
+    graph = create(place.uri, SCHEMA, settings=settings_of(place))
     for branch in BRANCHES[1:]:
         graph.create_branch(branch)
 
 
-def reopen(root: Path, mode: Mode = Mode.READ_WRITE) -> Graph:
-    stores = open_stores(str(root), REAL, durability=Durability.RELAXED)
-    return open_in(stores, mode, SETTINGS)
+def settings_of(place: Place) -> Settings:
+    return Settings(
+        storage_options=place.storage_options, durability=place.durability, timing=TIMING
+    )
 
 
-def work(root: Path, notes: Path, worker: str, seed: int, writes: int) -> int:
-    """Write at random, noting everything; how many were acknowledged."""
+def reopen(place: Place, mode: Mode = Mode.READ_WRITE) -> Graph:
+    return open_in(place.open(), mode, settings_of(place))
+
+
+def work(place: Place, notes: Path, worker: str, seed: int, writes: int, threads: int = 1) -> int:
+    """Write at random from several threads, noting everything; how many were acknowledged."""
+    graph = reopen(place)
+
+    def work_alone(number: int) -> int:
+        diary = notes.with_suffix(f".{number}{notes.suffix}")
+        return _work(graph, diary, f"{worker}.{number}", seed + number, writes)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work_alone, range(threads)))
+
+
+def _work(graph: Graph, notes: Path, worker: str, seed: int, writes: int) -> int:
     chance = random.Random(seed)
-    graph = reopen(root)
     done = 0
     with notes.open("a", buffering=1) as diary:
         for number in range(writes):
@@ -99,8 +114,8 @@ def work(root: Path, notes: Path, worker: str, seed: int, writes: int) -> int:
             except (InputError, ConflictError) as refused:
                 diary.write(json.dumps(["refused", asked.tag, refused.code.value]) + "\n")
                 continue
-            except OutcomeUnknown:
-                continue
+            except (OutcomeUnknown, StorageFailure):
+                continue  # nothing was promised
             commit = None if result.commit is None else result.commit.id
             diary.write(json.dumps(["told", asked.tag, commit]) + "\n")
             done += 1
@@ -183,8 +198,8 @@ def read_diaries(notes: Sequence[Path]) -> Diary:
 
 
 def _lines(notes: Sequence[Path]) -> Iterator[list[Any]]:
-    for path in notes:
-        for line in path.read_text().splitlines() if path.exists() else ():
+    for path in sorted(each for some in notes for each in some.parent.glob(f"{some.stem}.*")):
+        for line in path.read_text().splitlines():
             try:
                 yield json.loads(line)
             except ValueError:
@@ -192,10 +207,10 @@ def _lines(notes: Sequence[Path]) -> Iterator[list[Any]]:
                 continue
 
 
-def judge(root: Path, notes: Sequence[Path]) -> list[str]:
+def judge(place: Place, notes: Sequence[Path]) -> list[str]:
     """Everything that is wrong with the graph; nothing, it is hoped."""
     diary = read_diaries(notes)
-    graph = reopen(root)
+    graph = reopen(place)
     problems: list[str] = []
     for branch in BRANCHES:
         model = Model()
@@ -206,7 +221,7 @@ def judge(root: Path, notes: Sequence[Path]) -> list[str]:
                 seen[asked.tag] += 1
                 model.apply(asked)
         problems += _judge_history(branch, diary, seen)
-        problems += _judge_rows(graph, branch, model)
+        problems += _judge_rows(graph, place.open().tables, branch, model)
     return problems
 
 
@@ -223,9 +238,8 @@ def _judge_history(branch: BranchName, diary: Diary, seen: Counter[str]) -> Iter
             yield f"{branch}: {tag} was acknowledged as {commit}, and is gone"
 
 
-def _judge_rows(graph: Graph, branch: BranchName, model: Model) -> Iterator[str]:
+def _judge_rows(graph: Graph, tables: Tables, branch: BranchName, model: Model) -> Iterator[str]:
     snapshot = graph.snapshot(branch)
-    tables = open_stores(graph.uri, REAL, durability=Durability.RELAXED).tables
     people_rows = tables.read(graph.open_table(snapshot, PERSON)).to_pylist()
     knows_rows = tables.read(graph.open_table(snapshot, KNOWS)).to_pylist()
     people = {row["id"]: row["age"] for row in people_rows}

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TextIO
 
 from omnigraph.cli.app import main as command
 
-TIMEOUT_S: Final = 60
+TIMEOUT_S: Final = 300
 
 
 class Deed(StrEnum):

@@ -13,15 +13,16 @@ from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.commit.leases.owner import Owner
 from omnigraph.commit.manifest.base import Bases
-from omnigraph.commit.manifest.change import Change, TableWrite, WriterKind
+from omnigraph.commit.manifest.change import Change, GroupMember, TableWrite, WriterKind
 from omnigraph.commit.manifest.publish import Published
+from omnigraph.commit.manifest.records import RowCounts
 from omnigraph.commit.manifest.snapshot import open_pin
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph
 from omnigraph.engine.opening import create
 from omnigraph.engine.settings import Settings
-from omnigraph.ids import MAIN, BranchName, TableKey
+from omnigraph.ids import MAIN, BranchName, CommitId, TableKey
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.stores import Stores, open_stores
 from omnigraph.storage.tables import Handle, Mark, Staged
@@ -53,9 +54,9 @@ def mortal_bench(stores: Stores, timing: Timing = DEFAULT_TIMING) -> WriteContex
     return WriteContext(stores, Bases(stores), timing=timing, owner=gone)
 
 
-def appending(context: WriteContext, name: str) -> Callable[[Handle, Mark], Staged]:
+def appending(context: WriteContext, *names: str) -> Callable[[Handle, Mark], Staged]:
     def stage(handle: Handle, mark: Mark) -> Staged:
-        rows = pa.table({"id": [name], "name": [name]}, schema=handle.schema)
+        rows = pa.table({"id": [*names], "name": [*names]}, schema=handle.schema)
         return context.stores.tables.stage_append(handle, rows, mark)
 
     return stage
@@ -76,6 +77,33 @@ def write(
         stage = appending(context, name)
         writes = tuple(TableWrite(key, pins[key].version, (stage,)) for key in keys)
         return run(lock, Change(kind, branch, writes, actor="writer"))
+
+
+def write_group(
+    context: WriteContext, names: Sequence[str], *, branch: BranchName = MAIN
+) -> Published:
+    """Heal, then add rows to both tables, one member of a group for each name.
+
+    The last member touched more than a commit row holds.
+    """
+    heal(context)
+    with acquire_write_locks(context, branch, BOTH) as lock:
+        pins = lock.base.manifest.pins
+        writes = tuple(
+            TableWrite(key, pins[key].version, (appending(context, *names),)) for key in BOTH
+        )
+        effects = context.stores.effects
+        members = tuple(
+            GroupMember(
+                CommitId(effects.new_id()),
+                effects.now_ms() * 1000,
+                {key: (name, *(["x" * 600] * 2 if name == names[-1] else [])) for key in BOTH},
+                {key: RowCounts(inserted=1) for key in BOTH},
+                actor=f"writer of {name}",
+            )
+            for name in names
+        )
+        return run(lock, Change(WriterKind.MUTATION, branch, writes, group=members))
 
 
 def names_in(root: Path, key: TableKey, branch: BranchName = MAIN) -> set[str]:

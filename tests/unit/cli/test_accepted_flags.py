@@ -98,22 +98,23 @@ def test_whoever_serves_takes_the_flags_of_every_command_beside_graphs_of_its_ow
 @pytest.mark.parametrize(
     "words",
     [
-        ["branch", "list", "a"],
-        ["branch", "delete", "dev", "a"],
-        ["mutate", "add", "a", "-e", "query add() { delete Person }"],
-        ["diff", "main..dev", "a"],
-        ["index", "a"],
-        ["commit", "show", "a", "01J"],
-        ["commit", "changes", "a", "01J"],
+        ["branch", "list", "a.omni"],
+        ["branch", "delete", "dev", "a.omni"],
+        ["mutate", "add", "a.omni", "-e", "query add() { delete Person }"],
+        ["diff", "main..dev", "a.omni"],
+        ["index", "a.omni"],
+        ["commit", "show", "a.omni", "01J"],
+        ["commit", "changes", "a.omni", "01J"],
     ],
 )
 def test_a_graph_that_is_named_twice_is_never_guessed(capsys: Streams, words: list[str]) -> None:
     assert run([*words, "--uri", "b"]) == 1
-    assert "name the graph once: 'a' and --uri 'b' were given" in capsys.readouterr().err
+    assert "name the graph once: 'a.omni' and --uri 'b' were given" in capsys.readouterr().err
 
 
 def test_flags_that_no_command_takes_are_not_offered(capsys: Streams) -> None:
     assert run(["--help"]) == 0
     told = capsys.readouterr().out
-    assert "--store URI" in told
+    assert "--store" in told
     assert "--cluster" not in told
+    assert "--uri" not in told

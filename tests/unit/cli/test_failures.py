@@ -53,7 +53,7 @@ def test_a_wrong_command_line_is_told_as_json(
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["branch", "create"], "'name'"),
+        (["branch", "create"], "'NAME'"),
         (["lint"], "'--query'"),
         (["cleanup", "g", "--keep", "many"], "'--keep'"),
         (["branch", "merg"], "merg"),
@@ -61,7 +61,7 @@ def test_a_wrong_command_line_is_told_as_json(
         (["branch"], "--json"),
         (["query", "--errors", "xml"], "xml"),
         (["query", "--config", "x"], "--config"),
-        (["branch", "merge", "b", "g", "--conflicts", "f"], "--dry-run"),
+        (["branch", "merge", "b", "g.omni", "--conflicts", "f"], "--dry-run"),
     ],
     ids=" ".join,
 )

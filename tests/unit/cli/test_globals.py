@@ -3,6 +3,7 @@
 import pytest
 
 from omnigraph.cli.globals import FLAGS, ErrorFormat, Globals, split_globals
+from omnigraph.cli.terminal import ColorChoice
 from omnigraph.errors import UsageError
 
 
@@ -20,8 +21,11 @@ def test_a_flag_means_the_same_before_and_after_the_command(arguments: list[str]
 
 
 def test_every_flag_is_understood() -> None:
+    values = {"--color": "never"}
     arguments = [
-        part for flag in FLAGS for part in ([flag.flag, "json"] if flag.takes else [flag.flag])
+        part
+        for flag in FLAGS
+        for part in ([flag.flag, values.get(flag.flag, "json")] if flag.takes else [flag.flag])
     ]
     found, rest = split_globals(arguments)
     assert rest == []
@@ -35,6 +39,10 @@ def test_every_flag_is_understood() -> None:
         yes=True,
         quiet=True,
         errors=ErrorFormat.JSON,
+        uri="json",
+        storage_options=("json",),
+        color=ColorChoice.NEVER,
+        no_pager=True,
     )
 
 
@@ -53,6 +61,7 @@ def test_an_unknown_flag_is_left_to_the_command() -> None:
         (["lint", "--store"], "--store needs a value: --store URI"),
         (["--yes=1"], "--yes takes no value"),
         (["--errors", "xml"], "text or json, not 'xml'"),
+        (["--color", "red"], "auto or always or never, not 'red'"),
     ],
 )
 def test_a_flag_used_wrongly_says_how_it_is_used(arguments: list[str], message: str) -> None:

@@ -112,6 +112,21 @@ def test_a_missing_required_parameter_is_refused_before_anything_runs() -> None:
         bind([Parameter("p", of(Scalar.STRING))], {})
 
 
+@pytest.mark.parametrize("misspelt", ["nmae", "NAME", "$name", "names"])
+def test_a_missing_parameter_is_found_under_a_name_that_resembles_it(misspelt: str) -> None:
+    declared = [Parameter("age", of(Scalar.I32)), Parameter("name", of(Scalar.STRING))]
+    with pytest.raises(ParameterInvalid) as caught:
+        bind(declared, {"age": 1, "colour": 2, misspelt: "Ada"})
+    expected = f"it is required and missing; '{misspelt}' was given: did you mean 'name'?"
+    assert (caught.value.name, caught.value.reason) == ("name", expected)
+
+
+def test_a_name_that_is_declared_is_not_taken_for_another_one() -> None:
+    declared = [Parameter("name", of(Scalar.STRING)), Parameter("names", of(Scalar.STRING))]
+    with pytest.raises(ParameterInvalid, match=r"missing$"):
+        bind(declared, {"names": "Ada", "colour": 2})
+
+
 @pytest.mark.parametrize("given", [None, {}])
 def test_a_missing_nullable_parameter_is_null(given: Mapping[str, object] | None) -> None:
     assert bind([Parameter("p", of(Scalar.STRING, nullable=True))], given) == {"p": None}

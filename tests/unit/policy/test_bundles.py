@@ -4,7 +4,7 @@ import pytest
 
 from omnigraph.errors import PolicyInvalid
 from omnigraph.policy.actions import Action
-from omnigraph.policy.bundle import parse_bundle
+from omnigraph.policy.bundle import Protection, parse_bundle
 from omnigraph.policy.cases import find_mismatches, parse_cases
 from omnigraph.policy.cedar import AccessRequest, Policy
 
@@ -125,3 +125,30 @@ def test_cases_that_the_policy_decides_otherwise_are_found(policy: Policy) -> No
         name="cases.yaml",
     )
     assert [each.id for each in find_mismatches(policy, cases)] == ["wrong", "dashed"]
+
+
+def test_a_protected_branch_may_say_what_its_proposals_need() -> None:
+    text = (
+        "version: 1\nprotected_branches:\n  - release\n"
+        "  - { branch: main, approvals: 2, checks: [a, b, a], author_may_approve: true }\n"
+    )
+    bundle = parse_bundle(text, name="p")
+    assert bundle.protected_branches == {"release", "main"}
+    assert bundle.protections == {"main": Protection(2, ("a", "b"), author_may_approve=True)}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("{ approvals: 1 }", "branch must be text"),
+        ("{ branch: main, approvals: -1 }", "0 or more"),
+        ("{ branch: main, approvals: true }", "0 or more"),
+        ("{ branch: main, author_may_approve: 1 }", "true or false"),
+        ("{ branch: main, checks: a }", "must be a list"),
+        ("{ branch: main, aprovals: 1 }", "unknown key 'aprovals'"),
+        ("main\n  - { branch: main }", "twice"),
+    ],
+)
+def test_a_wrong_protection_is_refused_with_its_place(entry: str, reason: str) -> None:
+    with pytest.raises(PolicyInvalid, match=reason):
+        parse_bundle(f"version: 1\nprotected_branches:\n  - {entry}\n", name="p")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from omnigraph.errors import BranchNameInvalid
-from omnigraph.ids import BRANCH_NAME_MAX, SCHEMA_LOCK, parse_branch
+from omnigraph.ids import BRANCH_NAME_MAX, SCHEMA_LOCK, parse_branch, spell
 from omnigraph.wire.formats import BRANCH, DELETABLE, MAYBE_BRANCH
 
 
@@ -49,3 +49,10 @@ def test_what_cannot_be_deleted_by_an_address_is_not_described(name: str) -> Non
 def test_what_a_pattern_cannot_say_is_little() -> None:
     assert BRANCH["maxLength"] == BRANCH_NAME_MAX
     assert not is_name(SCHEMA_LOCK)
+
+
+@pytest.mark.parametrize("unit", ["a", "é", "\u8a9e", "\U00020000", "a/"])
+def test_the_longest_name_names_a_file_with_room_for_more(unit: str) -> None:
+    longest = BRANCH_NAME_MAX // len(spell(unit))
+    assert is_name((unit * longest).rstrip("/"))
+    assert not is_name(f"{unit * longest}{unit}aa")

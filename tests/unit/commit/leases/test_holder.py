@@ -204,7 +204,7 @@ def test_a_lease_that_was_taken_over_and_given_back_is_not_ours_again(
 
 def test_what_is_held_is_renewed_while_the_rest_is_waited_for(tmp_path: Path) -> None:
     store = open_objects(str(tmp_path), REAL, durability=Durability.RELAXED)
-    timing = Timing(ttl_ms=200, heartbeat_ms=20, wait_ms_max=5_000, poll_ms=5)
+    timing = Timing(ttl_ms=1_500, heartbeat_ms=20, wait_ms_max=120_000, poll_ms=5)
     first, second = sorted([PEOPLE, OTHER])
     waiting, slow = Leases(store, REAL, timing, ELSEWHERE), Leases(store, REAL, timing, ELSEWHERE)
 
@@ -215,7 +215,7 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(tmp_path: Path) ->
     with slow.hold([second], TWO):
         thread = Thread(target=take_both)
         thread.start()
-        REAL.sleep_ms(3 * timing.ttl_ms)
+        REAL.sleep_ms(timing.ttl_ms + 500)
         third = Leases(store, REAL, timing, ELSEWHERE)
         assert third.find_holder(first) == ONE
     thread.join()

@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.commit.leases.lock_key import LockKey
 from omnigraph.commit.leases.process_queues import ProcessQueues
+from omnigraph.errors import LeaseHeld
 from omnigraph.ids import TableKey
 
 A, B, C = (LockKey(TableKey(f"node:{name}"), "main") for name in "ABC")
@@ -48,7 +49,7 @@ def test_places_are_taken_in_one_order_whatever_was_asked() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=20)
+        thread.join(timeout=120)
     assert len(done) == 4
 
 
@@ -84,7 +85,7 @@ def test_a_waiter_that_gives_up_does_not_stop_the_line(monkeypatch: pytest.Monke
                 pass
         thread = Thread(target=lambda: _pass_through(queues, passed))
         thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=120)
     assert passed.is_set()
     assert queues._queues == {}
 
@@ -114,3 +115,12 @@ def test_a_successor_is_somebody_who_wants_the_same_place_and_no_other() -> None
 def pass_through(queues: ProcessQueues, places: list[LockKey]) -> None:
     with queues.hold(places):
         pass
+
+
+def test_a_waiter_that_gives_up_leaves_the_queue() -> None:
+    queues = ProcessQueues()
+    with queues.hold([A]):
+        with pytest.raises(LeaseHeld), queues.hold([A], wait_ms_max=1):
+            raise AssertionError("it is held")
+        assert len(queues._queues[A]) == 1
+    assert queues._queues == {}

@@ -1,13 +1,20 @@
 """Sidecars as bytes: ours round-trip, old ones keep their meaning, damage is named."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from omnigraph.commit.compat.old_sidecar import OldMode, OldSidecar
 from omnigraph.commit.manifest.change import WriterKind
 from omnigraph.commit.manifest.model import TableVersion
-from omnigraph.commit.manifest.records import Commit, Extension, Idempotency, VersionFile
+from omnigraph.commit.manifest.records import (
+    Commit,
+    Extension,
+    GroupPlace,
+    Idempotency,
+    VersionFile,
+)
 from omnigraph.commit.manifest.updates import CommitIntent, DropTable, RegisterTable, SetVersion
 from omnigraph.commit.recovery.sidecar import PinnedWrite, Sidecar
 from omnigraph.commit.recovery.sidecar_store import (
@@ -52,13 +59,15 @@ WHOLE = Sidecar(
         DropTable(TableKey("node:Old"), Version(9)),
     ),
     reads={TableKey("node:Read"): Version(3)},
-    intent=CommitIntent(
-        CommitId("C1"),
-        1782400000123456,
-        "act-m",
-        CommitId("S1"),
-        Extension(OPERATION, Idempotency("k", "h", {"n": 1}), "sha256:0"),
-        (CARRIED,),
+    intents=(
+        CommitIntent(
+            CommitId("C1"),
+            1782400000123456,
+            "act-m",
+            CommitId("S1"),
+            Extension(OPERATION, Idempotency("k", "h", {"n": 1}), "sha256:0"),
+            (CARRIED,),
+        ),
     ),
 )
 
@@ -174,7 +183,7 @@ def test_the_oldest_sidecars_lack_everything_that_came_later(objects: Objects) -
 
 
 def test_a_newer_sidecar_is_refused_by_its_number(objects: Objects) -> None:
-    put(objects, {"schema_version": 4, "whatever": True})
+    put(objects, {"schema_version": 5, "whatever": True})
     with pytest.raises(SidecarTooNew, match="upgrade"):
         read_sidecar(objects, OPERATION)
 
@@ -203,4 +212,37 @@ def test_a_newer_sidecar_is_refused_by_its_number(objects: Objects) -> None:
 def test_damage_is_named_with_its_file(objects: Objects, damage: object) -> None:
     put(objects, damage)
     with pytest.raises(SidecarCorrupt, match=OPERATION):
+        read_sidecar(objects, OPERATION)
+
+
+def test_a_group_is_version_4_and_lists_every_member_with_its_actor(objects: Objects) -> None:
+    group = replace(
+        WHOLE,
+        intents=(
+            CommitIntent(
+                CommitId("M1"),
+                5,
+                "act-a",
+                extension=Extension(OPERATION, group=GroupPlace("G", 0, 2, {PERSON: ("p",)})),
+            ),
+            CommitIntent(
+                CommitId("M2"),
+                6,
+                None,
+                extension=Extension(OPERATION, group=GroupPlace("G", 1, 2)),
+                touched={PERSON: ("q" * 2_000,)},
+            ),
+        ),
+    )
+    write_sidecar(objects, group)
+    assert read_sidecar(objects, OPERATION) == group
+    written = json.loads(objects.read(f"__recovery/{OPERATION}.json").data)
+    assert written["schema_version"] == 4
+    assert [each["actor_id"] for each in written["lineage"]] == ["act-a", None]
+    assert json.loads(WHOLE.encode())["schema_version"] == 3, "a lone write stays as it was"
+
+
+def test_a_group_without_members_is_refused(objects: Objects) -> None:
+    put(objects, {"schema_version": 4, "operation_id": OPERATION, "lineage": []})
+    with pytest.raises(SidecarCorrupt, match="names no commit"):
         read_sidecar(objects, OPERATION)

@@ -54,6 +54,29 @@ def test_flags_win_over_the_file_and_add_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "variable", "is_on"),
+    [
+        ("", None, True),
+        ("group: false", None, False),
+        ("group: off", None, False),
+        ("group: false", "on", True),
+        ("", "off", False),
+    ],
+)
+def test_groups_are_on_unless_the_variable_or_the_file_says_otherwise(
+    tmp_path: Path, line: str, variable: str | None, *, is_on: bool
+) -> None:
+    environment = {} if variable is None else {"OMNIGRAPH_GROUP": variable}
+    settings = read_settings(written(tmp_path, f"{GOOD}{line}\n"), environment)
+    assert settings.group is is_on
+
+
+def test_a_variable_for_groups_that_says_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="on or off"):
+        read_settings(written(tmp_path, GOOD), {"OMNIGRAPH_GROUP": "maybe"})
+
+
+@pytest.mark.parametrize(
     ("uri", "name"),
     [
         ("graphs/research.omni", "research"),

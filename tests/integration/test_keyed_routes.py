@@ -29,6 +29,12 @@ READS = {
 NOT_OF_A_GRAPH = {"reload", "cluster_cancelJob"}
 """Asked twice they come to the same by themselves."""
 
+REPEATABLE = {"cluster_approveProposal", "cluster_checkProposal", "cluster_closeProposal"}
+"""They take no key either: a repeated request leaves what the first one left."""
+
+PROPOSALS = {"cluster_openProposal", "cluster_commentProposal", "cluster_mergeProposal"}
+"""Their answers show the heads of branches, which move; they have a test of their own below."""
+
 LOADS = {"cluster_load", "cluster_ingest", "cluster_loadNdjson", "cluster_loadFiles"}
 """`tests/pipeline/test_served_loads.py` asks these twice: they need Spark."""
 
@@ -139,8 +145,8 @@ def test_every_route_that_writes_says_that_it_takes_a_key(client: Client) -> Non
         if method != "get" and method != "head"
     }
     keyed = {name for name, parameters in writes.items() if "Idempotency-Key" in parameters}
-    assert writes.keys() - keyed == READS | NOT_OF_A_GRAPH
-    assert keyed == CASES.keys() | LOADS, "a route that writes needs a case here"
+    assert writes.keys() - keyed == READS | NOT_OF_A_GRAPH | REPEATABLE
+    assert keyed == CASES.keys() | LOADS | PROPOSALS, "a route that writes needs a case here"
 
 
 def ask(client: Client, case: Case, body: JsonObject | None, headers: dict[str, str]) -> Response:
@@ -185,3 +191,30 @@ def test_a_schema_that_changes_nothing_is_remembered_too(client: Client, graph: 
     graph.apply_schema(SCHEMA + "\nnode Added { x: I32? }")
     assert ask(client, case, case.body, {"Idempotency-Key": "k"}).json() == first.json()
     assert [each.name for each in graph.catalog.nodes] == ["Added", "Person"]
+
+
+def test_requests_about_a_proposal_are_done_once(client: Client, graph: LocalGraph) -> None:
+    graph.branches.create("side")
+    graph.insert("Person", [{"name": "theirs"}], branch="side")
+
+    def thrice(key: str, path: str, body: JsonObject, other: JsonObject) -> list[JsonObject]:
+        headers = {"Idempotency-Key": key}
+        answers = [ask(client, Case("POST", path, None, None), body, headers) for _ in range(3)]
+        assert [each.status_code for each in answers] == [200, 200, 200], answers[-1].text
+        refused = ask(client, Case("POST", path, None, None), other, headers)
+        assert (refused.status_code, refused.json()["cause"]["code"]) == (409, "key_reused")
+        return [each.json() for each in answers]
+
+    wanted: JsonObject = {"title": "t", "source": "side"}
+    opened = thrice("k1", "/proposals", wanted, {"title": "u", "source": "side"})
+    assert len({each["id"] for each in opened}) == 1
+    one = f"/proposals/{opened[0]['id']}"
+    commented = thrice("k2", f"{one}/comments", {"text": "yes"}, {"text": "no"})
+    assert [each["comment_count"] for each in commented] == [1, 1, 1]
+    for path, body in (("approvals", {}), ("checks", None)):
+        for _ in range(2):
+            again = ask(client, Case("POST", f"{one}/{path}", None, None), body, {})
+            assert (again.status_code, again.json()["approval_count"]) == (200, 1), again.text
+    merged = thrice("k3", f"{one}/merge", {}, {"detect": "property"})
+    assert merged[0] == merged[1] == merged[2]
+    assert [each.merged_parent is not None for each in graph.commits()].count(True) == 1

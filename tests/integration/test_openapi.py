@@ -30,6 +30,7 @@ CONFIG = """
 [parameters]
 "path.graph_id" = "g"
 "path.commit_id" = "{commit}"
+"path.commit" = "{commit}"
 "path.name" = "add"
 "query.branch" = "b"
 "query.type" = "Person"

@@ -806,8 +806,8 @@ MUTANTS: Final[Sequence[Mutant]] = (
         "engine/load/run.py",
         (
             "an overwrite joins a group",
-            "        if ingested.is_small and request.mode is not LoadMode.OVERWRITE:\n",
-            "        if ingested.is_small:\n",
+            "        is_alone = request.mode is LoadMode.OVERWRITE or request",
+            "        is_alone = request",
             "tests/integration/test_grouped_loads.py::test_an_overwrite_joins_no_group",
         ),
     ),

@@ -28,6 +28,11 @@ VERSION_MAX: Final = 2**53 - 1
 
 TIME: Final[JsonSchema] = {"format": "date-time"}
 
+NOT_BLANK: Final[JsonSchema] = {"pattern": r"\S"}
+
+LINE: Final[JsonSchema] = {"pattern": r"^[^\n]*\S[^\n]*$"}
+"""One line that is not blank."""
+
 PROGRAM: Final[JsonSchema] = {"minLength": 1}
 
 TYPE: Final[JsonSchema] = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}

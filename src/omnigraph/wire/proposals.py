@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from omnigraph.wire.formats import BRANCH, MAYBE_BRANCH
+from omnigraph.wire.formats import BRANCH, LINE, MAYBE_BRANCH, NOT_BLANK
 from omnigraph.wire.requests import ConflictsBody, DeleteBranch
 
 State = Literal["open", "merged", "closed"]
@@ -22,7 +22,12 @@ class _Body(BaseModel):
 
 
 class ProposalOpenBody(_Body):
-    title: Annotated[str, Field(description="One line, at most 200 characters.")]
+    title: Annotated[
+        str,
+        Field(
+            description="One line, at most 200 characters.", max_length=200, json_schema_extra=LINE
+        ),
+    ]
     text: Annotated[str, Field(description="Why; at most 64 KiB.")] = ""
     source: Annotated[str, Field(description="The branch to merge.", json_schema_extra=BRANCH)]
     target: Annotated[
@@ -34,7 +39,7 @@ class ProposalOpenBody(_Body):
 
 
 class CommentBody(_Body):
-    text: Annotated[str, Field(description="At most 16 KiB.")]
+    text: Annotated[str, Field(description="At most 16 KiB.", json_schema_extra=NOT_BLANK)]
 
 
 class ApprovalBody(_Body):

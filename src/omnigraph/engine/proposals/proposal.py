@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from omnigraph.errors import ObjectCorrupt, ProposalNotOpen, UsageError
+from omnigraph.errors import KeyReused, ObjectCorrupt, ProposalNotOpen, UsageError
 from omnigraph.ids import BranchName, CommitId, is_encodable
 from omnigraph.jsontext import read_json
 
@@ -84,11 +84,16 @@ class Proposal:
             raise ProposalNotOpen(self.id, state=self.state.value)
 
     def with_comment(self, comment: Comment) -> "Proposal":
-        """Raises UsageError if there are too many."""
+        """A comment with a known key is the same comment.
+
+        Raises KeyReused, UsageError if there are too many.
+        """
         if comment.key is not None:
-            same = [(each.actor, each.key) for each in self.comments]
-            if (comment.actor, comment.key) in same:
-                return self
+            for each in self.comments:
+                if (each.actor, each.key) == (comment.actor, comment.key):
+                    if each.text != comment.text:
+                        raise KeyReused(comment.key)
+                    return self
         if len(self.comments) >= COMMENTS_MAX:
             raise UsageError(f"a proposal has at most {COMMENTS_MAX} comments")
         return replace(self, comments=(*self.comments, comment))
@@ -137,11 +142,12 @@ class Proposal:
 
 def check_title(title: str) -> str:
     """Raises UsageError."""
-    if not title.strip() or "\n" in title or not is_encodable(title):
+    title = title.strip()
+    if not title or "\n" in title or not is_encodable(title):
         raise UsageError("the title of a proposal is one line of text")
     if len(title) > TITLE_CHARACTERS_MAX:
         raise UsageError(f"the title of a proposal has at most {TITLE_CHARACTERS_MAX} characters")
-    return title.strip()
+    return title
 
 
 def check_text(text: str, bytes_max: int, what: str) -> str:

@@ -5,7 +5,6 @@ written whole, what it deletes is deleted. The rows of a batch are few, by the l
 source, so the commit writes them like any other mutation and Spark carries them to it.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +17,7 @@ from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import WriteRequest
 from omnigraph.engine.write.steps import DeleteStep, RowsStep, WriteStep
 from omnigraph.errors import UsageError
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.dataframes.begun_write import Home
 from omnigraph.pipeline.dataframes.write_options import FrameWriteOptions
 
@@ -74,7 +74,7 @@ def plan_steps(rows: Sequence[tuple[Any, ...]]) -> list[WriteStep]:
         if change == "delete":
             gone.setdefault((kind, name), []).append(identity)
         else:
-            left.setdefault((kind, name), []).append(json.loads(after))
+            left.setdefault((kind, name), []).append(read_json(after))
     deletes: list[WriteStep] = [DeleteStep(key[1], gone[key]) for key in sorted(gone)]
     writes: list[WriteStep] = [
         RowsStep(key[1], left[key], Existing.REPLACE) for key in sorted(left, reverse=True)

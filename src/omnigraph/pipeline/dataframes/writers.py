@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 from omnigraph.engine.load.run import LoadRequest
 from omnigraph.engine.write.idempotency import IdempotencyKey
 from omnigraph.errors import SparkUnusable, UsageError
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.dataframes.begun_write import (
     BegunWrite,
     Home,
@@ -119,7 +120,7 @@ class FrameWrite:
         if begun is None:
             return None
         parts.sort(key=lambda part: part.partition)
-        answers = [json.loads(part.answer) for part in parts]
+        answers = [read_json(part.answer) for part in parts]
         return StagedLoader(self.home.open(self.options.path), begun, answers)
 
 

@@ -115,7 +115,6 @@ def comment_proposal(context: Context, proposal: ProposalPath, body: CommentBody
     operation_id="cluster_approveProposal",
     response_model=ProposalReply,
     responses=WRITING,
-    dependencies=[KEYED],
 )
 def approve_proposal(context: Context, proposal: ProposalPath, body: ApprovalBody) -> Response:
     """Approve the present head of the source."""
@@ -131,7 +130,6 @@ def approve_proposal(context: Context, proposal: ProposalPath, body: ApprovalBod
     operation_id="cluster_checkProposal",
     response_model=ProposalReply,
     responses=WRITING,
-    dependencies=[KEYED],
 )
 def check_proposal(context: Context, proposal: ProposalPath) -> Response:
     """Run the checks of the target branch on the merged graph, which is not published."""
@@ -181,7 +179,6 @@ def merge_proposal(context: Context, proposal: ProposalPath, body: ProposalMerge
     operation_id="cluster_closeProposal",
     response_model=ProposalReply,
     responses=WRITING,
-    dependencies=[KEYED],
 )
 def close_proposal(context: Context, proposal: ProposalPath) -> Response:
     """Close a proposal without merging it."""

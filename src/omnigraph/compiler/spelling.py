@@ -1,6 +1,12 @@
 """Which name was meant: suggestions by edit distance."""
 
 from collections.abc import Iterable
+from typing import Final
+
+CANDIDATES_MAX: Final = 12
+"""A diagnostic names at most so many candidates."""
+
+_NAME_COMPARED_MAX: Final = 80
 
 
 def suggest(name: str, candidates: Iterable[str]) -> str | None:
@@ -20,6 +26,16 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
         and (distance := _edits(folded, candidate.lower())) <= allowed
     )
     return ranked[0][1] if ranked else None
+
+
+def rank_candidates(name: str, candidates: Iterable[str]) -> tuple[str, ...]:
+    """The candidates, the closest first; at most `CANDIDATES_MAX`."""
+    folded = name.lower()[:_NAME_COMPARED_MAX]
+
+    def distance(candidate: str) -> tuple[int, str]:
+        return _edits(folded, candidate.lower()[:_NAME_COMPARED_MAX]), candidate
+
+    return tuple(sorted(set(candidates), key=distance)[:CANDIDATES_MAX])
 
 
 def _edits(left: str, right: str) -> int:

@@ -6,7 +6,7 @@ is still checked.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import assert_never
 
 from omnigraph.catalog.temporal import format_date, format_datetime
@@ -37,6 +37,10 @@ class TypeProblem:
     rule: QueryRule
     message: str
     hint: str | None = None
+    _: KW_ONLY
+    expected: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+    """As in `Diagnostic`."""
 
 
 _TEXT_SHOWN_MAX = 40
@@ -164,7 +168,7 @@ def find_mismatch(left: Operand, right: Operand) -> TypeProblem | None:
         return None
     message = f"{describe(left)} and {describe(right)} cannot be compared"
     hint = hint_for_text(left, right_type) or hint_for_text(right, left_type)
-    return TypeProblem(QueryRule.T7, message, hint)
+    return TypeProblem(QueryRule.T7, message, hint, expected=(str(left_type),))
 
 
 def find_member_problem(needle: Operand, haystack: Operand) -> TypeProblem | None:

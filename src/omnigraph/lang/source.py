@@ -49,6 +49,15 @@ class Source:
         """The 1-based column, in characters."""
         return offset - self._line_starts[self.line_at(offset) - 1] + 1
 
+    def locate(self, span: Span) -> dict[str, int]:
+        """A span for programs: offsets in characters, and the line and column of its start."""
+        return {
+            "start": span.start,
+            "end": span.end,
+            "line": self.line_at(span.start),
+            "column": self.column_at(span.start),
+        }
+
     def line_text(self, line: int) -> str:
         start = self._line_starts[line - 1]
         end = self.text.find("\n", start)
@@ -74,6 +83,10 @@ class Diagnostic:
     span: Span | None = None
     hint: str | None = None
     severity: Severity = Severity.ERROR
+    expected: tuple[str, ...] = ()
+    """What could stand there, in readable words: `','`, `a type`, `Date`."""
+    candidates: tuple[str, ...] = ()
+    """The names or values that could be meant, the closest first."""
 
     @property
     def line(self) -> int | None:
@@ -82,6 +95,24 @@ class Diagnostic:
     @property
     def column(self) -> int | None:
         return None if self.span is None else self.source.column_at(self.span.start)
+
+    def to_json(self) -> dict[str, object]:
+        """The same for programs: only what is known of this fault."""
+        document: dict[str, object] = {
+            "code": self.code,
+            "family": self.family,
+            "severity": self.severity.value,
+            "message": self.message,
+        }
+        if self.span is not None:
+            document["span"] = self.source.locate(self.span)
+        if self.expected:
+            document["expected"] = list(self.expected)
+        if self.candidates:
+            document["candidates"] = list(self.candidates)
+        if self.hint is not None:
+            document["hint"] = self.hint
+        return document
 
     def render(self) -> str:
         """The message with its place, the line, carets below the span, and the hint."""

@@ -121,14 +121,30 @@ class TreeReading:
     def sorted_findings(self) -> tuple[Diagnostic, ...]:
         return sort_diagnostics(self.findings)
 
-    def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
+    def report(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        *,
+        hint: str | None = None,
+        expected: tuple[str, ...] = (),
+    ) -> None:
         if len(self.findings) < REPORTS_MAX:
-            self.findings.append(Diagnostic(code, FAMILY, message, self.source, span, hint))
+            self.findings.append(
+                Diagnostic(code, FAMILY, message, self.source, span, hint, expected=expected)
+            )
 
     def report_fault(
-        self, fault: SyntaxFault, message: str, span: Span, *, hint: str | None = None
+        self,
+        fault: SyntaxFault,
+        message: str,
+        span: Span,
+        *,
+        hint: str | None = None,
+        expected: tuple[str, ...] = (),
     ) -> None:
-        self.report(self.dialect.codes[fault], message, span, hint=hint)
+        self.report(self.dialect.codes[fault], message, span, hint=hint, expected=expected)
 
     def string(self, token: Token) -> str:
         """The value of a STRING token; an unknown escape is reported and kept as written."""
@@ -337,6 +353,7 @@ def _report_found(found: str, at: int, failure: UnexpectedInput, reading: TreeRe
         f"expected {listed(unexpected.expected)}, found {seen}",
         Span(at, at + len(found)),
         hint=reading.dialect.hint(unexpected),
+        expected=expected,
     )
 
 

@@ -41,6 +41,8 @@ class Context:
                 source=self.source,
                 span=span,
                 hint=problem.hint,
+                expected=problem.expected,
+                candidates=problem.candidates,
             )
         )
 

@@ -26,6 +26,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import Context
 from omnigraph.compiler.rules import QueryRule
+from omnigraph.compiler.spelling import rank_candidates
 from omnigraph.compiler.typecheck import TypeProblem, describe, hint_for_text
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
@@ -147,16 +148,25 @@ def fit(constant: Constant, wanted: ValueType, *, target: str, use: Use) -> Cons
         fitted = _fit_scalar(constant.value, constant.type, wanted, use)
     if isinstance(fitted, _Misfit):
         hint = fitted.hint or hint_for_text(constant, wanted)
-        return TypeProblem(QueryRule.T3, f"{target} is {wanted}: {fitted.reason}", hint)
+        return TypeProblem(
+            QueryRule.T3,
+            f"{target} is {wanted}: {fitted.reason}",
+            hint,
+            expected=(str(wanted),),
+            candidates=fitted.candidates,
+        )
     return Constant(fitted, wanted.required(), constant.span)
 
 
 class _Misfit:
     """Why a value does not fit."""
 
-    def __init__(self, reason: str, hint: str | None = None) -> None:
+    def __init__(
+        self, reason: str, hint: str | None = None, candidates: tuple[str, ...] = ()
+    ) -> None:
         self.reason = reason
         self.hint = hint
+        self.candidates = candidates
 
 
 def _fit_null(
@@ -201,7 +211,8 @@ def _fit_items(
     for value in values:
         element = _fit_scalar(value, given.item, item, use)
         if isinstance(element, _Misfit):
-            return _Misfit(f"element {len(fitted) + 1}: {element.reason}", element.hint)
+            reason = f"element {len(fitted) + 1}: {element.reason}"
+            return _Misfit(reason, element.hint, element.candidates)
         fitted.append(element)
     return tuple(fitted)
 
@@ -213,7 +224,8 @@ def _fit_scalar(
         return _Misfit(f"{given} does not fit")
     if wanted.enum_values is not None and value not in wanted.enum_values:
         allowed = ", ".join(wanted.enum_values)
-        return _Misfit(f"invalid enum value '{value}'", f"allowed: {allowed}")
+        candidates = rank_candidates(str(value), wanted.enum_values)
+        return _Misfit(f"invalid enum value '{value}'", f"allowed: {allowed}", candidates)
     if wanted.base in NUMBERS and is_number(value):
         return _fit_number(value, wanted, use)
     return value

@@ -28,7 +28,7 @@ from omnigraph.compiler.resolve.context import Context
 from omnigraph.compiler.resolve.literals import Use, fit, is_number, resolve_literal
 from omnigraph.compiler.resolve.operands import resolve_parameter, unknown_property
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import suggest
+from omnigraph.compiler.spelling import rank_candidates, suggest
 from omnigraph.compiler.typecheck import TypeProblem, describe
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
@@ -94,7 +94,11 @@ def _find_target(name: ast.Name, context: Context) -> _Target | None:
         return _Target(found)
     names = [each.name for each in catalog.nodes] + [each.name for each in catalog.edges]
     problem = TypeProblem(
-        QueryRule.T10, f"there is no type '{name.text}'", suggest(name.text, names)
+        QueryRule.T10,
+        f"there is no type '{name.text}'",
+        suggest(name.text, names),
+        expected=("a node type", "an edge type"),
+        candidates=rank_candidates(name.text, names),
     )
     context.report(problem, name.span)
     return None

@@ -8,7 +8,7 @@ from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Contex
 from omnigraph.compiler.resolve.literals import resolve_literal
 from omnigraph.compiler.resolve.mentions import bound_names
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import closest, suggest
+from omnigraph.compiler.spelling import closest, rank_candidates, suggest
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import NOWHERE, Span
@@ -117,8 +117,19 @@ def resolve_parameter(
         hint = "it is a variable of `match`, and only parameters can stand here"
     else:
         hint = "declare it after the name of the query"
-    context.report(TypeProblem(rule, message, hint), variable.span)
+    problem = TypeProblem(
+        rule,
+        message,
+        hint,
+        expected=("a parameter",),
+        candidates=_spelled(rank_candidates(variable.name, context.parameters)),
+    )
+    context.report(problem, variable.span)
     return None
+
+
+def _spelled(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"${each}" for each in names)
 
 
 def _unknown_variable(variable: ast.Variable, scope: BlockScope, context: Context) -> TypeProblem:
@@ -128,7 +139,16 @@ def _unknown_variable(variable: ast.Variable, scope: BlockScope, context: Contex
             QueryRule.U4, "`$_` stands for any node and cannot be read", "give it a name"
         )
     message = f"`${name}` is neither a declared parameter nor bound above"
-    return TypeProblem(QueryRule.U4, message, _hint_for_variable(name, scope, context))
+    return TypeProblem(
+        QueryRule.U4,
+        message,
+        _hint_for_variable(name, scope, context),
+        candidates=_candidates_for(name, scope, context),
+    )
+
+
+def _candidates_for(name: str, scope: BlockScope, context: Context) -> tuple[str, ...]:
+    return _spelled(rank_candidates(name, {*scope.names(), *context.parameters}))
 
 
 def _hint_for_variable(name: str, scope: BlockScope, context: Context) -> str | None:
@@ -186,7 +206,12 @@ def _unbound(variable: str, scope: BlockScope, context: Context, rule: QueryRule
         message = f"`${variable}` is a parameter, and parameters have no properties"
         return TypeProblem(rule, message)
     message = f"`${variable}` is not bound above"
-    return TypeProblem(rule, message, _hint_for_variable(variable, scope, context))
+    return TypeProblem(
+        rule,
+        message,
+        _hint_for_variable(variable, scope, context),
+        candidates=_candidates_for(variable, scope, context),
+    )
 
 
 def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> TypeProblem:
@@ -195,4 +220,10 @@ def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> 
     hint = suggest(name, (each.name for each in owner.properties))
     if name in _IMPLICIT:
         hint = f"'{name}' is not a property; return the node itself, `$x`, for its id"
-    return TypeProblem(rule, message, hint)
+    return TypeProblem(
+        rule,
+        message,
+        hint,
+        expected=(f"a property of {owner.name}",),
+        candidates=rank_candidates(name, (each.name for each in owner.properties)),
+    )

@@ -24,7 +24,7 @@ from omnigraph.compiler.resolve.operands import rank_name, resolve_operand, reso
 from omnigraph.compiler.resolve.outputs import Column, resolve_aggregate
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import suggest
+from omnigraph.compiler.spelling import rank_candidates, suggest
 from omnigraph.compiler.typecheck import TypeProblem, describe, find_limit_problem, is_scalar
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
@@ -123,9 +123,14 @@ def _resolve_alias(
     at = returned.aliases.get(text)
     if at is None:
         hint = suggest(text, returned.aliases) or "a property is written `$x.name`"
-        context.report(
-            TypeProblem(QueryRule.U8, f"'{text}' is not an alias of `return`", hint), span
+        problem = TypeProblem(
+            QueryRule.U8,
+            f"'{text}' is not an alias of `return`",
+            hint,
+            expected=("an alias",),
+            candidates=rank_candidates(text, returned.aliases),
         )
+        context.report(problem, span)
         return None
     column = returned.columns[at]
     if column is None:

@@ -33,7 +33,7 @@ from omnigraph.compiler.resolve.variables import (
 )
 from omnigraph.compiler.resolve.walks import Walk, resolve_walk
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import suggest
+from omnigraph.compiler.spelling import rank_candidates, suggest
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 
@@ -112,7 +112,11 @@ class _Block:
             hint = "it is an interface; bind one of the node types that implement it"
         elif catalog.edge(name.text) is not None:
             hint = "it is an edge type; walk it, as in `$a edge $b`"
-        self._context.report(TypeProblem(QueryRule.T1, message, hint), name.span)
+        candidates = rank_candidates(name.text, (each.name for each in catalog.nodes))
+        problem = TypeProblem(
+            QueryRule.T1, message, hint, expected=("a node type",), candidates=candidates
+        )
+        self._context.report(problem, name.span)
         return BoundVariable("node", None)
 
     def _bind(self, variable: ast.Variable, bound: BoundVariable) -> None:

@@ -18,6 +18,7 @@ from omnigraph.compiler.resolve.ordering import resolve_count, resolve_order
 from omnigraph.compiler.resolve.outputs import resolve_outputs
 from omnigraph.compiler.resolve.pattern import resolve_pattern
 from omnigraph.compiler.rules import QueryRule
+from omnigraph.compiler.spelling import rank_candidates
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
@@ -139,7 +140,13 @@ def _resolve_type(reference: ast.TypeRef) -> ValueType | TypeProblem:
         base = _SCALARS.get(reference.base or "")
     if base is None:
         message = f"'{reference.base}' is not a type of parameters"
-        return TypeProblem(QueryRule.U2, message, f"there are {', '.join(_SCALARS)} and Vector(n)")
+        return TypeProblem(
+            QueryRule.U2,
+            message,
+            f"there are {', '.join(_SCALARS)} and Vector(n)",
+            expected=("a type of parameters",),
+            candidates=rank_candidates(reference.base or "", _SCALARS),
+        )
     if base is Scalar.BLOB and reference.is_list:
         return TypeProblem(QueryRule.U2, "there are no lists of Blobs")
     return ValueType(base, nullable=reference.nullable, is_list=reference.is_list)

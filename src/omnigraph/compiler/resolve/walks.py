@@ -7,7 +7,7 @@ from omnigraph.compiler.ir import Direction
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.variables import declare, is_usable_node
 from omnigraph.compiler.rules import QueryRule
-from omnigraph.compiler.spelling import closest
+from omnigraph.compiler.spelling import closest, rank_candidates
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 
@@ -44,11 +44,17 @@ def _find_edge(clause: ast.Traversal, context: Context) -> EdgeType | None:
     name = clause.edge.text
     edge = context.catalog.edge_named(name)
     if edge is None:
-        best = closest(name, (each.name for each in context.catalog.edges))
-        hint = None if best is None else f"did you mean '{best[0].lower()}{best[1:]}'?"
-        context.report(
-            TypeProblem(QueryRule.T4, f"there is no edge type '{name}'", hint), clause.edge.span
+        names = [f"{each.name[0].lower()}{each.name[1:]}" for each in context.catalog.edges]
+        best = closest(name, names)
+        hint = None if best is None else f"did you mean '{best}'?"
+        problem = TypeProblem(
+            QueryRule.T4,
+            f"there is no edge type '{name}'",
+            hint,
+            expected=("an edge type",),
+            candidates=rank_candidates(name, names),
         )
+        context.report(problem, clause.edge.span)
     return edge
 
 
@@ -95,7 +101,8 @@ def _infer(
         message = f"{_spell(edge)} cannot lead from `${misfit.name}` back to itself"
     else:
         message = f"`${misfit.name}` is bound to {known}, which {_spell(edge)} does not have there"
-    context.report(TypeProblem(QueryRule.T5, message), misfit.span)
+    ends = (edge.source, edge.target)
+    context.report(TypeProblem(QueryRule.T5, message, expected=ends), misfit.span)
     return None
 
 

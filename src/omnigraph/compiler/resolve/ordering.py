@@ -123,14 +123,14 @@ def _resolve_alias(
     at = returned.aliases.get(text)
     if at is None:
         hint = suggest(text, returned.aliases) or "a property is written `$x.name`"
-        problem = TypeProblem(
+        unknown = TypeProblem(
             QueryRule.U8,
             f"'{text}' is not an alias of `return`",
             hint,
             expected=("an alias",),
             candidates=rank_candidates(text, returned.aliases),
         )
-        context.report(problem, span)
+        context.report(unknown, span)
         return None
     column = returned.columns[at]
     if column is None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.compiler.ir import NOW_PARAMETER
@@ -287,7 +289,22 @@ BLOCKS = [
 ]
 
 PROJECTIONS = [
-    Case("a variable is its id", 'match { $a: Artwork { ref: "A1" } } return { $a }', ones("A1")),
+    Case(
+        "a node is an object",
+        'match { $g: Gallery { code: "G2" } } return { $g }',
+        [[{"@id": "G2", **GALLERIES[1]}]],
+    ),
+    Case(
+        "an unbound variable is no object",
+        'match { $a: Artwork { ref: "A3" } optional { $a hangs $g } } '
+        "return { $g, count($a) as n }",
+        [[None, 1]],
+    ),
+    Case(
+        "edges are counted",
+        'match { $a: Artwork { ref: "A1" } $a $h:hangs $g } return { $g, count($h) as n }',
+        [[{"@id": "G1", **GALLERIES[0]}, 2]],
+    ),
     Case(
         "literals, parameters and now",
         'match { $p: P { name: "A" } } return { 1 as one, "x" as text, $n, now() as t }',
@@ -330,7 +347,7 @@ PROJECTIONS = [
     ),
     Case(
         "groups by node",
-        "match { $a: Artwork $a inspired $b } return { $a, count($b) as n }",
+        "match { $a: Artwork $a inspired $b } return { $a.ref, count($b) as n }",
         [["A1", 2], ["A2", 1], ["A3", 1]],
     ),
 ]
@@ -417,3 +434,25 @@ def test_text_of_what_a_block_never_reached_is_not_found(graph: Graph) -> None:
         'search($a.title, "boat") } return { $g.code }'
     )
     assert len(graph.query(Source("rule.gq", f"query rule() {{ {body} }}"))) == 0
+
+
+def test_an_edge_is_an_object_with_its_ends(graph: Graph) -> None:
+    body = "match { $a: Artwork $a $h:hangs $g $h.nails = 1 } return { $h }"
+    result = graph.query(Source("edge.gq", f"query edge() {{ {body} }}"))
+    ((cell,),) = (row.values() for row in result.json_rows())
+    assert isinstance(cell, dict)
+    identity = cell.pop("@id")
+    assert isinstance(identity, str)
+    assert cell == {"@src": "A4", "@dst": "G2", "since": None, "nails": 1}
+
+
+def test_an_object_has_python_values_and_is_a_struct_of_arrow(graph: Graph) -> None:
+    body = 'match { $a: Artwork { ref: "A1" } } return { $a }'
+    result = graph.query(Source("node.gq", f"query node() {{ {body} }}"))
+    ((shown,),) = (row.values() for row in result.rows())
+    assert isinstance(shown, dict)
+    assert shown["made_on"] == date(1900, 5, 1)
+    assert shown["seen_at"] == datetime(2024, 5, 1, 8, tzinfo=UTC)
+    table = result.arrow()
+    assert table["a"].to_pylist() == [shown]
+    assert table.schema.field("a").type.field("seen_at").type == pa.timestamp("ms", "UTC")

@@ -60,7 +60,7 @@ def canonical(value: object) -> Value:
     """As the interpreter has it; floats as far as the order of a sum cannot show."""
     match value:
         case list() | tuple():
-            return tuple(_scalar(each) for each in value)
+            return tuple(canonical(each) for each in value)  # type: ignore[misc]
         case _:
             return _scalar(value)
 

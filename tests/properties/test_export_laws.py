@@ -58,7 +58,7 @@ def cells(kind: ValueType) -> st.SearchStrategy[Cell]:
         return st.none() | st.sampled_from(kind.enum_values)
     if isinstance(kind.base, Vector):
         return st.none() | st.tuples(*[SINGLES] * kind.base.dimension)
-    scalar = SCALARS[kind.base]
+    scalar = SCALARS[kind.scalar]
     return st.none() | (st.lists(scalar, max_size=3).map(tuple) if kind.is_list else scalar)
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings, strategies as st
 
 from omnigraph.catalog.model import Catalog, EdgeType, IndexConstraint, Key, NodeType, Property
+from omnigraph.catalog.types import Struct, ValueType
 from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
@@ -21,7 +23,7 @@ from omnigraph.engine.query.reading import types_of
 from omnigraph.engine.query.run import Runner
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.settings import AccessMode
-from omnigraph.engine.tables.arrays import one_chunk
+from omnigraph.engine.tables.arrays import Array, one_chunk
 from omnigraph.engine.tables.memory import Memory
 from support.graphs import (
     EDGE_PROPERTIES,
@@ -89,17 +91,26 @@ def answer(plan: ReadPlan, world: World, values: Mapping[str, Value], access: Ac
     searching = world.searching(values, INSTANT_MS)
     execution = Execution(world.view(access), parameters, Memory(1 << 28), searching)
     table = Runner(execution).table(plan.root)
-    columns = [
-        as_plain(one_chunk(table[at]), kind).to_pylist()
-        for at, kind in enumerate(types_of(plan.root))
-    ]
+    columns = [cells(one_chunk(table[at]), kind) for at, kind in enumerate(types_of(plan.root))]
     return [tuple(map(canonical, cells)) for cells in zip(*columns, strict=True)]
+
+
+def cells(column: Array, kind: ValueType) -> list[object]:
+    """The cells of a column; of an object, its values in the order of its fields."""
+    if not isinstance(kind.base, Struct):
+        return list(as_plain(column, kind).to_pylist())
+    assert isinstance(column, pa.StructArray)
+    parts = [
+        cells(each, of) for each, (_, of) in zip(column.flatten(), kind.base.fields, strict=True)
+    ]
+    there = column.is_valid().to_pylist()
+    return [list(row) if is_there else None for is_there, *row in zip(there, *parts, strict=True)]
 
 
 def canonical(value: object) -> Value:
     """As the interpreter has it; floats as far as the order of a sum cannot show."""
     if isinstance(value, list):
-        return tuple(value)
+        return tuple(map(canonical, value))  # type: ignore[arg-type]
     if isinstance(value, float):
         return float(f"{value:.12g}")
     assert value is None or isinstance(value, str | int | bool)
@@ -123,7 +134,11 @@ def check(query: Read, world: World, values: Mapping[str, Value], access: Access
 
 
 def rounded(table: Table) -> Table:
-    return [tuple(canonical(list(c) if isinstance(c, tuple) else c) for c in row) for row in table]
+    return [tuple(map(canonical, map(listed, row))) for row in table]
+
+
+def listed(value: object) -> object:
+    return [*map(listed, value)] if isinstance(value, tuple) else value
 
 
 @settings(PATIENT)

@@ -125,7 +125,7 @@ def _pool(kind: ValueType) -> tuple[Value, ...]:
     if isinstance(kind.base, Vector):
         pairs = tuple(product(COMPONENTS, repeat=kind.base.dimension))
         return (*pairs, None) if kind.nullable else pairs
-    scalars = kind.enum_values or SCALARS[kind.base]
+    scalars = kind.enum_values or SCALARS[kind.scalar]
     known: tuple[Value, ...] = ((), scalars[:1], scalars[1:3]) if kind.is_list else scalars
     return (*known, None) if kind.nullable else known
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from omnigraph.catalog.types import Vector
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator, Direction, Value
 from omnigraph.compiler.scope import (
@@ -141,6 +142,14 @@ class Execution:
             case _:
                 assert_never(operand)
 
+    def object(self, shown: ir.ObjectOf, row: Row) -> Value:
+        """The values of an object, in the order of its fields."""
+        element = row[shown.variable]
+        if element is None:
+            return None
+        record = {**element.properties, "id": element.id}
+        return tuple(record.get(name) for name, _ in shown.fields)  # type: ignore[misc]
+
     def truth(self, condition: ir.Condition, row: Row) -> bool | None:
         match condition:
             case ir.Compare(left, comparator, right):
@@ -238,7 +247,7 @@ class Execution:
         """Where a walk arrives; once per edge when the edge is bound, once per node otherwise."""
         if step.edge_variable is not None:
             return [
-                (target, Element(step.edge, edge.id, edge.properties))
+                (target, Element(step.edge, edge.id, edge_record(edge)))
                 for target, edge in self.neighbours(step, source)
             ]
         visited, frontier = {source}, [source]
@@ -314,7 +323,7 @@ class Execution:
         value = self.value(query, {})
         if isinstance(value, str):
             base = target.type.base
-            assert not isinstance(base, str)
+            assert isinstance(base, Vector)
             return self.embed(value, base.dimension)
         return _floats(value) if isinstance(value, tuple) else None
 
@@ -344,6 +353,8 @@ class Execution:
             for ordering in reversed(query.order):
                 key = ordering.key
                 expression = query.outputs[key].expression if isinstance(key, int) else key
+                if isinstance(expression, ir.ObjectOf):
+                    expression = ir.IdOf(expression.variable)
                 cells = [self.cell(expression, row, {}) for row in rows]
                 rows = sort_by(rows, cells, descending=ordering.descending)
         return [self.project(query, row, {}) for row in rows]
@@ -372,9 +383,14 @@ class Execution:
         return tuple(self.cell(each.expression, row, scores) for each in query.outputs)
 
     def cell(
-        self, expression: ir.Operand | ir.Aggregate | ir.Rank, row: Row, scores: Mapping[str, float]
+        self,
+        expression: ir.Operand | ir.ObjectOf | ir.Aggregate | ir.Rank,
+        row: Row,
+        scores: Mapping[str, float],
     ) -> Value:
         match expression:
+            case ir.ObjectOf():
+                return self.object(expression, row)
             case ir.Nearest() | ir.Bm25() | ir.Rrf():
                 node = row[ranked_variable(expression)]
                 return None if node is None else scores.get(node.id)
@@ -414,6 +430,11 @@ class Execution:
             else next(remaining)
             for each in query.outputs
         )
+
+
+def edge_record(edge: Edge) -> Mapping[str, Value]:
+    """What can be read of an edge: its properties and its ends."""
+    return {**edge.properties, "src": edge.source, "dst": edge.target}
 
 
 def identity(query: ir.Read, row: Row) -> list[NullsFirst]:

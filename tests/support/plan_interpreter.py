@@ -47,7 +47,9 @@ class _PlanExecution:
             case _:
                 raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
 
-    def cell(self, expression: ir.Operand | ir.Rank, row: Row) -> Value:
+    def cell(self, expression: ir.Operand | ir.ObjectOf | ir.Rank, row: Row) -> Value:
+        if isinstance(expression, ir.ObjectOf):
+            return self.execution.object(expression, row)
         if isinstance(expression, ir.Nearest | ir.Bm25 | ir.Rrf):
             ((variable, scores),) = self.scores.items()
             element = row[variable]
@@ -59,7 +61,7 @@ class _PlanExecution:
         keys = [each for each in expressions if not isinstance(each, ir.Aggregate)]
         groups: dict[Cells, list[Row]] = {} if keys else {(): []}
         for row in rows:
-            key = tuple(self.execution.value(each, row) for each in keys)
+            key = tuple(self.cell(each, row) for each in keys)
             groups.setdefault(key, []).append(row)
         return [
             tuple(
@@ -71,8 +73,8 @@ class _PlanExecution:
 
     def group_cell(
         self,
-        expression: ir.Operand | ir.Aggregate,
-        key: Mapping[ir.Operand, Value],
+        expression: ir.Operand | ir.ObjectOf | ir.Aggregate,
+        key: Mapping[ir.Operand | ir.ObjectOf, Value],
         members: list[Row],
     ) -> Value:
         if not isinstance(expression, ir.Aggregate):

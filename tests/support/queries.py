@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.catalog.types import Scalar, ValueType, are_compatible
+from omnigraph.catalog.types import Struct, Scalar, ValueType, are_compatible
 from omnigraph.compiler.ir import (
     F64,
     I64,
@@ -33,6 +33,7 @@ from omnigraph.compiler.ir import (
     Nearest,
     Now,
     NullTest,
+    ObjectOf,
     Operand,
     Optionally,
     Ordering,
@@ -173,6 +174,15 @@ class _Scope:
         bound: list[tuple[str, NodeType | EdgeType]] = [*self.nodes.items(), *self.edges.items()]
         named = [each for each in bound if not each[0].startswith(WILDCARD_PREFIX)]
         return [(a, b) for a, one in named for b, other in named if a < b and one is other]
+
+    def objects(self) -> list[ObjectOf]:
+        """Every named variable as an object."""
+        bound: list[tuple[str, NodeType | EdgeType]] = [*self.nodes.items(), *self.edges.items()]
+        return [
+            ObjectOf(name, ValueType(_struct_of(each)))
+            for name, each in bound
+            if not name.startswith(WILDCARD_PREFIX)
+        ]
 
     def ids(self) -> list[IdOf]:
         return [IdOf(name) for name in self.nodes if not name.startswith(WILDCARD_PREFIX)]
@@ -411,10 +421,11 @@ class _Builder:
     # what is returned
 
     def outputs(self, scope: _Scope, rank: Rank | None) -> tuple[Output, ...]:
-        pool: list[Operand] = [*scope.properties(), *scope.ids()]
+        pool: list[Operand | ObjectOf] = [*scope.properties(), *scope.objects()]
+        pool += [] if self.spellable else scope.ids()
         pool = pool or [Constant(1, I64), ParameterRef("word", STRING)]
         plain = [self.draw(st.sampled_from(pool)) for _ in range(self.draw(st.integers(0, 3)))]
-        expressions: list[Operand | Aggregate | Rank] = [*dict.fromkeys(plain)]
+        expressions: list[Operand | ObjectOf | Aggregate | Rank] = [*dict.fromkeys(plain)]
         if rank is not None:
             expressions += [rank] if self.flip() else []
         elif self.flip():
@@ -473,6 +484,12 @@ def _directions(node: NodeType, edge: EdgeType) -> list[Direction]:
     ways = [Direction.OUT] if edge.source == node.name else []
     ways += [Direction.IN] if edge.target == node.name else []
     return [*ways, Direction.BOTH] if len(ways) == 2 else ways
+
+
+def _struct_of(each: NodeType | EdgeType) -> Struct:
+    ends = ("@src", "@dst") if isinstance(each, EdgeType) else ()
+    shown = [(p.name, p.type) for p in each.properties if not p.type.is_vector | p.type.is_blob]
+    return Struct(tuple([(name, STRING) for name in ("@id", *ends)] + shown))
 
 
 def _list_of(kind: ValueType) -> ValueType:

@@ -22,6 +22,12 @@ export function spelled(edge: string): string {
   return edge.slice(0, 1).toLowerCase() + edge.slice(1);
 }
 
+/** The id of a node that a query returned: a node is an object with its id and properties. */
+export function idOf(value: unknown): string | null {
+  if (value === null || typeof value !== "object" || !("@id" in value)) return null;
+  return typeof value["@id"] === "string" ? value["@id"] : null;
+}
+
 /** Neighbours over one edge type; `at most` bounds the answer. */
 async function across(node: NodeType, row: Record<string, Json>, edge: EdgeType, isOutgoing: boolean, limit: number, where: Where, signal?: AbortSignal) {
   const keys = keysOf(node);
@@ -32,7 +38,7 @@ async function across(node: NodeType, row: Record<string, Json>, edge: EdgeType,
   const query = `query neighbours(${heads}) {\n match { $a: ${node.name}\n ${filters}\n $b: ${far}\n ${walk} }\n return { $b }\n limit ${limit}\n}`;
   const params = Object.fromEntries(keys.map((each, at) => [`k${at}`, row[each.name] ?? null]));
   const found = await ask<ReadReply>("query", { body: { query, params, ...where }, signal });
-  return found.rows.map((each): Neighbour => ({ edge: edge.name, isOutgoing, type: far, id: String(each["b"]) }));
+  return found.rows.map((each): Neighbour => ({ edge: edge.name, isOutgoing, type: far, id: idOf(each["b"]) ?? "" }));
 }
 
 /** All neighbours of a node, at most `limit` for each edge type and direction. */

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.catalog.types import Scalar, ValueType, Vector
+from omnigraph.catalog.types import Struct, Scalar, ValueType, Vector
 
 BLOB_METADATA: Final = {"ARROW:extension:name": "lance.blob.v2"}
 """Marks the struct as a blob, which Lance may store outside the row."""
@@ -64,6 +64,8 @@ def arrow_type(value_type: ValueType) -> pa.DataType:
     match value_type.base:
         case Vector(dimension):
             core: pa.DataType = pa.list_(pa.field("item", pa.float32(), nullable=True), dimension)
+        case Struct(fields):
+            core = pa.struct([pa.field(name, arrow_type(each)) for name, each in fields])
         case Scalar() as scalar:
             core = _SCALARS[scalar]
     return pa.list_(pa.field("item", core, nullable=True)) if value_type.is_list else core

@@ -112,7 +112,9 @@ def encode_type(value_type: ValueType) -> JsonObject:
     base = value_type.base
     enum = value_type.enum_values
     return {
-        "scalar": {"Vector": base.dimension} if isinstance(base, Vector) else base.value,
+        "scalar": {"Vector": base.dimension}
+        if isinstance(base, Vector)
+        else value_type.scalar.value,
         "nullable": value_type.nullable,
         "list": value_type.is_list,
         "enum_values": None if enum is None else list(enum),

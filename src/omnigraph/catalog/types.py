@@ -42,16 +42,29 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class Struct:
+    """Named values: a node or an edge as a result shows it. No property has such a type."""
+
+    fields: "tuple[tuple[str, ValueType], ...]"
+
+
+@dataclass(frozen=True, slots=True)
 class ValueType:
     """The type of a property, a parameter or an expression.
 
     `enum_values` is sorted and only set with base String: an enum is a String with fewer values.
     """
 
-    base: Scalar | Vector
+    base: Scalar | Vector | Struct
     nullable: bool = False
     is_list: bool = False
     enum_values: tuple[str, ...] | None = None
+
+    @property
+    def scalar(self) -> Scalar:
+        """The base of a type that is neither a vector nor a struct."""
+        assert isinstance(self.base, Scalar), self
+        return self.base
 
     @property
     def is_number(self) -> bool:
@@ -70,6 +83,10 @@ class ValueType:
     @property
     def is_vector(self) -> bool:
         return isinstance(self.base, Vector)
+
+    @property
+    def is_struct(self) -> bool:
+        return isinstance(self.base, Struct)
 
     @property
     def is_blob(self) -> bool:
@@ -92,6 +109,8 @@ class ValueType:
         match self.base:
             case Vector(dimension):
                 core = f"Vector({dimension})"
+            case Struct(fields):
+                core = f"{{{', '.join(f'{name}: {each}' for name, each in fields)}}}"
             case Scalar() if self.enum_values is not None:
                 core = f"enum({', '.join(self.enum_values)})"
             case Scalar() as scalar:

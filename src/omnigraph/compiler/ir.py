@@ -31,7 +31,7 @@ since the epoch, as they are stored.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from omnigraph.catalog.types import Scalar, ValueType
+from omnigraph.catalog.types import Struct, Scalar, ValueType
 from omnigraph.ids import TypeKind
 from omnigraph.lang.source import NOWHERE, Span
 
@@ -100,6 +100,26 @@ class Now:
 
 Operand = Constant | ParameterRef | PropertyOf | IdOf | Now
 """What can be evaluated for one row."""
+
+
+OBJECT_COLUMNS = {"@id": "id", "@src": "src", "@dst": "dst"}
+"""The system's columns, by their names in an object; no property has such a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOf:
+    """`$x` as a column: the node or edge bound to it, as an object; null if it is unbound."""
+
+    variable: str
+    type: ValueType
+    """A struct: `@id`, of an edge `@src` and `@dst`, and the properties that an object shows."""
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> "tuple[tuple[str, ValueType], ...]":
+        """The columns of the table, and their types, in the order of the object."""
+        assert isinstance(self.type.base, Struct)
+        return tuple((OBJECT_COLUMNS.get(name, name), of) for name, of in self.type.base.fields)
 
 
 class AggregateFunction(StrEnum):
@@ -332,7 +352,7 @@ class Output:
     """One column of the result."""
 
     name: str
-    expression: Operand | Aggregate | Rank
+    expression: Operand | ObjectOf | Aggregate | Rank
     type: ValueType
     span: Span = field(default=NOWHERE, compare=False)
 

@@ -91,6 +91,8 @@ def _ties(query: ir.Read) -> tuple[str, ...]:
 def _sort_key(query: ir.Read, ordering: ir.Ordering) -> plan.ByValue:
     key = ordering.key
     operand = query.outputs[key].expression if isinstance(key, int) else key
+    if isinstance(operand, ir.ObjectOf):
+        operand = ir.IdOf(operand.variable)
     assert not isinstance(operand, ir.Aggregate | ir.Nearest | ir.Bm25 | ir.Rrf), operand
     return plan.ByValue(operand, ordering.descending)
 

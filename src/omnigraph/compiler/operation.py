@@ -16,6 +16,7 @@ from omnigraph.compiler.ir import (
     IdOf,
     Insert,
     Mutation,
+    ObjectOf,
     Optionally,
     Output,
     Query,
@@ -112,15 +113,15 @@ def _canonical(uses: Iterable[TypeUse]) -> tuple[TypeUse, ...]:
 def _column(projection: ast.Projection, output: Output) -> ResultColumn:
     name = _static_name(projection, output)
     value_type = output.type
-    if isinstance(output.expression, IdOf):
+    if isinstance(output.expression, IdOf | ObjectOf):
         return ResultColumn(name, "object", value_type.nullable)
     if isinstance(value_type.base, Vector):
         dimension = value_type.base.dimension
         return ResultColumn(name, "vector", value_type.nullable, vector_dim=dimension)
     if value_type.is_list:
-        kind = _KINDS[value_type.base]
+        kind = _KINDS[value_type.scalar]
         return ResultColumn(name, "list", value_type.nullable, item_kind=kind)
-    return ResultColumn(name, _KINDS[value_type.base], value_type.nullable)
+    return ResultColumn(name, _KINDS[value_type.scalar], value_type.nullable)
 
 
 def _static_name(projection: ast.Projection, output: Output) -> str:

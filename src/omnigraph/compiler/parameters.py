@@ -102,11 +102,11 @@ def _fit(value: object, wanted: ValueType, mode: IntegerEncoding) -> Value:
     if isinstance(wanted.base, Vector):
         return _fit_vector(value, wanted.base.dimension)
     if not wanted.is_list:
-        return _fit_scalar(value, wanted.base, mode)
+        return _fit_scalar(value, wanted.scalar, mode)
     items: list[Scalarish] = []
     for item in _as_array(value):
         try:
-            items.append(_fit_scalar(item, wanted.base, mode))
+            items.append(_fit_scalar(item, wanted.scalar, mode))
         except Misfit as misfit:
             raise Misfit(f"element {len(items) + 1}: {misfit}") from None
     return tuple(items)

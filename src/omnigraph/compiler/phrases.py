@@ -17,6 +17,7 @@ from omnigraph.compiler.ir import (
     Nearest,
     Now,
     NullTest,
+    ObjectOf,
     Operand,
     ParameterRef,
     PropertyOf,
@@ -39,7 +40,7 @@ def variables_text(variables: tuple[str, ...]) -> str:
     return ", ".join(map(variable_text, variables))
 
 
-def expression_text(expression: Operand | Aggregate | Rank) -> str:
+def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
     match expression:
         case Constant(value, kind):
             if isinstance(value, tuple):
@@ -50,7 +51,7 @@ def expression_text(expression: Operand | Aggregate | Rank) -> str:
             return f"${name}"
         case PropertyOf(variable, name):
             return f"{variable_text(variable)}.{name}"
-        case IdOf(variable):
+        case IdOf(variable) | ObjectOf(variable):
             return variable_text(variable)
         case Now():
             return "now()"

@@ -22,6 +22,7 @@ from omnigraph.compiler.ir import (
     Assignment,
     Condition,
     Direction,
+    ObjectOf,
     Operand,
     Parameter,
     ParameterRef,
@@ -215,7 +216,7 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
-    expression: Operand | Rank
+    expression: Operand | ObjectOf | Rank
     type: ValueType
 
 
@@ -230,7 +231,7 @@ class GroupColumn:
     """A group key, or an aggregate over the rows of the group."""
 
     name: str
-    expression: Operand | AggregateExpression
+    expression: Operand | ObjectOf | AggregateExpression
     type: ValueType
 
 

@@ -22,6 +22,7 @@ from omnigraph.compiler.ir import (
     Nearest,
     Now,
     NullTest,
+    ObjectOf,
     Operand,
     Optionally,
     ParameterRef,
@@ -69,8 +70,13 @@ def operands_of(condition: Condition) -> Iterator[Operand]:
             assert_never(condition)
 
 
-def operands_in(expression: Operand | Aggregate | Rank) -> Iterator[Operand]:
+def operands_in(expression: Operand | ObjectOf | Aggregate | Rank) -> Iterator[Operand]:
     match expression:
+        case ObjectOf(variable):
+            yield IdOf(variable)
+            for name, of in expression.fields:
+                if name != "id":
+                    yield PropertyOf(variable, name, of)
         case Aggregate(_, argument):
             yield argument
         case Nearest(target, query) | Bm25(target, query):

@@ -73,6 +73,11 @@ def spark_type(of: pa.DataType) -> spark.DataType:
         return _BLOB
     if pa.types.is_list(of) or pa.types.is_fixed_size_list(of):
         return spark.ArrayType(spark_type(of.value_type))
+    if isinstance(of, pa.StructType):
+        made = spark.StructType()
+        for each in of:
+            made = made.add(each.name, spark_type(each.type))
+        return made
     return _SCALARS[of]
 
 

@@ -97,7 +97,9 @@ def test_a_filter_on_an_optional_variable_sees_the_rows_it_left_unbound() -> Non
     assert rows(unhung) == [("c",)]
     low = "match { $a: Artwork  optional { $a hangs $g }  $g.floor = 1 } return { $a.ref }"
     assert rows(low) == [("a",)]
-    inside = "match { $a: Artwork  optional { $a hangs $g  $g.floor = 1 } } return { $a, $g }"
+    inside = (
+        "match { $a: Artwork  optional { $a hangs $g  $g.floor = 1 } } return { $a.ref, $g.code }"
+    )
     assert rows(inside) == [("a", "W1"), ("b", None), ("c", None)]
 
 

@@ -224,9 +224,10 @@ def test_negations_nest() -> None:
 def test_an_optional_block_that_finds_nothing_keeps_the_row_once_with_nulls() -> None:
     text = (
         "match { $p: Place optional { $p next $q } } "
-        "return { $p.name, $q.name, $q as id } order { $p.name }"
+        "return { $p.name, $q.name, $q as place } order { $p.name }"
     )
-    assert ask(text, FLOORS) == [("A", "B", "B"), ("B", None, None), ("C", None, None)]
+    place = ("B", None, 3, "B", None, None)
+    assert ask(text, FLOORS) == [("A", "B", place), ("B", None, None), ("C", None, None)]
 
 
 def test_a_filter_behind_an_optional_block_removes_rows() -> None:

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { ReadReply, Types } from "../api";
 import { counted, csvOf, numberText, saveFile, valueText } from "../format";
+import { idOf } from "../neighbours";
 import { goTo, linkTo } from "../route";
 import { Empty, Tabs, VirtualList } from "./basics";
 import { findPattern } from "./language";
@@ -15,7 +16,7 @@ function columnsOf(result: ReadReply): string[] {
   return result.columns ?? Object.keys(result.rows[0] ?? {});
 }
 
-/** The columns that hold ids of nodes, with their types. */
+/** The columns that hold nodes, with their types. */
 function nodeColumnsOf(columns: string[], program: string, types: Types): NodeColumns {
   const { typeOf } = findPattern(program, types);
   const known = columns.flatMap((each): [string, string][] => {
@@ -32,10 +33,11 @@ function draw(rows: Row[], nodes: NodeColumns, program: string, types: Types): D
   for (const row of rows) {
     const keys = new Map<string, string>();
     for (const [column, type] of nodes) {
-      if (typeof row[column] !== "string") continue;
-      const key = dotKey(type, row[column]);
+      const id = idOf(row[column]);
+      if (id === null) continue;
+      const key = dotKey(type, id);
       keys.set(column, key);
-      dots.set(key, { type, id: row[column], tone: "plain" });
+      dots.set(key, { type, id, tone: "plain" });
     }
     for (const step of steps) {
       const [from, to] = [keys.get(step.from), keys.get(step.to)];
@@ -93,7 +95,8 @@ function RowTable({ columns, rows, nodes, branch }: { columns: string[]; rows: R
   const cell = (row: Row, column: string) => {
     const value = row[column];
     const type = nodes.get(column);
-    if (type && typeof value === "string") return <a href={linkTo("entity", { type, id: value, branch })}>{value}</a>;
+    const id = idOf(value);
+    if (type && id !== null) return <a href={linkTo("entity", { type, id, branch })}>{id}</a>;
     return <span class={value === null ? "dim" : typeof value === "number" ? "number" : ""}>{valueText(value)}</span>;
   };
   return (

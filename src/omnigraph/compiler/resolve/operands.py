@@ -3,7 +3,17 @@
 from typing import assert_never
 
 from omnigraph.catalog.model import EdgeType, NodeType
-from omnigraph.compiler.ir import STRING, Constant, IdOf, Now, Operand, ParameterRef, PropertyOf
+from omnigraph.catalog.types import Struct, ValueType
+from omnigraph.compiler.ir import (
+    STRING,
+    Constant,
+    IdOf,
+    Now,
+    ObjectOf,
+    Operand,
+    ParameterRef,
+    PropertyOf,
+)
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import resolve_literal
 from omnigraph.compiler.resolve.mentions import bound_names
@@ -98,6 +108,24 @@ def resolve_variable(
 
 def id_of(name: str, bound: BoundVariable, span: Span = NOWHERE) -> IdOf:
     return IdOf(name, STRING.optional() if bound.optional else STRING, span)
+
+
+def find_object(variable: ast.Variable, scope: BlockScope, context: Context) -> ObjectOf | None:
+    """`$x` as a column: the node or edge bound to it; None for a parameter, or if it is unknown."""
+    bound = scope.find(variable.name)
+    if bound is None or variable.name in context.parameters or variable.name in context.mistyped:
+        return None
+    owner = context.type_of(bound)
+    if owner is None:
+        return None
+    ends = ("@src", "@dst") if isinstance(owner, EdgeType) else ()
+    shown = [
+        (each.name, each.type)
+        for each in owner.properties
+        if not each.type.is_blob and not each.type.is_vector
+    ]
+    record = Struct(tuple([(name, STRING) for name in ("@id", *ends)] + shown))
+    return ObjectOf(variable.name, ValueType(record, nullable=bound.optional), variable.span)
 
 
 def resolve_parameter(

@@ -12,8 +12,10 @@ from omnigraph.compiler.ir import (
     Bm25,
     IdOf,
     Nearest,
+    ObjectOf,
     Operand,
     Ordering,
+    Output,
     ParameterRef,
     PropertyOf,
     Rank,
@@ -41,10 +43,13 @@ class _Returned:
     is_aggregate: bool
 
     def find(self, expression: Operand | Aggregate) -> int | None:
-        """The place of a column that shows just this."""
+        """The place of a column that shows just this; an object is ordered by its id."""
         for at, column in enumerate(self.columns):
-            if column is not None and column.expression == expression:
-                return at
+            match column, expression:
+                case Output(expression=ObjectOf(one)), IdOf(other) if one == other:
+                    return at
+                case Output(expression=shown), _ if shown == expression:
+                    return at
         return None
 
 

@@ -15,6 +15,7 @@ from omnigraph.compiler.ir import (
     Bm25,
     IdOf,
     Nearest,
+    ObjectOf,
     Operand,
     Output,
     PropertyOf,
@@ -22,7 +23,7 @@ from omnigraph.compiler.ir import (
     Rrf,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
-from omnigraph.compiler.resolve.operands import rank_name, resolve_operand
+from omnigraph.compiler.resolve.operands import find_object, id_of, rank_name, resolve_operand
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
@@ -62,8 +63,10 @@ def resolve_outputs(
 
 def _resolve_projection(
     expression: ast.Expression, scope: BlockScope, context: Context
-) -> Operand | Aggregate | Rank | None:
+) -> Operand | ObjectOf | Aggregate | Rank | None:
     match expression:
+        case ast.Variable() if (found := find_object(expression, scope, context)) is not None:
+            return found
         case ast.Aggregate():
             return resolve_aggregate(expression, scope, context)
         case ast.Nearest() | ast.Bm25() | ast.Rrf():
@@ -80,10 +83,10 @@ def _resolve_projection(
 def resolve_aggregate(
     expression: ast.Aggregate, scope: BlockScope, context: Context
 ) -> Aggregate | None:
-    argument = resolve_operand(expression.argument, scope, context)
+    function = AggregateFunction(expression.function.value)
+    argument = _resolve_argument(expression.argument, function, scope, context)
     if argument is None:
         return None
-    function = AggregateFunction(expression.function.value)
     problem = find_aggregate_problem(function, argument, distinct=expression.distinct)
     if problem is not None:
         context.report(problem, expression.span)
@@ -92,18 +95,31 @@ def resolve_aggregate(
     return Aggregate(function, argument, expression.distinct, value_type, expression.span)
 
 
+def _resolve_argument(
+    argument: ast.Expression, function: AggregateFunction, scope: BlockScope, context: Context
+) -> Operand | None:
+    """An edge has no value of its own, but edges can be counted."""
+    if function is AggregateFunction.COUNT and isinstance(argument, ast.Variable):
+        bound = scope.find(argument.name)
+        if bound is not None and bound.kind == "edge" and argument.name not in context.parameters:
+            return id_of(argument.name, bound, argument.span)
+    return resolve_operand(argument, scope, context)
+
+
 def _check_group_key(
-    expression: Operand | Aggregate | Rank, projection: ast.Projection, context: Context
-) -> Operand | Aggregate | None:
+    expression: Operand | ObjectOf | Aggregate | Rank,
+    projection: ast.Projection,
+    context: Context,
+) -> Operand | ObjectOf | Aggregate | None:
     """T9: whatever stands beside an aggregate is what its groups have in common."""
-    if isinstance(expression, Aggregate | PropertyOf | IdOf):
+    if isinstance(expression, Aggregate | PropertyOf | IdOf | ObjectOf):
         return expression
     message = f"beside an aggregate, '{name_of(projection)}' must be `$x.p` or `$x`: a group key"
     context.report(TypeProblem(QueryRule.T9, message), projection.span)
     return None
 
 
-def type_of(expression: Operand | Aggregate | Rank) -> ValueType:
+def type_of(expression: Operand | ObjectOf | Aggregate | Rank) -> ValueType:
     match expression:
         case Nearest() | Bm25() | Rrf():
             return F64.optional()

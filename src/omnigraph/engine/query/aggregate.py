@@ -22,7 +22,13 @@ from omnigraph.engine.query.expand import Counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.grouping import Groups, counts, extremes, group, sums
 from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
-from omnigraph.engine.query.values import as_plain, build_column, fixed_value, stored_column
+from omnigraph.engine.query.values import (
+    as_plain,
+    build_column,
+    fixed_value,
+    object_column,
+    stored_column,
+)
 from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
 
 ROWS_HELD_MAX = 1 << 20
@@ -66,7 +72,7 @@ class _Reduction:
     """Keys that were first seen as text, and stay text."""
 
     @property
-    def keys(self) -> list[ir.Operand]:
+    def keys(self) -> list[ir.Operand | ir.ObjectOf]:
         found = [each.expression for each in self.operator.columns]
         return [each for each in found if not isinstance(each, ir.Aggregate)]
 
@@ -106,7 +112,9 @@ class _Reduction:
         text, are then read once.
         """
         variables = {
-            each.variable for each in self.keys if isinstance(each, ir.PropertyOf | ir.IdOf)
+            each.variable
+            for each in self.keys
+            if isinstance(each, ir.PropertyOf | ir.IdOf | ir.ObjectOf)
         }
         if not variables or frame.count < 2:
             return None
@@ -120,7 +128,7 @@ class _Reduction:
         firsts = np.flatnonzero(changes)
         return Groups(np.cumsum(changes) - 1, firsts)
 
-    def _key_column(self, operand: ir.Operand, frame: Frame) -> Array:
+    def _key_column(self, operand: ir.Operand | ir.ObjectOf, frame: Frame) -> Array:
         """A key column; text of a resident table is encoded as dictionary indices."""
         if not isinstance(operand, ir.PropertyOf) or not operand.type.is_string:
             return self._column(operand, frame, by_ordinal=True)
@@ -155,12 +163,14 @@ class _Reduction:
             parts[:] = [merged]
             self.execution.memory.release(before - merged.nbytes)
 
-    def _column(self, operand: ir.Operand, frame: Frame, *, by_ordinal: bool) -> Array:
+    def _column(
+        self, operand: ir.Operand | ir.ObjectOf, frame: Frame, *, by_ordinal: bool
+    ) -> Array:
         match operand:
             case ir.IdOf(variable) if variable not in frame.bound:
                 # The walk was only counted, and a reached node is never null.
                 return array_of(np.zeros(frame.count, np.int8))
-            case ir.IdOf(variable) if by_ordinal:
+            case ir.ObjectOf(variable) | ir.IdOf(variable) if by_ordinal:
                 bound = frame.bound[variable]
                 if bound.rows is not UNBOUND:
                     self.rows[variable] = bound.rows
@@ -172,6 +182,8 @@ class _Reduction:
                 value = fixed_value(operand, self.execution.parameters)
                 kind = operand.type or ir.I64
                 return as_plain(build_column(value, frame.count, kind), kind)
+            case ir.ObjectOf():
+                raise AssertionError("a node is a group key, and its ordinal stands for it")
             case _:
                 assert_never(operand)
 
@@ -217,15 +229,16 @@ class _Reduction:
         of_row = place_of[numbers[whole.row_count :]]
         return start(function, column, Groups(of_row, np.arange(whole.row_count)))
 
-    def _decode(self, operand: ir.Operand, key: Array) -> Array:
+    def _decode(self, operand: ir.Operand | ir.ObjectOf, key: Array) -> Array:
         if isinstance(operand, ir.PropertyOf) and operand in self.coded:
             return gather(self.coded[operand], np.asarray(key.fill_null(-1), np.int32))
-        if not isinstance(operand, ir.IdOf):
+        if not isinstance(operand, ir.IdOf | ir.ObjectOf):
             return key
-        rows = self.rows.get(operand.variable)
-        if rows is None:
-            return nulls(len(key), pa.string())
-        return rows.take(ID, np.asarray(key.fill_null(-1), np.int32))
+        rows = self.rows.get(operand.variable, UNBOUND)
+        at = np.asarray(key.fill_null(-1), np.int32)
+        if isinstance(operand, ir.ObjectOf):
+            return object_column(operand, len(at), lambda name: rows.take(name, at), at < 0)
+        return nulls(len(key), pa.string()) if rows is UNBOUND else rows.take(ID, at)
 
 
 def aggregate(operator: plan.Aggregate, rows: Counted, execution: Execution) -> pa.Table:

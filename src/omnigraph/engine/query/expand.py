@@ -276,7 +276,7 @@ class _Walker:
         edges = None
         if operator.mode is WalkMode.EDGES:
             edges = execution.fetched_rows(
-                operator, self.edges, ("src", "dst", *self._edge_columns)
+                operator, self.edges, tuple(dict.fromkeys(("src", "dst", *self._edge_columns)))
             )
         ids = bound.rows.take(ID, bound.at)
         before = targets.nbytes
@@ -341,7 +341,7 @@ def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:
     return walk
 
 
-def _counts(expression: ir.Operand | ir.Aggregate, reached: set[str | None]) -> bool:
+def _counts(expression: ir.Operand | ir.ObjectOf | ir.Aggregate, reached: set[str | None]) -> bool:
     match expression:
         case ir.Aggregate(AggregateFunction.COUNT, ir.IdOf(variable), distinct=False):
             return variable in reached
@@ -349,7 +349,7 @@ def _counts(expression: ir.Operand | ir.Aggregate, reached: set[str | None]) -> 
             return False
 
 
-def _reads(expression: ir.Operand | ir.Aggregate, reached: set[str | None]) -> bool:
+def _reads(expression: ir.Operand | ir.ObjectOf | ir.Aggregate, reached: set[str | None]) -> bool:
     return any(
         isinstance(each, ir.PropertyOf | ir.IdOf) and each.variable in reached
         for each in operands_in(expression)

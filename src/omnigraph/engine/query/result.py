@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.temporal import format_date, format_datetime
-from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
+from omnigraph.catalog.types import FLOATS, INTEGERS, Struct, Scalar, ValueType
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.query.values import as_plain
@@ -165,8 +165,8 @@ class QueryResult(Result):
         """An Arrow table; a DateTime is a timestamp in UTC."""
         table = self._table
         for at, kind in enumerate(self._types):
-            if kind.base is Scalar.DATETIME and not kind.is_list:
-                column = as_plain(one_chunk(table[at]), kind).view(_INSTANT)
+            if _holds_instants(kind):
+                column = _with_instants(one_chunk(table[at]), kind)
                 table = table.set_column(at, table.column_names[at], column)
         return table
 
@@ -212,9 +212,40 @@ class QueryResult(Result):
         return list(zip(*columns, strict=True)) if columns else []
 
     def _column(self, at: int, kind: ValueType, convert: "Any") -> "list[Any]":
-        values = _values(one_chunk(self._table[at]), kind)
-        # Most columns are texts, and every form of a text is the text.
-        return values if kind.is_string else [convert(value, kind) for value in values]
+        return _converted(one_chunk(self._table[at]), kind, convert)
+
+
+def _converted(column: Array, kind: ValueType, convert: "Any") -> "list[Any]":
+    if isinstance(kind.base, Struct) and not is_null(column):
+        assert isinstance(column, pa.StructArray)
+        parts = zip(kind.base.fields, column.flatten(), strict=True)
+        cells = [_converted(part, of, convert) for (_, of), part in parts]
+        names = [name for name, _ in kind.base.fields]
+        rows = zip(column.is_valid().to_pylist(), *cells, strict=True)
+        return [dict(zip(names, row, strict=True)) if there else None for there, *row in rows]
+    values = _values(column, kind)
+    # Most columns are texts, and every form of a text is the text.
+    return values if kind.is_string else [convert(value, kind) for value in values]
+
+
+def _holds_instants(kind: ValueType) -> bool:
+    if isinstance(kind.base, Struct):
+        return any(_holds_instants(of) for _, of in kind.base.fields)
+    return kind.base is Scalar.DATETIME and not kind.is_list
+
+
+def _with_instants(column: Array, kind: ValueType) -> Array:
+    """A DateTime as a timestamp in UTC, inside of objects too."""
+    if not _holds_instants(kind):
+        return column
+    if not isinstance(kind.base, Struct):
+        return as_plain(column, kind).view(_INSTANT)
+    assert isinstance(column, pa.StructArray)
+    fields = kind.base.fields
+    parts = [_with_instants(column.field(at), of) for at, (_, of) in enumerate(fields)]
+    names = [name for name, _ in fields]
+    made: Array = pa.StructArray.from_arrays(parts, names, mask=column.is_null())
+    return made
 
 
 def data_frame(table: pa.Table) -> "pd.DataFrame":

@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.scope import ranked_variable
 from omnigraph.engine.cancellation import check_cancelled
@@ -17,7 +18,7 @@ from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join
 from omnigraph.engine.query.rank import rank_rows, rank_scan
 from omnigraph.engine.query.scan import look_up, scan
 from omnigraph.engine.query.sort import places_of, sort, sort_columns
-from omnigraph.engine.query.values import build_column, fixed_value, stored_column
+from omnigraph.engine.query.values import build_column, fixed_value, object_column, stored_column
 from omnigraph.engine.tables.arrays import Array, gather
 
 
@@ -165,19 +166,28 @@ def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.
     schema = pa.schema([(each.name, arrow_type(each.type)) for each in operator.columns])
     parts = []
     for frame in frames:
-        arrays = [
-            _column(each, frame, execution).cast(arrow_type(each.type)) for each in operator.columns
-        ]
+        arrays = [_typed(_column(each, frame, execution), each.type) for each in operator.columns]
         part = pa.Table.from_arrays(arrays, schema=schema)
         execution.memory.hold("project", part.nbytes)
         parts.append(part)
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
+def _typed(array: Array, of: ValueType) -> Array:
+    """Objects have their type already; a cast would drop the time of day of their instants."""
+    return array if of.is_struct else array.cast(arrow_type(of))
+
+
 def _column(column: plan.Column, frame: Frame, execution: Execution) -> Array:
     match column.expression:
         case ir.PropertyOf() | ir.IdOf() as operand:
             return stored_column(operand, frame)
+        case ir.ObjectOf(variable) as shown:
+            at = frame.bound[variable].at
+            unbound = at < 0 if len(at) and at.min() < 0 else None
+            return object_column(
+                shown, frame.count, lambda name: frame.column(variable, name), unbound
+            )
         case ir.Constant() | ir.ParameterRef() | ir.Now() as operand:
             value = fixed_value(operand, execution.parameters)
             return build_column(value, frame.count, column.type)

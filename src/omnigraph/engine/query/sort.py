@@ -220,6 +220,8 @@ def _sortable(column: Array) -> Array:
     kind = column.type
     if pa.types.is_boolean(kind):
         return column.cast(pa.int8())
+    if isinstance(column, pa.StructArray):  # objects, in the order of their ids
+        return column.flatten()[0]
     if pa.types.is_nested(kind):
         return _ranks(column.to_pylist())
     return column

@@ -15,7 +15,7 @@ from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import NOW_PARAMETER, Operand, Value
 from omnigraph.engine.query.rows import ID
-from omnigraph.engine.tables.arrays import Array, is_null, nulls
+from omnigraph.engine.tables.arrays import Array, Mask, is_null, nulls
 from omnigraph.engine.tables.columns import carrier_of
 
 ValueOf = Callable[[Operand], object]
@@ -59,6 +59,24 @@ def stored_column(operand: ir.PropertyOf | ir.IdOf, columns: Columns) -> Array:
     name = ID if isinstance(operand, ir.IdOf) else operand.name
     column = columns.column(operand.variable, name)
     return nulls(len(column), arrow_type(operand.type)) if is_null(column) else column
+
+
+def object_column(
+    operand: ir.ObjectOf, count: int, column_of: Callable[[str], Array], unbound: Mask | None
+) -> Array:
+    """Objects, built of the columns of their table; null where the variable is unbound."""
+    wanted = arrow_type(operand.type)
+    assert isinstance(wanted, pa.StructType)
+    children: list[Array] = []
+    for at, (name, of) in enumerate(operand.fields):
+        column = column_of(name)
+        kind = wanted.field(at).type
+        if is_null(column):
+            column = nulls(count, kind)
+        children.append(column if column.type == kind or carrier_of(of) else column.cast(kind))
+    mask = None if unbound is None else pa.array(unbound)
+    made: Array = pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    return made
 
 
 def value_of(

@@ -173,11 +173,11 @@ def coerce(value: object, of: Property) -> Cell:
     if wanted.is_blob:
         return coerce_blob(value)
     if not wanted.is_list:
-        return _coerce_scalar(value, wanted.base)
+        return _coerce_scalar(value, wanted.scalar)
     items: list[Scalarish] = []
     for item in _as_array(value):
         try:
-            items.append(_coerce_scalar(item, wanted.base))
+            items.append(_coerce_scalar(item, wanted.scalar))
         except Misfit as misfit:
             raise Misfit(f"element {len(items) + 1}: {misfit}") from None
     return tuple(items)

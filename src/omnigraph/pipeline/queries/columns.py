@@ -119,13 +119,15 @@ def _sum(column: Column, of: ValueType, *, distinct: bool) -> Column:
 
 def sort_groups(operator: plan.SortColumns, table: Shown) -> Shown:
     assert isinstance(operator.input, plan.Aggregate)
-    keys = [
-        _ordered(f.col(table.names[each.place]), descending=each.descending)
-        for each in operator.keys
+    columns = operator.input.columns
+    sortable = [
+        f.col(name)["@id"] if isinstance(each.expression, ir.ObjectOf) else f.col(name)
+        for name, each in zip(table.names, columns, strict=True)
     ]
+    keys = [_ordered(sortable[each.place], descending=each.descending) for each in operator.keys]
     keys += [
-        f.col(name).asc_nulls_first()
-        for name, each in zip(table.names, operator.input.columns, strict=True)
+        sortable[place].asc_nulls_first()
+        for place, each in enumerate(columns)
         if not isinstance(each.expression, ir.Aggregate)
     ]
     return Shown(table.data.orderBy(*keys), table.names)

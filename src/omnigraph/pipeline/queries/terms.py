@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from pyspark.sql import Column, functions as f
 
 from omnigraph.catalog.arrow import arrow_type
-from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
+from omnigraph.catalog.types import FLOATS, INTEGERS, Struct, Scalar, ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator
 from omnigraph.engine.query.execution import Execution
@@ -167,9 +167,16 @@ def _as_whole(rounded: Column, real: Column) -> Column:
 # ── results ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def result_of(operand: ir.Operand, of: ValueType, rows: SparkRows, execution: Execution) -> Column:
+def result_of(
+    operand: ir.Operand | ir.ObjectOf, of: ValueType, rows: SparkRows, execution: Execution
+) -> Column:
     """The operand as a column of a result."""
     match operand:
+        case ir.ObjectOf(variable, kind):
+            assert isinstance(kind.base, Struct)
+            shown = zip(kind.base.fields, operand.fields, strict=True)
+            cells = [rows.column(variable, name).alias(label) for (label, _), (name, _) in shown]
+            return f.when(rows.column(variable).isNotNull(), f.struct(*cells))
         case ir.PropertyOf(variable, name):
             return rows.column(variable, name)
         case ir.IdOf(variable):

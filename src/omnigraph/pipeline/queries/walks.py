@@ -76,7 +76,16 @@ class Walker:
             read = columns_of(variable, operator.filters)
             wanted = list(dict.fromkeys((ID, *operator.edge_columns, *read)))
         near, far, *rest = self.names.many(2 + len(wanted))
-        data = self.scans.read(edge, ("src", "dst", *wanted), (near, far, *rest))
+        ends = {"src": near, "dst": far}
+        read_names = [(at, name) for at, name in zip(wanted, rest, strict=True) if at not in ends]
+        data = self.scans.read(
+            edge,
+            ("src", "dst", *(at for at, _ in read_names)),
+            (near, far, *(name for _, name in read_names)),
+        )
+        for at, name in zip(wanted, rest, strict=True):
+            if at in ends:  # the ends of the edge, whichever way it is walked
+                data = data.withColumn(name, f.col(ends[at]))
         own = {(variable or "", name): column for name, column in zip(wanted, rest, strict=True)}
         if operator.direction is Direction.IN:
             near, far = far, near

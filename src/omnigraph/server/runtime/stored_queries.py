@@ -175,4 +175,4 @@ def _parameter(parameter: Parameter) -> JsonObject:
 def _kind(kind: ValueType) -> str:
     if kind.is_list:
         return "list"
-    return "vector" if isinstance(kind.base, Vector) else _KINDS[kind.base]
+    return "vector" if isinstance(kind.base, Vector) else _KINDS[kind.scalar]

@@ -32,6 +32,7 @@ def test_every_documented_load_program_runs() -> None:
     Reader(ROOT / "docs" / "pipeline.md", only=["python"]).follow()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_folder")
 def test_every_program_for_spark_users_runs() -> None:
     Reader(ROOT / "docs" / "spark.md").follow()

@@ -14,6 +14,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.load.export import cut_pieces
 from omnigraph.engine.load.sorted_runs import SortPiece, slices_of
 from omnigraph.engine.opening import open_graph
+from omnigraph.engine.query.target import Target, microseconds
 from omnigraph.engine.settings import Settings
 from omnigraph.engine.tables.cells import EXTERNAL_BLOB
 from omnigraph.engine.tables.record_format import is_blob
@@ -61,7 +63,7 @@ __all__ = ["DataFrame", "OmnigraphSource", "SparkSession", "open_dataframe", "re
 NAME: Final = "omnigraph"
 PARTITION_ROWS: Final = 200_000
 
-_OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "columns")
+_OPTIONS: Final = ("path", "type", "edge", "branch", "snapshot", "version", "at", "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,8 @@ class SourceOptions:
 
     path: str
     key: TableKey
-    branch: str | None
-    commit: str | None
-    version: int | None
+    target: Target
+    """Which branch, and when."""
     columns: tuple[str, ...] | None
 
 
@@ -91,31 +92,32 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         raise UsageError("say where the graph is: option 'path'")
     if ("type" in options) == ("edge" in options):
         raise UsageError("name one type: option 'type', or option 'edge'")
-    if len([name for name in ("branch", "snapshot") if name in options]) > 1:
-        raise UsageError("a snapshot says which branch it is on; name it alone")
-    version = options.get("version")
-    if version is not None and not version.isdecimal():
-        raise UsageError(f"option 'version' is a number, not '{version}'")
     columns = options.get("columns")
     edge = options.get("edge")
     return SourceOptions(
         path=path,
         key=table_key("node", options["type"]) if edge is None else table_key("edge", edge),
-        branch=options.get("branch"),
-        commit=options.get("snapshot"),
-        version=None if version is None else int(version),
+        target=parse_target(options),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
     )
 
 
-def find_snapshot(graph: Graph, question: SourceOptions) -> ManifestSnapshot:
-    """Raises BranchNotFound, CommitNotFound, VersionNotFound."""
-    if question.commit is not None:
-        return graph.snapshot_at_commit(CommitId(question.commit))
-    branch = parse_branch(question.branch or MAIN)
-    if question.version is not None:
-        return graph.snapshot_at_version(branch, Version(question.version))
-    return graph.snapshot(branch)
+def parse_target(options: Mapping[str, str]) -> Target:
+    """Raises UsageError, BranchNameInvalid."""
+    snapshot, version, at = (options.get(name) for name in ("snapshot", "version", "at"))
+    if len([each for each in (snapshot, version, at) if each is not None]) > 1:
+        raise UsageError("a read looks at one moment: option 'snapshot', 'version' or 'at'")
+    if snapshot is not None and "branch" in options:
+        raise UsageError("a snapshot says which branch it is on; name it alone")
+    if snapshot is not None:
+        return Target(commit_id=CommitId(snapshot))
+    if version is not None and not version.isdecimal():
+        raise UsageError(f"option 'version' is a number, not '{version}'")
+    return Target(
+        parse_branch(options.get("branch") or MAIN),
+        version=None if version is None else Version(int(version)),
+        at_us=None if at is None else microseconds(at),
+    )
 
 
 class Fragments(InputPartition):
@@ -255,10 +257,10 @@ class TableRows:
 
 
 def find_rows(home: Home, question: SourceOptions) -> TableRows:
-    """Raises what opening a graph raises, and what `find_snapshot` raises."""
+    """Raises what opening a graph raises; BranchNotFound, CommitNotFound, VersionNotFound."""
     settings = Settings(storage_options=dict(home.storage_options))
-    graph = open_graph(question.path, mode=Mode.READ_ONLY, settings=settings)
-    pin = find_snapshot(graph, question).pin(question.key)
+    graph = open_graph(home.locate(question.path), mode=Mode.READ_ONLY, settings=settings)
+    pin = graph.resolve(question.target).pin(question.key)
     pieces = cut_pieces(graph.tables, pin, rows=PARTITION_ROWS)
     handle = graph.tables.open_at(pieces[0].ref, pieces[0].version)
     names = pick_names(handle.schema, question.columns)
@@ -284,7 +286,7 @@ def _equipped(
     """(4) A source class that contains its credentials, and what its session is."""
     master = spark.conf.get("spark.master", None)
     settings = spark_settings.place(read_settings(), master=master, remote=None)
-    equipment = Home(dict(storage_options), settings)
+    equipment = Home(dict(storage_options), settings, str(Path.cwd()))
 
     class Equipped(OmnigraphSource):
         home = equipment

@@ -1,11 +1,13 @@
 """What callers say about when and where to read, as a target."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.engine.query.target import Target
+from omnigraph.engine.query.target import Target, microseconds
 from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, CommitId, Version, parse_branch
+
+__all__ = ["microseconds", "target_of"]
 
 
 def target_of(
@@ -33,15 +35,3 @@ def target_of(
         version=None if version is None else Version(version),
         at_us=None if at is None else microseconds(at),
     )
-
-
-def microseconds(moment: datetime | str) -> int:
-    """A time as microseconds since the epoch; without a zone it is UTC. Raises UsageError."""
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError:
-            example = "2026-06-01T00:00:00Z"
-            raise UsageError(f"a time is written such as {example}, not '{moment}'") from None
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000_000)

@@ -1,9 +1,11 @@
 """When and where a read looks."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
+from omnigraph.errors import UsageError
 from omnigraph.ids import MAIN, BranchName, CommitId, Version
 
 
@@ -29,3 +31,15 @@ class Target:
 
 
 NOW_ON_MAIN: Final = Target()
+
+
+def microseconds(moment: datetime | str) -> int:
+    """A time as microseconds since the epoch; without a zone it is UTC. Raises UsageError."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            example = "2026-06-01T00:00:00Z"
+            raise UsageError(f"a time is written such as {example}, not '{moment}'") from None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1_000_000)

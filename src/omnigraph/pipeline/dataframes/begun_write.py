@@ -44,9 +44,16 @@ class Home:
 
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: SparkSettings = field(default_factory=SparkSettings)
+    folder: str = ""
+    """Where relative paths start: the working folder of the program that registered the source."""
+
+    def locate(self, path: str) -> str:
+        """What the program means by a path; workers have a working folder of their own."""
+        return path if "://" in path else str(Path(self.folder) / path)
 
     def open(self, path: str) -> Graph:
         """The graph, for writing; opened once in a process. Raises what `open_graph` raises."""
+        path = self.locate(path)
         key = (path, frozenset(self.storage_options.items()))
         if key not in _graphs:
             settings = Settings(storage_options=dict(self.storage_options))

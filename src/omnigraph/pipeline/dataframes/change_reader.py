@@ -93,7 +93,7 @@ def parse_change_options(options: Mapping[str, str]) -> ChangeOptions:
 
 def open_reading(home: Home, path: str) -> Graph:
     settings = Settings(storage_options=dict(home.storage_options))
-    return open_graph(path, mode=Mode.READ_ONLY, settings=settings)
+    return open_graph(home.locate(path), mode=Mode.READ_ONLY, settings=settings)
 
 
 # ── positions ────────────────────────────────────────────────────────────────────────────────────

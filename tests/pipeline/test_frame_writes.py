@@ -1,5 +1,7 @@
 """`df.write.format("omnigraph")` and `df.writeStream`: the writers, and a run of each on Spark."""
 
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from omnigraph.pipeline.datasource import OmnigraphSource
 from omnigraph.sdk.embedded.graph import LocalGraph
 from omnigraph.storage.durability import Durability
 from omnigraph.testing.invariants import check_graph
-from support.frame_writing import run_tasks, save, write_batch
+from support.frame_writing import partition, run_tasks, save, write_batch
 from support.loading import SCHEMA
 from support.writing import stores_at
 
@@ -137,6 +139,28 @@ def test_a_write_that_fails_leaves_nothing(
     save(graph, people(("bob", 5, None)), fails=True, type="Person")
     assert graph.commits()[0].id == head
     assert data_files(graph) == files
+    check_clean(graph)
+
+
+def test_a_task_that_fails_deletes_what_it_wrote(
+    graph: LocalGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omnigraph.pipeline.stage.fragments.FRAGMENT_BYTES", 1)
+    source = OmnigraphSource({"path": graph.uri, "type": "Person"})
+    writer = source.writer(StructType().add("name", TEXT), overwrite=False)
+    written: list[set[str]] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from pa.table({"name": ["ann"]}).to_batches()
+        written.append(data_files(graph))
+        raise OSError("the disk of a worker is gone")
+
+    sent = pickle.dumps(writer)
+    with partition(0), pytest.raises(OSError, match="disk"):
+        pickle.loads(sent).write(rows())
+    assert len(written[0]) == 1
+    assert data_files(graph) == set()
+    pickle.loads(sent).abort([None])
     check_clean(graph)
 
 

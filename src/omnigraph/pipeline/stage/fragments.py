@@ -120,6 +120,11 @@ class FragmentWriter:
             self._stage(pa.concat_tables(self._waiting))
         return {"receipts": [[each.fragment, each.row_count] for each in self._receipts]}
 
+    def discard(self) -> None:
+        """Delete the fragments of a task that fails."""
+        if self._receipts:
+            self.storage.open().tables.discard(self.target.ref, Pieces(fresh=(*self._receipts,)))
+
     def _stage(self, rows: pa.Table) -> None:
         tables = self.storage.open().tables
         handle = tables.open_at(self.target.ref, self.target.version)
@@ -148,6 +153,9 @@ class PendingWriter:
         for batch in whole.combine_chunks().to_batches():
             self._firsts.append(int(batch[ORDINAL][0].as_py() or 0))
             self._writer.write_batch(batch)
+
+    def discard(self) -> None:
+        """Nothing: the scratch folder goes as a whole."""
 
     def close(self) -> dict[str, Any]:
         self._writer.close()

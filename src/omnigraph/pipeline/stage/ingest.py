@@ -91,9 +91,19 @@ class Ingest:
                 assert_never(split.content)
 
     def absorb(self, split: int, pieces: Iterable[tuple[Parsed, int]]) -> dict[str, Any]:
-        """Write the records of one split, and report."""
-        report = Report(self.errors_max, self._faults_path(split))
+        """Write the records of one split, and report. Who fails deletes its fragments."""
         sinks: dict[TableKey, Sink] = {}
+        try:
+            return self._absorb(split, pieces, sinks)
+        except Exception:
+            for sink in sinks.values():
+                sink.rows.discard()
+            raise
+
+    def _absorb(
+        self, split: int, pieces: Iterable[tuple[Parsed, int]], sinks: dict[TableKey, Sink]
+    ) -> dict[str, Any]:
+        report = Report(self.errors_max, self._faults_path(split))
         for parsed, line_count in pieces:
             self.storage.check_not_abandoned()
             first = report.line_count

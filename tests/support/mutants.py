@@ -76,6 +76,11 @@ _GROUP_SWEEP: Final = (
     "tests/faults/test_group_sweep.py::test_a_crash_anywhere_leaves_the_whole_group_or_none_of_it"
 )
 
+_PROPOSALS: Final = "tests/contract/test_client_proposals.py::"
+_BOUND: Final = "test_approvals_and_merges_are_bound_to_the_heads_that_were_seen"
+_PROTECTED: Final = "tests/integration/test_protected_branches.py::"
+_STANDING: Final = "tests/unit/engine/proposals/test_standing.py"
+
 MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "storage/durability.py",
@@ -989,6 +994,66 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "    pending.check_fresh()\n",
             "",
             "tests/integration/test_mutations_batches.py::test_insert_refuses_rows_that_exist_and_writes_none",
+        ),
+    ),
+    *_of(
+        "engine/proposals/standing.py",
+        (
+            "an approval counts for every head",
+            "        if each.source_head == heads[0]\n        and (",
+            "        if (",
+            _STANDING,
+        ),
+        (
+            "the author's approval counts",
+            "(rule.author_may_approve or each.actor != proposal.author)",
+            "True",
+            _STANDING,
+        ),
+        (
+            "an approval outlives the right to approve",
+            "        and may_approve(each.actor)\n",
+            "",
+            _STANDING,
+        ),
+        (
+            "a check holds for every target",
+            "(found.source_head, found.target_head) == (self.source_head, self.target_head)",
+            "found.source_head == self.source_head",
+            _STANDING,
+        ),
+    ),
+    *_of(
+        "engine/proposals/heads.py",
+        (
+            "upkeep moves a head",
+            "while _changes_nothing(commit) and commit.parent is not None:",
+            "while False:",
+            f"{_PROPOSALS}{_BOUND}",
+        ),
+    ),
+    *_of(
+        "engine/proposals/vetting.py",
+        (
+            "a merge publishes what its checks refused",
+            "        if failed and self.needs_rule_met:\n",
+            "        if False:\n",
+            f"{_PROTECTED}test_an_approved_proposal_that_passes_its_checks_is_merged",
+        ),
+        (
+            "a merge ignores the heads that were reviewed",
+            "if seen is not None and find_effective_id(log, seen) != head:",
+            "if False:",
+            f"{_PROPOSALS}{_BOUND}",
+        ),
+    ),
+    *_of(
+        "engine/graph/state.py",
+        (
+            "a protected branch is written directly",
+            "        if self._find_rule(branch) is not None:\n",
+            "        if False:\n",
+            f"{_PROTECTED}test_every_route_that_writes_is_refused_on_a_protected_branch",
         ),
     ),
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "src" / "omnigraph" / "server" / "page"
 VERSIONS = ("3.12", "3.13")
 """Besides the Python that runs the tests."""
 
@@ -44,7 +45,9 @@ class Place:
 
     folder: Path
 
-    def run(self, program: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, program: str, *words: str, said: str | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -54,13 +57,14 @@ class Place:
             [str(self.folder / "venv" / "bin" / program), *words],
             cwd=self.folder,
             env=environment,
+            input=said,
             capture_output=True,
             text=True,
             check=False,
         )
 
-    def run_well(self, program: str, *words: str) -> str:
-        done = self.run(program, *words)
+    def run_well(self, program: str, *words: str, said: str | None = None) -> str:
+        done = self.run(program, *words, said=said)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -96,6 +100,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--exclude-standard",
             "src",
             "scripts",
+            "ui",
             "*.toml",
             "*.md",
             "LICENSE",
@@ -109,6 +114,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name)
+    if PAGE.exists():  # built from these sources, so that this build need not do it again
+        shutil.copytree(PAGE, tree / PAGE.relative_to(ROOT))
     subprocess.run(
         [find_uv(), "build", "--wheel", "--quiet", "-o", str(out), str(tree)], check=True
     )
@@ -144,6 +151,15 @@ def test_the_wheel_has_the_grammar_tables_and_nothing_of_the_tests(wheel: Path) 
     assert not [name for name in names if "support" in name or name.startswith("tests")]
 
 
+def test_the_wheel_has_the_built_page(wheel: Path) -> None:
+    if not (PAGE / "index.html").exists():
+        pytest.skip("the page is not built: scripts/ui says why")
+    names = zipfile.ZipFile(wheel).namelist()
+    shown = [each.removeprefix("omnigraph/server/page/") for each in names if "/page/" in each]
+    assert {"index.html", "index.html.gz"} <= set(shown)
+    assert [each for each in shown if each.startswith("assets/index-") and each.endswith(".js")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
 def test_a_graph_needs_the_base_alone_at_its_lowest_and_newest(
@@ -154,12 +170,21 @@ def test_a_graph_needs_the_base_alone_at_its_lowest_and_newest(
     assert place.run("python", "-c", "import pyspark").returncode != 0, "nobody asked for Spark"
     for words, extra in (
         (["serve", "--graph", "g=g.omni", "--unauthenticated"], "server"),
+        (["ui", "g.omni", "--no-browser"], "server"),
         (["load", "g.omni", "--data", "-", "--mode", "append", "--engine", "spark"], "spark"),
+        (["spark", "up"], "spark"),
+        (["spark", "status"], "spark"),
     ):
         done = place.run("omnigraph", *words)
         assert done.returncode != 0
         assert f"pip install 'omnigraph[{extra}]'" in done.stderr
         assert "Traceback" not in done.stderr
+    (tmp_path / "q").mkdir()
+    (tmp_path / "q" / "names.gq").write_text(QUERY)
+    assert "q" in place.run_well("omnigraph", "queries", "list", "g.omni", "--queries", "q")
+    asked = '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'
+    answer = place.run_well("omnigraph", "mcp", "g.omni", "--queries", "q", said=f"{asked}\n")
+    assert '"name":"q"' in answer.replace(" ", ""), "the agent protocol is part of the base"
 
 
 @pytest.mark.slow

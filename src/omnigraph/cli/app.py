@@ -16,7 +16,7 @@ from omnigraph.cli.globals import ErrorFormat, Globals, split_globals
 from omnigraph.cli.graphs import close_connections
 from omnigraph.cli.history import mark_drawing
 from omnigraph.cli.lazy import Entry, LazyCommands
-from omnigraph.cli.render import print_error, print_json, print_line, print_note
+from omnigraph.cli.render import print_error, print_hint, print_json, print_line, print_note
 from omnigraph.cli.terminal import coloring, paging
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.pandas_guard import declare_own_process
@@ -194,15 +194,34 @@ def _is_paged(words: Sequence[str]) -> bool:
 
 
 def _run_words(words: list[str], settings: Globals, *, is_caught: bool) -> None:
-    """With `is_caught`, a wrong command line raises UsageError; else Typer prints it and exits."""
+    """With `is_caught`, a wrong command line raises UsageError; else it is printed, with a hint."""
     try:
-        code = app(words, prog_name="omnigraph", obj=settings, standalone_mode=not is_caught)
+        code = app(words, prog_name="omnigraph", obj=settings, standalone_mode=False)
     except typer.TyperException as wrong:
-        raise UsageError(wrong.format_message() or "a command is missing") from wrong
+        text = _describe(wrong)
+        if is_caught:
+            raise UsageError(text or "a command is missing") from wrong
+        if text:  # none for a group without a command: Typer has printed its help
+            print_error(UsageError(text), settings.errors)
+            if (context := getattr(wrong, "ctx", None)) is not None:
+                print_hint(f"{context.command_path} --help")
+        raise SystemExit(Exit.USAGE) from None
     except typer.Abort:  # at a confirmation
         raise SystemExit(Exit.FAILED) from None
     if isinstance(code, int):
         raise SystemExit(code)
+
+
+def _describe(wrong: typer.TyperException) -> str:
+    """What is wrong with the command line, in the style of our own errors."""
+    from difflib import get_close_matches
+
+    flag = getattr(wrong, "option_name", None)
+    if flag is not None and hasattr(wrong, "possibilities"):
+        near = get_close_matches(flag, wrong.possibilities or (), n=1, cutoff=0)
+        return f"there is no flag '{flag}'" + "".join(f"; did you mean '{each}'?" for each in near)
+    said = wrong.format_message().rstrip(".").replace(": Value error, ", ": ")
+    return said[:1].lower() + said[1:]
 
 
 def _modernise(arguments: list[str]) -> list[str]:

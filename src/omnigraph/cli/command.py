@@ -16,7 +16,8 @@ from typer.main import get_command
 
 from omnigraph.cli.accepted_flags import find_accepted
 from omnigraph.cli.globals import FLAGS, GlobalFlag, Globals
-from omnigraph.cli.positionals import Slot, place_words
+from omnigraph.cli.positionals import GraphLikeness, Slot, find_likeness, place_words
+from omnigraph.errors import UsageError
 
 GRAPH: Final = "uri"
 """The parameter of a command that takes the graph."""
@@ -54,6 +55,20 @@ class CommandGroup(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return [*super().get_params(ctx), *_find_globals(ctx)]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Raises UsageError for a name that is no command."""
+        known = self.list_commands(ctx)
+        if args[0] in known or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        group = _find_words(ctx)
+        if find_likeness(args[0]) is GraphLikeness.GRAPH:
+            raise UsageError(f"'{args[0]}' is a graph; say the command first, then the graph")
+        from omnigraph.lang.syntax import close_match
+
+        rest = f"there are: {', '.join(known)}" if group else "omnigraph --help lists them"
+        hint = close_match(args[0], frozenset(known)) or rest
+        raise UsageError(f"there is no command '{' '.join([*group, args[0]])}'; {hint}")
 
 
 def _place(ctx: Any, arguments: Sequence[TyperArgument]) -> None:

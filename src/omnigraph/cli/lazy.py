@@ -13,8 +13,6 @@ import typer
 from typer.main import get_group
 
 from omnigraph.cli.command import CommandGroup, GraphCommand
-from omnigraph.cli.positionals import GraphLikeness, find_likeness
-from omnigraph.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +36,6 @@ class LazyCommands(CommandGroup):
         if cmd_name in self.entries and cmd_name not in self.commands:
             self.commands[cmd_name] = load_command(cmd_name, self.entries[cmd_name])
         return super().get_command(ctx, cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Raises UsageError for a name that is no command."""
-        known = self.list_commands(ctx)
-        if args[0] in known or ctx.resilient_parsing:
-            return super().resolve_command(ctx, args)
-        if find_likeness(args[0]) is GraphLikeness.GRAPH:
-            raise UsageError(f"'{args[0]}' is a graph; say the command first, then the graph")
-        from omnigraph.lang.syntax import close_match
-
-        hint = close_match(args[0], frozenset(known))
-        raise UsageError(f"there is no command '{args[0]}'{'' if hint is None else f'; {hint}'}")
 
 
 def load_command(name: str, entry: Entry) -> Any:

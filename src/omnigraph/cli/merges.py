@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.exits import Exit
-from omnigraph.cli.render import clash_lines, counted, print_json, print_line, print_note
+from omnigraph.cli.render import clash_lines, print_json, print_line, print_note
 from omnigraph.errors import FileUnreadable, UsageError
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.engine.merge.run import MergeResult

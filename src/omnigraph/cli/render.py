@@ -26,11 +26,6 @@ def print_json(document: Mapping[str, object] | Sequence[object]) -> None:
     print_line(json.dumps(document, ensure_ascii=False, indent=2))
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 row`, `2 rows`; `plural` is for nouns that take more than an s."""
-    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
-
-
 def print_note(text: str) -> None:
     """Print a message for the user on stderr."""
     sys.stderr.write(f"{text}\n")
@@ -76,7 +71,11 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat, *, as_json: bo
         for line in clash_lines(error.conflicts):
             print_note(line)
     if (hint := find_hint(error)) is not None:
-        print_note(f"  {paint('hint:', Ink.HINT, sys.stderr)} {hint}")
+        print_hint(hint)
+
+
+def print_hint(text: str) -> None:
+    print_note(f"  {paint('hint:', Ink.HINT, sys.stderr)} {text}")
 
 
 def _error_document(error: OmnigraphError) -> Mapping[str, object]:

@@ -12,8 +12,9 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from omnigraph.cli.render import counted, print_json, print_line
+from omnigraph.cli.render import print_json, print_line
 from omnigraph.cli.terminal import Ink, paint
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.engine.query.result import Result

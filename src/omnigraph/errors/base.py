@@ -121,3 +121,8 @@ def first_of(items: Sequence[str], count: int, *, glue: str, total: int | None =
     """The first `count` items, and how many of the `total` are left out."""
     rest = (len(items) if total is None else total) - len(items[:count])
     return glue.join([*items[:count], *([f"and {rest} more"] if rest > 0 else [])])
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 row`, `2 rows`; `plural` is for nouns that take more than an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast
 
+from omnigraph.errors.base import counted
 from omnigraph.ids import BranchName, TableKey
 from omnigraph.sdk.handles import Branch, Snapshot, Transaction, branch_in
 from omnigraph.sdk.steps import Steps, WriteOptions
@@ -225,7 +226,7 @@ class AsyncTransaction(Steps[None]):
         self.result: MutationResult | None = None
 
     def __repr__(self) -> str:
-        return f"AsyncTransaction({self._graph.uri!r}, {len(self._steps)} steps)"
+        return f"AsyncTransaction({self._graph.uri!r}, {counted(len(self._steps), 'step')})"
 
     async def __aenter__(self) -> Self:
         self._is_open = True

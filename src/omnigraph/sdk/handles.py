@@ -24,6 +24,7 @@ from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.engine.query.reading import Explanation
 from omnigraph.engine.query.result import Result
 from omnigraph.errors import GraphClosed, UsageError
+from omnigraph.errors.base import counted
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.sdk.steps import Steps, WriteOptions
 
@@ -303,7 +304,7 @@ class Transaction(Steps[None]):
         self.result: MutationResult | None = None
 
     def __repr__(self) -> str:
-        return f"Transaction({self._graph.uri!r}, {len(self._steps)} steps)"
+        return f"Transaction({self._graph.uri!r}, {counted(len(self._steps), 'step')})"
 
     def __enter__(self) -> Self:
         self._is_open = True

@@ -21,7 +21,3 @@ Packages and modules, in reading order:
     telemetry/       access log, metrics, traces
     app              the application, put together from all of these
 """
-
-from omnigraph.extras import require
-
-require("fastapi", extra="server")

@@ -14,11 +14,17 @@ Streams = pytest.CaptureFixture[str]
     [
         ("brnch", "there is no command 'brnch'; did you mean 'branch'?"),
         ("qeury g.omni", "there is no command 'qeury'; did you mean 'query'?"),
-        ("branch crate g.omni x", "No such command 'crate'. Did you mean 'create'?"),
-        ("branch create g.omni x --frm main", "No such option: --frm (Possible options: --from)"),
-        ("query g.omni --stor h.omni", "--store)"),
-        ("--stoer g.omni query", "--store)"),
-        ("query g.omni --no-pagr", "--no-pager"),
+        ("branch crate g.omni x", "there is no command 'branch crate'; did you mean 'create'?"),
+        ("branch zzz", "there is no command 'branch zzz'; there are: create, list, delete, merge"),
+        ("frobnicate", "there is no command 'frobnicate'; omnigraph --help lists them"),
+        ("branch create g.omni x --frm main", "no flag '--frm'; did you mean '--from'?"),
+        ("query g.omni --stor h.omni", "no flag '--stor'; did you mean '--store'?"),
+        ("--stoer g.omni query", "no flag '--stoer'; did you mean '--store'?"),
+        ("--verson", "no flag '--verson'; did you mean '--version'?"),
+        ("query g.omni --no-pagr", "did you mean '--no-pager'?"),
+        ("query g.omni --xyz", "there is no flag '--xyz'"),
+        ("query g.omni --format xyz", "invalid value for '--format': 'xyz' is not one of"),
+        ("revert g.omni", "missing argument 'COMMIT...'"),
         ("query g.omni -e q.gq", "-e takes the text of a query; 'q.gq' is a file: --query q.gq"),
         ("mutate g.omni -e q.gq", "-e takes the text of a query; 'q.gq' is a file: --query q.gq"),
     ],
@@ -29,8 +35,17 @@ def test_a_mistyped_line_is_answered_with_the_nearest_one(
 ) -> None:
     assert run([*line.split(), *(["--json"] if is_json else [])]) == 2
     streams = capsys.readouterr()
-    said = (streams.out if is_json else streams.err).replace("│", " ")
-    assert message in " ".join(said.split())
+    assert message in (streams.out if is_json else streams.err)
+
+
+def test_a_wrong_command_line_names_the_help_of_its_command(capsys: Streams) -> None:
+    assert run(["branch", "create", "g.omni", "x", "--frm", "main"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == ["  hint: omnigraph branch create --help"]
+
+
+def test_a_group_without_a_command_prints_its_help(capsys: Streams) -> None:
+    assert run(["branch"]) == 2
+    assert "Create, list, merge and delete branches." in capsys.readouterr().out
 
 
 def test_a_program_where_a_file_is_expected_is_told_apart(capsys: Streams) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import omnigraph
 from omnigraph.cli.app import run
-from omnigraph.cli.render import counted
 from omnigraph.cli.terminal import (
     ColorChoice,
     Ink,
@@ -20,6 +19,7 @@ from omnigraph.cli.terminal import (
     paging,
     paint,
 )
+from omnigraph.errors.base import counted
 
 
 class Terminal(io.StringIO):

@@ -9,9 +9,10 @@ import typer
 from omnigraph.cli.graphs import open_client
 from omnigraph.cli.inputs import write_whole
 from omnigraph.cli.options import Branch, Commit, GraphUri, Json
-from omnigraph.cli.render import counted, print_bytes, print_json, print_note
+from omnigraph.cli.render import print_bytes, print_json, print_note
 from omnigraph.cli.tables import print_entity
 from omnigraph.errors import UsageError
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.engine.query.blob import OpenBlob

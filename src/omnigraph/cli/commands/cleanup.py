@@ -10,8 +10,9 @@ from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import confirm_destructive, open_graph
 from omnigraph.cli.options import GraphUri, Json
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import counted, print_json, print_line, print_note, print_target
+from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import UsageError
+from omnigraph.errors.base import counted
 
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 

@@ -186,16 +186,13 @@ def changes(
     if as_json:
         print_json(commit_changes_document(page))
         return
-    print_line(_line(page.cause))
+    for line in log_lines([page.cause], {}):
+        print_line(line)
+    print_line("")
     for each in page.changes:
         print_change(each)
     if page.next_page_token is not None:
         print_line(f"next page: {page.next_page_token}")
-
-
-def _line(commit: "Commit") -> str:
-    parents = "".join(f" parent={parent}" for parent in commit.parents)
-    return f"{commit.id} branch={commit.branch} version={commit.manifest_version}{parents}"
 
 
 def _read_filters(filters: list[str]) -> dict[str, str]:

@@ -11,8 +11,9 @@ import yaml
 
 from omnigraph.cli.inputs import read_source, write_whole
 from omnigraph.cli.options import Json
-from omnigraph.cli.render import counted, print_json, print_line, print_note
+from omnigraph.cli.render import print_json, print_line, print_note
 from omnigraph.errors import ConfigInvalid, FileUnreadable, UsageError
+from omnigraph.errors.base import counted
 from omnigraph.jsontext import read_json
 from omnigraph.yamltext import read_yaml
 

@@ -18,8 +18,9 @@ from omnigraph.cli.options import (
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import counted, print_bytes, print_json, print_note, writing_to_stdout
+from omnigraph.cli.render import print_bytes, print_json, print_note, writing_to_stdout
 from omnigraph.errors import UsageError
+from omnigraph.errors.base import counted
 
 
 def export(

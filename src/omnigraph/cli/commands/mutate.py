@@ -17,8 +17,9 @@ from omnigraph.cli.options import (
     QueryName,
     QueryText,
 )
-from omnigraph.cli.render import counted, print_json, print_line, print_target
+from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import UsageError
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.sdk.client import GraphClient

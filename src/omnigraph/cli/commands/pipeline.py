@@ -22,8 +22,9 @@ from omnigraph.cli.options import (
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import counted, print_json, print_line, print_target
+from omnigraph.cli.render import print_json, print_line, print_target
 from omnigraph.errors import LoadRejected
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.engine.load.recipe_plan import PlannedInput, RecipePlan

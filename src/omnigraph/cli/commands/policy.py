@@ -8,7 +8,8 @@ import typer
 from omnigraph.cli.exits import Exit
 from omnigraph.cli.inputs import read_source
 from omnigraph.cli.options import Json
-from omnigraph.cli.render import counted, print_json, print_line
+from omnigraph.cli.render import print_json, print_line
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.policy.cedar import Policy

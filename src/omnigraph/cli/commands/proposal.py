@@ -18,7 +18,8 @@ from omnigraph.cli.merges import (
 )
 from omnigraph.cli.options import GraphUri, IdempotencyKey, Json, Message
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import counted, print_json, print_line, print_target
+from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.engine.proposals.standing import ProposalStanding

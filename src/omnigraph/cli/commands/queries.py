@@ -10,8 +10,9 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import Globals
 from omnigraph.cli.graphs import connect, find_schema
 from omnigraph.cli.options import Json, Schema
-from omnigraph.cli.render import counted, print_json, print_line
+from omnigraph.cli.render import print_json, print_line
 from omnigraph.errors import Misaddressed
+from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
     from omnigraph.server.runtime.stored_queries import StoredQueries, StoredQuery

@@ -27,9 +27,9 @@ from omnigraph.cli.options import (
     SparkRemote,
     Version,
 )
-from omnigraph.cli.render import counted
 from omnigraph.cli.tables import RowFormat, print_result
 from omnigraph.errors import Misaddressed, UsageError
+from omnigraph.errors.base import counted
 from omnigraph.jsontext import read_json
 
 if TYPE_CHECKING:

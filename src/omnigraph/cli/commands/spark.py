@@ -6,6 +6,7 @@ import typer
 
 from omnigraph.cli.options import Json
 from omnigraph.cli.render import print_json, print_line
+from omnigraph.extras import require
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.spark.connect import ConnectServer
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Start, stop and inspect a Spark Connect server on this machine.", no_args_is_help=True
 )
+
+
+@app.callback()
+def check_installed() -> None:
+    """Raises ExtraMissing."""
+    require("pyspark", extra="spark")
 
 
 @app.command()

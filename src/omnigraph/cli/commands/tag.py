@@ -1,11 +1,12 @@
 """`omnigraph tag`: names for commits."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from omnigraph.cli.graphs import find_writer, open_client
-from omnigraph.cli.history import aligned
+from omnigraph.cli.history import aligned, iso_seconds
 from omnigraph.cli.options import GraphUri, Json, Message
 from omnigraph.cli.render import print_json, print_line, print_target
 
@@ -47,12 +48,21 @@ def list_(context: typer.Context, uri: GraphUri = None, *, as_json: Json = False
     from omnigraph.sdk.history import tag_document
 
     graph = open_client(uri, context.obj, read_only=True)
-    documents = [tag_document(each) for each in graph.tags.list()]
+    tags = graph.tags.list()
     if as_json:
-        print_json({"tags": [*documents]})
+        print_json({"tags": [tag_document(each) for each in tags]})
         return
-    shown = ("name", "graph_commit_id", "created_at_iso", "actor_id", "message")
-    for line in aligned([[str(each[key] or "-") for key in shown] for each in documents]):
+    rows = [
+        (
+            each.name,
+            each.commit_id,
+            iso_seconds(datetime.fromtimestamp(each.created_at_us / 1e6, UTC)),
+            each.actor or "-",
+            each.message or "-",
+        )
+        for each in tags
+    ]
+    for line in aligned(rows):
         print_line(line)
 
 

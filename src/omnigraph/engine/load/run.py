@@ -58,6 +58,7 @@ from omnigraph.engine.write.mutate import (
     only_maintenance_since,
 )
 from omnigraph.errors import KeyConflict, LoadRejected
+from omnigraph.errors.base import counted
 from omnigraph.ids import MAIN, BranchName, OperationId, TableKey, lance_branch, table_key
 from omnigraph.storage.tables import Handle, Mark, Staged, TableRef
 
@@ -126,7 +127,8 @@ class LoadResult:
 
     def __repr__(self) -> str:
         made = "no commit" if self.commit is None else f"commit {self.commit.id}"
-        return f"<LoadResult {sum(self.counts.values())} rows onto {self.branch}: {made}>"
+        rows = counted(sum(self.counts.values()), "row")
+        return f"<LoadResult {rows} onto {self.branch}: {made}>"
 
 
 def load(

@@ -44,6 +44,7 @@ from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.engine.stages import stage
 from omnigraph.engine.write.idempotency import Done, find_done
 from omnigraph.errors import Contention, ExpectedVersionMismatch, HeadMoved, MergeConflicts
+from omnigraph.errors.base import counted
 from omnigraph.ids import BranchName, CommitId, OperationId, TableKey
 
 ROUNDS_MAX: Final = 5
@@ -78,7 +79,7 @@ class MergeResult:
     def __repr__(self) -> str:
         made = "no commit" if self.commit is None else f"commit {self.commit.id}"
         merged = f"{self.source} into {self.target}: {self.outcome.value}"
-        return f"<MergeResult {merged}, {len(self.conflicts)} conflicts, {made}>"
+        return f"<MergeResult {merged}, {counted(len(self.conflicts), 'conflict')}, {made}>"
 
 
 Vet = Callable[[MergePlan, Callable[[], AbstractContextManager[ManifestSnapshot]]], None]

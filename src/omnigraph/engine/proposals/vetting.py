@@ -14,6 +14,7 @@ from omnigraph.engine.proposals.proposal import Proposal, ProposalCheck
 from omnigraph.engine.proposals.standing import MayApprove, find_standing
 from omnigraph.engine.proposals.store import edit_proposal, read_proposal
 from omnigraph.errors import HeadMoved, ProposalBlocked, ProposalNotOpen
+from omnigraph.errors.base import counted
 from omnigraph.ids import CommitId
 from omnigraph.storage.objects import Objects
 
@@ -96,5 +97,4 @@ class Vetting:
 def _reason(result: ProposalCheck) -> str:
     if result.row_count is None:
         return f"check '{result.name}' could not run: {result.reason}"
-    rows = "1 row" if result.row_count == 1 else f"{result.row_count} rows"
-    return f"check '{result.name}' found {rows}"
+    return f"check '{result.name}' found {counted(result.row_count, 'row')}"

@@ -20,6 +20,7 @@ from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.tables.arrays import Array, is_null, one_chunk
 from omnigraph.errors import ExtraMissing
+from omnigraph.errors.base import counted
 from omnigraph.ids import BranchName, CommitId
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns)
-        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        rows = counted(len(self), "row")
         return f"<{type(self).__name__} {self.query_name}: {rows} of {names}>"
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

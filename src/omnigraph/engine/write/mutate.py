@@ -40,6 +40,7 @@ from omnigraph.engine.write.statements import BoundValues, run_statements
 from omnigraph.engine.write.validate import Delta, evaluate_rules, find_violations
 from omnigraph.engine.write.violations import Violation, check_none
 from omnigraph.errors import ExpectedVersionMismatch, NotAMutation
+from omnigraph.errors.base import counted
 from omnigraph.ids import MAIN, BranchName, CommitId, TableKey, Version, table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.tables import TransactionKind
@@ -82,7 +83,7 @@ class MutationResult:
 
     def __repr__(self) -> str:
         made = "no commit" if self.commit is None else f"commit {self.commit.id}"
-        rows = f"{self.affected_nodes} nodes, {self.affected_edges} edges"
+        rows = f"{counted(self.affected_nodes, 'node')}, {counted(self.affected_edges, 'edge')}"
         return f"<MutationResult {rows} on {self.branch}: {made}>"
 
 

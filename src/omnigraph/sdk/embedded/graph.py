@@ -14,6 +14,7 @@ from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.target import NOW_ON_MAIN
 from omnigraph.engine.settings import DEFAULTS, AccessMode, Settings
+from omnigraph.errors.base import counted
 from omnigraph.ids import MAIN, BranchName, CommitId, parse_branch
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.embedded.bulk import LocalBulk
@@ -100,7 +101,8 @@ class LocalGraph(LocalReads, LocalReview, LocalHistory, LocalUpkeep, LocalBulk, 
             return f"Graph({self._place!r}, closed)"
         manifest = self._graph.resolve(NOW_ON_MAIN)
         head = "no commit" if manifest.commit is None else manifest.commit.id
-        counts = f"{len(manifest.pins)} types, {len(self._graph.branches())} branches"
+        types, branches = len(manifest.pins), len(self._graph.branches())
+        counts = f"{counted(types, 'type')}, {counted(branches, 'branch', 'branches')}"
         return f"Graph({self._place!r}, main @ {head}, {counts})"
 
     @property

@@ -15,3 +15,7 @@ Modules, in reading order:
     worker      the main program of one worker process
     connection  one HTTP connection: limits on headers and on slow callers
 """
+
+from omnigraph.extras import require
+
+require("fastapi", extra="server")

@@ -16,6 +16,7 @@ from moto.server import ThreadedMotoServer
 from omnigraph.commit.leases.lease import DEFAULT_TIMING, Timing
 from omnigraph.effects import REAL
 from omnigraph.engine.graph import Mode
+from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.opening import create, open_graph
 from omnigraph.engine.settings import Settings
 from omnigraph.sdk.embedded.graph import LocalGraph
@@ -137,17 +138,26 @@ def test_branches_wait_as_often_however_many_there_are(cloud: Cloud) -> None:
     assert written.serial <= 12, f"\n{written}"
 
 
-def test_a_merge_waits_as_often_whatever_the_graph_holds(cloud: Cloud) -> None:
+@pytest.mark.parametrize(("row", "waits"), [("new", 13), ("changed", 14)])
+def test_a_merge_of_one_row_waits_at_most_fourteen_times(
+    cloud: Cloud, row: str, waits: int
+) -> None:
+    """The target has moved too; the branch was made and written by this process."""
+    cloud.graph.insert("Person", [{"name": f"{row} {number}"} for number in range(TRIES)])
     for number in range(TRIES):
-        cloud.graph.branches.create(f"work{number}")
-        cloud.graph.insert("Person", [{"name": f"there{number}"}], branch=f"work{number}")
+        branch = f"{row}{number}"
+        cloud.graph.branches.create(branch)
+        name = f"there{number}" if row == "new" else f"{row} {number}"
+        cloud.graph.upsert("Person", [{"name": name, "age": 7}], branch=branch)
 
     def merge(number: int) -> None:
-        cloud.graph.merge(f"work{number}")
+        merged = cloud.graph.merge(f"{row}{number}")
+        assert merged.outcome is Outcome.MERGED
+        assert merged.commit is not None
 
-    cloud.graph.insert("Person", [{"name": "beside"}])
-    merged = cloud.shortest(merge, within=24)
-    assert merged.serial <= 24, f"\n{merged}"
+    cloud.graph.insert("Person", [{"name": f"beside {row}"}])
+    merged = cloud.shortest(merge, within=waits)
+    assert merged.serial <= waits, f"\n{merged}"
 
 
 def test_the_longest_chain_is_what_does_not_overlap() -> None:

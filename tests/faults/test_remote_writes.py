@@ -21,8 +21,19 @@ from omnigraph.commit.manifest.base import read_base
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.active_schema import read_active_schema
+from omnigraph.engine.merge.plan import MergePlan, MergeRequest
+from omnigraph.engine.merge.run import MergeResult, Vet, merge
 from omnigraph.engine.schema.plan import SchemaRequest
-from omnigraph.errors import LeaseLost, OmnigraphError, OutcomeUnknown, QueryInvalid, StorageFailure
+from omnigraph.engine.write.idempotency import parse_key
+from omnigraph.engine.write.mutate import WriteRequest
+from omnigraph.errors import (
+    LeaseLost,
+    MergeConflicts,
+    OmnigraphError,
+    OutcomeUnknown,
+    QueryInvalid,
+    StorageFailure,
+)
 from omnigraph.ids import MAIN, BranchName
 from omnigraph.lang.source import Source
 from omnigraph.storage.lance.tables import LanceTables
@@ -38,6 +49,7 @@ from support.breaking import (
     PERSON,
     SCHEMA,
     SIDE,
+    UPDATE,
     Ask,
     BreakableGraph,
     Content,
@@ -281,6 +293,97 @@ def test_a_store_that_fails_anywhere_leaves_all_or_nothing(root: Path) -> None:
             assert seen == 0, f"reported as failed: {raised}"
         outcomes.add(seen)
     assert outcomes == {0, 1}
+
+
+# ── merges ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def merge_side(graph: BreakableGraph, vet: Vet | None = None) -> MergeResult:
+    request, schema = MergeRequest(SIDE, MAIN), graph.active_schema()
+    return merge(graph.context, schema, request, graph.settings, vet=vet)
+
+
+def diverge(root: Path) -> None:
+    """Both branches change, so that their merge writes a row and replaces another."""
+    graph = open_mortal(root)
+    graph.ask(INSERT, SIDE)
+    graph.ask(UPDATE, SIDE)
+    graph.ask(PAIR, MAIN)
+
+
+@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
+def test_a_merge_that_crashed_anywhere_is_whole_or_undone(root: Path, when: When) -> None:
+    diverge(root)
+    files, allowed = read_folder(root), [read_content(root)]
+    merge_side(open_mortal(root))
+    allowed.append(read_content(root))
+    outcomes = []
+    for step in count(1):
+        put_back(root, files)
+        fault = FaultAt(step, when, Crash)
+        graph = open_remote(root, fault, owner=GONE)
+        for each in (MAIN, SIDE):
+            graph.context.bases.current(each)
+        fault.start()
+        with suppress(Crash):
+            merge_side(graph)
+        graph.context.afterwards.close()
+        cache_of(graph)._cached.clear()
+        heal(open_mortal(root).context)
+        outcomes.append(check_whole(root, allowed))
+        if fault.seen < step:
+            break
+    check_lasting(root)
+    assert set(outcomes) == {0, 1}
+
+
+def test_a_merge_plans_again_if_another_process_wrote_after_it_had_looked(root: Path) -> None:
+    """Its lease was kept when it began, and surrendered before it locked."""
+    here = open_remote(root, timing=replace(QUIET, surrender_poll_ms=10))
+    here.ask(Ask("age", {"name": "bob", "age": 41}), SIDE)
+    here.ask(INSERT)
+
+    def meddle(plan: MergePlan, _: object) -> None:
+        if not plans:
+            there = open_remote(root)
+            there.ask(Ask("age", {"name": "bob", "age": 99}))
+            there.context.close()
+        plans.append(plan)
+
+    plans: list[MergePlan] = []
+    with pytest.raises(MergeConflicts):
+        merge_side(here, meddle)
+    assert len(plans) == 1, "the second plan has a conflict, and is not vetted"
+    here.context.close()
+    (row,) = [row for row in rows_of(root) if row["p.name"] == "bob"]
+    assert row["p.age"] == 99
+
+
+def test_a_merge_under_a_schema_that_another_process_changed_is_planned_again(root: Path) -> None:
+    """The schema that the process knew lacks a type that the branch has written."""
+    open_mortal(root).delete_branch(SIDE)
+    here = open_remote(root)
+    here.ask(INSERT)
+    here.context.close()
+    there = open_mortal(root)
+    there.apply_schema(SchemaRequest(SCHEMA + "node Tag { name: String @key }"))
+    there.create_branch(SIDE)
+    tag = Source("<q>", 'query q() { insert Tag { name: "new" } }')
+    there.mutate(tag, request=WriteRequest(SIDE))
+    assert here.merge(MergeRequest(SIDE, MAIN)).commit is not None
+    here.context.close()
+    asked = Source("<q>", "query q() { match { $t: Tag } return { $t.name } }")
+    assert [row["t.name"] for row in open_mortal(root).query(asked).rows()] == ["new"]
+
+
+def test_a_repeated_merge_is_answered_though_its_branch_is_gone(root: Path) -> None:
+    diverge(root)
+    graph = open_remote(root)
+    key = parse_key("once", "merge", "side")
+    first = graph.merge(MergeRequest(SIDE, MAIN, idempotency=key))
+    graph.delete_branch(SIDE)
+    assert graph.merge(MergeRequest(SIDE, MAIN, idempotency=key)).commit == first.commit
+    graph.context.close()
 
 
 class Order:

@@ -445,6 +445,30 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/merge/entry.py",
+        (
+            "a merge does not answer a repeated request whose branch is gone",
+            "        with suppress(BranchNotFound):\n            sources.append(",
+            "        if True:\n            sources.append(",
+            _REMOTE + "test_a_repeated_merge_is_answered_though_its_branch_is_gone",
+        ),
+    ),
+    *_of(
+        "engine/merge/run.py",
+        (
+            "a merge is planned under a schema that is not in force",
+            "        target.manifest.check_schema(schema.schema_hash)\n",
+            "        pass\n",
+            _REMOTE + "test_a_merge_under_a_schema_that_another_process_changed_is_planned_again",
+        ),
+        (
+            "a merge trusts the plan that another process overtook",
+            "            if _head_of(lock.base.manifest) != plan.ancestry.target.id:\n",
+            "            if False:\n",
+            _REMOTE + "test_a_merge_plans_again_if_another_process_wrote_after_it_had_looked",
+        ),
+    ),
+    *_of(
         "commit/leases/holder.py",
         (
             "the leases of a failed operation are kept",

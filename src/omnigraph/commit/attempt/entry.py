@@ -12,8 +12,8 @@ What is read here counts as read under the leases in two cases:
    has ever written the table on this branch. Most first writes of a branch are such.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from omnigraph.commit.attempt.schema_lock import is_locked
 from omnigraph.commit.context import WriteContext
@@ -45,14 +45,28 @@ class WriteEntry:
         absent = [key for key, look in self.looks.items() if look.found is None]
         return leases.are_untouched_since(self.epochs, absent)
 
+    def narrowed_to(self, keys: Collection[TableKey]) -> "WriteEntry | None":
+        """What it says about some of its tables; None if it does not know all of them."""
+        wanted = set(lock_keys_for(self.base.manifest.branch, keys))
+        epochs = {key: epoch for key, epoch in self.epochs.items() if key in wanted}
+        looks = {key: look for key, look in self.looks.items() if key in wanted}
+        if wanted != epochs.keys() | looks.keys():
+            return None
+        return replace(self, epochs=epochs, looks=looks)
+
 
 def enter(
-    context: WriteContext, branch: BranchName, keys: Collection[TableKey]
+    context: WriteContext,
+    branch: BranchName,
+    keys: Collection[TableKey],
+    *,
+    beside: Sequence[Callable[[], None]] = (),
 ) -> WriteEntry | None:
     """Recover dead writers, and look at what a write of these tables needs to know.
 
-    None if the write must look again under its leases. Raises what `heal` raises; a locked schema
-    is found again, and refused, when the tables are locked.
+    None if the write must look again under its leases. `beside` are look-ups of the caller, made at
+    the same time if there is a wave of them, and otherwise not at all. Raises what `heal` raises; a
+    locked schema is found again, and refused, when the tables are locked.
     """
     known = context.bases.known(branch)
     if not context.stores.is_remote or known is None:
@@ -74,7 +88,7 @@ def enter(
     ]
     calls += [_probe(context, known, key, newest) for key in keys]
     calls += [_look(context, each, looks) for each in lock_keys if each not in epochs]
-    context.stores.together(calls)
+    context.stores.together([*calls, *beside])
     has_left = not ending.issuperset(find_sidecars(context.stores.objects, listed))
     heal(context, [each for each in listed if each.key not in map(sidecar_key, ending)])
     (base,) = bases
@@ -82,6 +96,24 @@ def enter(
     if has_left or not all(is_free) or base.manifest.pins != known.manifest.pins:
         return None
     return WriteEntry(base, newest, epochs, looks)
+
+
+def look_again(
+    context: WriteContext, branch: BranchName, keys: Collection[TableKey]
+) -> tuple[Base, Mapping[TableKey, Version] | None]:
+    """The branch and the newest version of each table, for a writer that holds the leases.
+
+    In a remote store they are read together. The versions are None if the branch moved: the probes
+    then began at versions that it showed before.
+    """
+    known = context.bases.known(branch)
+    if not context.stores.is_remote or known is None:
+        return context.bases.current(branch), None
+    newest: dict[TableKey, Version] = {}
+    bases: list[Base] = []
+    calls: list[Callable[[], None]] = [lambda: bases.append(context.bases.current(branch))]
+    context.stores.together([*calls, *(_probe(context, known, key, newest) for key in keys)])
+    return bases[0], newest if bases[0].manifest.pins == known.manifest.pins else None
 
 
 def _look(

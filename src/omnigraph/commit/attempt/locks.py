@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from omnigraph.commit.attempt.entry import WriteEntry
+from omnigraph.commit.attempt.entry import WriteEntry, look_again
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.held_leases import HeldLeases
@@ -75,7 +75,8 @@ def acquire_write_locks(
         if entry is not None and entry.was_read_under(leases):
             base = heal_drift(context, leases, entry.base, keys, entry.newest)
         else:
-            base = heal_drift(context, leases, context.bases.current(branch), keys)
+            read, newest = look_again(context, branch, keys)
+            base = heal_drift(context, leases, read, keys, newest)
         return WriteLock(context, leases, base)
 
     looks = {} if entry is None else entry.looks
@@ -146,3 +147,4 @@ def _acquire(
         finally:
             context.leases.release_unclaimed(filter(context.queues.is_free, lock_keys))
         clear_abandoned(context, late)
+        looks = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.commit.manifest import branches
@@ -203,16 +204,26 @@ class GraphWrites(OpenGraph):
         picked: MergeSource | None = None,
         vet: Vet | None = None,
     ) -> MergeResult:
+        """Under the schema that was last seen in force; again if it is not in force any more."""
         from omnigraph.engine.merge.run import merge
         from omnigraph.engine.write.batch import find_type
 
-        schema = self.active_schema()
+        named = [each for each in request.rulings.strategies if each]
+        # A dry run publishes nothing that could be refused.
+        is_known = not (request.dry_run or named)
+        schema = self.known_schema() if is_known else self.active_schema()
         for key in request.rulings.rows:
             self._targets.view(Target(request.into)).snapshot.pin(key)
-        for name in request.rulings.strategies:
-            if name:
-                find_type(schema.catalog, name)
-        merged = merge(self._context, schema, request, self.settings, bulk, picked=picked, vet=vet)
+        for name in named:
+            find_type(schema.catalog, name)
+        merge_under = partial(merge, self._context, picked=picked, vet=vet)
+        try:
+            merged = merge_under(schema, request, self.settings, bulk)
+        except SchemaChanged:
+            known, schema = schema, self.active_schema()
+            if schema.schema_hash == known.schema_hash:
+                raise
+            merged = merge_under(schema, request, self.settings, bulk)
         if not request.dry_run:
             self._tidy(request.into, merged.tables)
         return merged

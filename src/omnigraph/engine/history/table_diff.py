@@ -13,6 +13,7 @@ The work follows the size of the change, not of the table:
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -93,7 +94,12 @@ def find_difference(
 ) -> Difference:
     """None stands for a missing table. Only ids of the share are compared."""
     lost, gained = _find_unshared(tables, before, after)
-    old, new = _with_ids(tables, before, lost, share), _with_ids(tables, after, gained, share)
+    old, new = tables.together(
+        [
+            lambda: _with_ids(tables, before, lost, share),
+            lambda: _with_ids(tables, after, gained, share),
+        ]
+    )
     if not len(old):
         return Difference(before, after, new, old, no_row_refs(), old)
     at = pc.index_in(new.ids, value_set=old.ids)
@@ -167,16 +173,15 @@ def _find_unshared(
         if old.deletions != new.deletions:
             assert before is not None
             assert after is not None
-            left, right = _read_places(tables, before, [old]), _read_places(tables, after, [new])
+            left, right = _read_both(tables, (before, [old]), (after, [new]))
             # (2) Both sides have the same files, so a row has the same offset on both.
             ours, theirs = _offsets(left), _offsets(right)
             old_places.append(left.take(~np.isin(ours, theirs)))
             new_places.append(right.take(~np.isin(theirs, ours)))
-    left = _read_places(
-        tables, before, [old_parts[each] for each in old_parts if each not in shared]
-    )
-    right = _read_places(
-        tables, after, [new_parts[each] for each in new_parts if each not in shared]
+    left, right = _read_both(
+        tables,
+        (before, [old_parts[each] for each in old_parts if each not in shared]),
+        (after, [new_parts[each] for each in new_parts if each not in shared]),
     )
     if len(left.row_ids) and len(right.row_ids) and before is not None and after is not None:
         left, right = _without_moved(left, right, find_shared_version(tables, before, after))
@@ -191,6 +196,16 @@ def _parts(tables: Tables, handle: Handle | None) -> dict[tuple[str, ...], Fragm
 
 def _offsets(rows: _Places) -> Addresses:
     return rows.addresses & np.uint64(0xFFFFFFFF)
+
+
+def _read_both(
+    tables: Tables,
+    left: tuple[Handle | None, Sequence[FragmentContent]],
+    right: tuple[Handle | None, Sequence[FragmentContent]],
+) -> list[_Places]:
+    return tables.together(
+        [lambda: _read_places(tables, *left), lambda: _read_places(tables, *right)]
+    )
 
 
 def _read_places(
@@ -303,8 +318,12 @@ def _compare(
     """For each pair of rows, whether the content differs."""
     differs = np.zeros(len(left[1]), np.bool_)
     for start, stop in portions(tables, type_, right[0], right[1].addresses, COMPARED_BYTES):
-        ours = fetch(tables, type_, left[0], left[1].addresses[start:stop])
-        theirs = fetch(tables, type_, right[0], right[1].addresses[start:stop])
+        ours, theirs = tables.together(
+            [
+                partial(fetch, tables, type_, handle, refs.addresses[start:stop])
+                for handle, refs in (left, right)
+            ]
+        )
         differs[start:stop] = differ(ours, theirs)
     return differs
 

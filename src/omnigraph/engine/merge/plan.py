@@ -176,15 +176,20 @@ class MergePlanner:
     def _sides_of(self, ancestry: Ancestry, target: Base, key: TableKey) -> Sides:
         return Sides(
             type_of(self.schema.catalog, key),
-            tuple(self._open_all(ancestry.pins_of(key))),
+            tuple(self._open_all(ancestry.pins_of(key), target)),
             self.source.open(key),
             self.context.open_pin(target.manifest.pins[key], target),
             self.source.find_touched(key),
         )
 
-    def _open_all(self, pins: Collection[Pin | None]) -> Iterator[Handle | None]:
+    def _open_all(self, pins: Collection[Pin | None], target: Base) -> Iterator[Handle | None]:
         for pin in pins:
-            yield None if pin is None else open_pin(self.context.stores, pin)
+            if pin is None:
+                yield None
+            elif pin.owner == MAIN:  # every branch shows the same versions of main
+                yield self.context.open_pin(pin, target)
+            else:
+                yield open_pin(self.context.stores, pin)
 
     def _may_point(self, ancestry: Ancestry, pin: Pin, plan: TablePlan) -> bool:
         """(D6) Only if the source alone moved the table and no ruling changed a row of it."""

@@ -6,6 +6,7 @@ several bases may differ in it, or if a ruling names it. Only conflict candidate
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -205,12 +206,13 @@ def _is_untouched(
 
 def _locate(tables: Tables, sides: Sides, ids: Sequence[str]) -> ConflictCandidates:
     wanted = pa.array(ids, pa.string())
-    return ConflictCandidates(
-        ids,
-        [_located(tables, sides.type, each, wanted) for each in sides.bases],
-        _located(tables, sides.type, sides.target, wanted),
-        _located(tables, sides.type, sides.source, wanted),
+    *bases, target, source = tables.together(
+        [
+            partial(_located, tables, sides.type, each, wanted)
+            for each in (*sides.bases, sides.target, sides.source)
+        ]
     )
+    return ConflictCandidates(ids, bases, target, source)
 
 
 def _located(

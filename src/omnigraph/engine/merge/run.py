@@ -20,17 +20,17 @@ from typing import Final
 
 from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.phases import run
-from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.leases.staging import staging
+from omnigraph.commit.manifest.base import Base
 from omnigraph.commit.manifest.change import Change, WriterKind
 from omnigraph.commit.manifest.model import Manifest
 from omnigraph.commit.manifest.records import Commit, Idempotency, RowCounts
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
-from omnigraph.commit.recovery.heal import heal
 from omnigraph.engine.active_schema import ActiveSchema
 from omnigraph.engine.merge.classify import Outcome
 from omnigraph.engine.merge.conflicts import Conflict
+from omnigraph.engine.merge.entry import MergeEntry, enter_merge
 from omnigraph.engine.merge.plan import (
     MergePlan,
     MergePlanner,
@@ -105,28 +105,31 @@ def merge(
     Raises JobFailed, MergeConflicts, MergeBaseUnavailable, HeadMoved, BranchNotFound,
     SchemaLocked, and what `commit.attempt.phases` raises.
     """
-    if not request.dry_run:
-        heal(context)
-        check_unlocked(context)
-    done = find_done(
-        context.bases.current(request.into).manifest, request.idempotency, request.actor
-    )
+    entry = enter_merge(context, schema.catalog, request, is_picked=picked is not None)
+    target = entry.target
+    done = find_done(target.manifest, request.idempotency, request.actor)
     if done is not None:
         return _recall(request, done)
-    source = picked or BranchSource(context, context.bases.current(request.source), request.base)
-    with _find_workers(context, schema, request, settings, bulk) as workers:
-        return _merge(MergePlanner(context, schema, request, source, workers), vet)
+    if not request.dry_run:
+        target.manifest.check_schema(schema.schema_hash)
+    source = picked or BranchSource(
+        context, entry.source or context.bases.current(request.source), request.base
+    )
+    with _find_workers(context, schema, request, target, settings, bulk=bulk) as workers:
+        return _merge(MergePlanner(context, schema, request, source, workers), entry, vet)
 
 
 def _find_workers(
     context: WriteContext,
     schema: ActiveSchema,
     request: MergeRequest,
-    settings: Settings,
-    bulk: BulkMerge | None,
+    target: Base,
+    settings: Settings = DEFAULTS,
+    *,
+    bulk: BulkMerge | None = None,
 ) -> MergeWorkers:
     operation_id = OperationId(context.stores.effects.new_id())
-    pins = context.bases.current(request.into).manifest.pins
+    pins = target.manifest.pins
     job = MergeJob(
         operation_id,
         schema.catalog,
@@ -153,18 +156,19 @@ def inspect_merge(
     The files of the merged graph are written and removed again.
     """
     source = BranchSource(context, context.bases.current(request.source), request.base)
-    with _find_workers(context, schema, request, DEFAULTS, None) as workers:
+    target = context.bases.current(request.into)
+    with _find_workers(context, schema, request, target) as workers:
         planner = MergePlanner(context, schema, request, source, workers)
-        plan = planner.plan(context.bases.current(request.into))
+        plan = planner.plan(target)
         if plan.conflicts:
             raise MergeConflicts(request.source, request.into, plan.conflicts)
         vet(plan, partial(staged_result, planner, plan))
     return _result(request, plan, None)
 
 
-def _merge(planner: MergePlanner, vet: Vet | None) -> MergeResult:
+def _merge(planner: MergePlanner, entry: MergeEntry, vet: Vet | None) -> MergeResult:
     context, request = planner.context, planner.request
-    plan = planner.plan(context.bases.current(request.into))
+    plan, looked = planner.plan(entry.target), entry.write
     keys = frozenset(plan.reads)
     for _ in range(ROUNDS_MAX):
         if request.dry_run or (plan.outcome is Outcome.ALREADY_UP_TO_DATE and vet is None):
@@ -172,7 +176,8 @@ def _merge(planner: MergePlanner, vet: Vet | None) -> MergeResult:
         if plan.conflicts:
             raise MergeConflicts(request.source, request.into, plan.conflicts)
         _vet(planner, plan, vet)
-        with acquire_write_locks(context, request.into, keys) as lock:
+        known = None if looked is None else looked.narrowed_to(keys)
+        with acquire_write_locks(context, request.into, keys, entry=known) as lock:
             done = find_done(lock.base.manifest, request.idempotency, request.actor)
             if done is not None:
                 return _recall(request, done)
@@ -183,7 +188,7 @@ def _merge(planner: MergePlanner, vet: Vet | None) -> MergeResult:
                 commit = _publish(lock, planner, plan)
                 if commit is not None:
                     return _result(request, plan, commit)
-            keys |= plan.reads.keys()
+            keys, looked = keys | plan.reads.keys(), None
     raise Contention(request.into, attempts=ROUNDS_MAX)
 
 

@@ -11,7 +11,7 @@ the new fragment as covered and finds none of its rows.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,8 +71,15 @@ def stage_rows(store: LanceStore, handle: LanceHandle, changes: RowChanges, mark
     updated = updates.rows.num_rows if updates is not None else 0
     dropped = [*changes.deletes, *(updates.row_addresses if updates is not None else ())]
     with translating(handle.ref, "stage rows of"):
-        fresh = _write_changed(store, dataset, changes.inserts, updates)
-        shrunk, removed = _drop_rows(dataset, dropped)
+        fresh: list[FragmentMetadata] = []
+        shrunk: list[FragmentMetadata] = []
+        removed: list[int] = []
+        calls: list[Callable[[], None]] = [
+            lambda: fresh.extend(_write_changed(store, dataset, changes.inserts, updates))
+        ]
+        if dropped:
+            calls.append(lambda: _drop_rows(dataset, dropped, shrunk, removed))
+        store.together(calls)
         operation = guarded(dataset, fresh, shrunk, removed)
     files = table_files.written_data(fresh) + table_files.written_deletions(shrunk)
     return Staged(
@@ -309,16 +316,16 @@ def _write_changed(
 
 
 def _drop_rows(
-    dataset: LanceDataset, row_addresses: Sequence[int]
-) -> tuple[list[FragmentMetadata], list[int]]:
-    """The fragments with deleted rows, and the ids of fragments whose rows are all deleted."""
-    if not row_addresses:
-        return [], []
+    dataset: LanceDataset,
+    row_addresses: Sequence[int],
+    shrunk: list[FragmentMetadata],
+    removed: list[int],
+) -> None:
+    """Add the fragments with deleted rows, and the ids of fragments whose rows are all deleted."""
     addresses = np.unique(np.asarray(row_addresses, dtype=np.uint64))
     assert len(addresses) == len(row_addresses), "a row is updated or deleted once"
     numbers = addresses >> np.uint64(32)
     offsets = addresses & np.uint64(0xFFFFFFFF)
-    shrunk, removed = [], []
     for number in np.unique(numbers).tolist():
         fragment = dataset.get_fragment(number)
         assert fragment is not None, f"no fragment {number} in version {dataset.version}"
@@ -327,7 +334,6 @@ def _drop_rows(
             removed.append(number)
         else:
             shrunk.append(rest)
-    return shrunk, removed
 
 
 def guarded(

@@ -2,9 +2,10 @@
 package do the work.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -57,6 +58,8 @@ from omnigraph.storage.tables import (
     VersionLocation,
 )
 
+T = TypeVar("T")
+
 
 def _own(handle: Handle) -> LanceHandle:
     """Callers know only the protocol `Handle`; every handle of this store is a `LanceHandle`."""
@@ -93,6 +96,9 @@ class LanceTables:
     @property
     def single_step(self) -> LanceSingleStepOps:
         return LanceSingleStepOps(self.store)
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        return self.store.together(calls)
 
     # reading
 

@@ -1,9 +1,9 @@
 """The two protocols: `Tables`, and `SingleStepOps` for what Lance does only in one step."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ from omnigraph.storage.tables.versions import (
     VersionInfo,
     VersionLocation,
 )
+
+T = TypeVar("T")
 
 CACHE_BYTES_MAX: Final = 2 << 30
 """The default size of the cache for manifests, footers and index pages."""
@@ -93,6 +95,13 @@ class Tables(Protocol):
 
     @property
     def single_step(self) -> SingleStepOps: ...
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Make calls that do not depend on each other; in parallel if the tables are remote.
+
+        Raises the first failure, by position, after all calls have ended.
+        """
+        ...
 
     # reading
 

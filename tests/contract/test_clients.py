@@ -87,6 +87,23 @@ def test_a_mutation_tells_what_it_did(graph: GraphClient) -> None:
     assert nothing.affected_nodes == 0
 
 
+def test_a_refusal_brings_its_facts_and_the_valid_program(graph: GraphClient) -> None:
+    broken = "query q() { match { $p: Person  $p.nme == 'Ada' } return $p.name }"
+    with pytest.raises(QueryInvalid) as refused:
+        graph.query(broken)
+    first = refused.value.findings[0]
+    assert (first.code, first.line, first.expected) == ("P1", 1, ("an expression",))
+    repair = refused.value.repair
+    assert repair is not None
+    assert (
+        repair.program == 'query q() { match { $p: Person  $p.name = "Ada" } return { $p.name } }'
+    )
+    assert list(graph.query(repair.program)) == []
+    with pytest.raises(QueryInvalid) as misspelt:
+        graph.query("query q() { match { $p: Person } return { $p.nmae } }")
+    assert misspelt.value.findings[0].candidates[0] == "name"
+
+
 def test_rows_of_every_kind_of_value_arrive(graph: GraphClient) -> None:
     full = {
         "name": "Ada",

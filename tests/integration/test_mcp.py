@@ -119,6 +119,18 @@ def test_stored_queries_are_tools_with_the_parameters_they_declare(client: Clien
     assert tools["read"]["inputSchema"]["required"] == ["query"]
 
 
+def test_a_refused_program_comes_back_with_a_valid_one(client: Client) -> None:
+    broken = "query q() { match { (p:Person)-[:KNOWS]->(f) } return f.name }"
+    valid = "query q() { match { $p: Person  $p knows $f } return { $f.name } }"
+    assert client.fail("read", query=broken).endswith(f"This program is valid:\n{valid}")
+    result = client.ask("tools/call", name="read", arguments={"query": broken})["result"]
+    facts = result["structuredContent"]["facts"]
+    assert result["structuredContent"]["code"] == "query_invalid"
+    assert facts["repair"]["program"] == valid
+    assert facts["findings"][0]["span"] == {"start": 22, "end": 23, "line": 1, "column": 23}
+    assert client.call("read", query=valid)["rows"] == []
+
+
 def test_stored_queries_are_run_by_their_names(client: Client) -> None:
     assert client.call("find_person", name="Ada")["rows"] == [{"p.name": "Ada", "p.age": 36}]
     assert client.call("stored_read", branch="Bo")["rows"] == [{"p.name": "Bo"}]

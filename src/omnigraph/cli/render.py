@@ -11,7 +11,7 @@ from omnigraph.cli.exits import Exit
 from omnigraph.cli.globals import ErrorFormat, Globals
 from omnigraph.cli.hints import find_hint
 from omnigraph.cli.terminal import Ink, paint
-from omnigraph.errors import Clash, MergeConflicts, OmnigraphError
+from omnigraph.errors import Clash, MergeConflicts, OmnigraphError, QueryInvalid
 
 CLASHES_SHOWN_MAX: Final = 20
 VALUE_SHOWN_MAX: Final = 200
@@ -67,6 +67,10 @@ def print_error(error: OmnigraphError, error_format: ErrorFormat, *, as_json: bo
             print_note(json.dumps(document, ensure_ascii=False))
             return
     print_note(f"{paint('error:', Ink.ERROR, sys.stderr)} {error}")
+    if isinstance(error, QueryInvalid) and error.repair is not None:
+        print_note(f"  {paint('repaired:', Ink.HINT, sys.stderr)}")
+        for line in error.repair.program.splitlines():
+            print_note(f"    {line}")
     if isinstance(error, MergeConflicts):
         for line in clash_lines(error.conflicts):
             print_note(line)

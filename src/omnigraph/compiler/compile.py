@@ -9,6 +9,7 @@ would cost more than most compilations. Rejections are not kept.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import Mutation, Parameter, Query
@@ -19,7 +20,10 @@ from omnigraph.compiler.resolve import check_file, check_split, find_mixed, reso
 from omnigraph.errors import Finding, QueryInvalid, QueryNotFound
 from omnigraph.lang.query import ast
 from omnigraph.lang.query.parser import parse
-from omnigraph.lang.source import Source
+from omnigraph.lang.source import Diagnostic, Source
+
+if TYPE_CHECKING:
+    from omnigraph.compiler.repair.edits import Repair
 
 QUERIES_KEPT_MAX = 512
 
@@ -45,7 +49,11 @@ def compile_query(source: Source, catalog: Catalog, *, name: str | None = None) 
     Raises QueryInvalid with everything that is wrong, and QueryNotFound. Other queries of the text
     are parsed but not checked.
     """
-    return _compile_once(source, _ByIdentity(catalog), name)
+    try:
+        return _compile_once(source, _ByIdentity(catalog), name)
+    except QueryInvalid as error:
+        repair = _find_repair(error, source, catalog, name)
+        raise QueryInvalid(error.findings, repair=repair) from None
 
 
 def compile_file(source: Source, catalog: Catalog) -> tuple[CompiledQuery, ...]:
@@ -80,6 +88,32 @@ def select_query(file: ast.File, name: str | None) -> ast.Query:
         if query.name.text == name:
             return query
     raise QueryNotFound(name, available=[each.name.text for each in file.queries])
+
+
+def find_faults(
+    source: Source, catalog: Catalog, name: str | None = None
+) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with the query of that name; with all queries if there is none."""
+    try:
+        checked = check_file(parse(source), catalog, source)
+    except QueryInvalid as error:
+        return tuple(each for each in error.findings if isinstance(each, Diagnostic))
+    faults: list[Diagnostic] = []
+    for each in [each for each in checked if each.query.name.text == name] or checked:
+        faults.extend(each.diagnostics)
+        if each.resolved is not None:
+            faults.extend(find_mixed(each.resolved, source))
+    return tuple(faults)
+
+
+def _find_repair(
+    error: QueryInvalid, source: Source, catalog: Catalog, name: str | None
+) -> "Repair | None":
+    # Imported here: most programs are right.
+    from omnigraph.compiler.repair.search import find_repair
+
+    faults = tuple(each for each in error.findings if isinstance(each, Diagnostic))
+    return find_repair(source, faults, catalog, lambda text: find_faults(text, catalog, name))
 
 
 def _finish(query: Query, catalog: Catalog, watch: Watcher = silent) -> CompiledQuery:

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.compiler.compile import find_faults
 from omnigraph.compiler.ir import Mutation, Update
 from omnigraph.compiler.operation import Operation, describe_operation
+from omnigraph.compiler.repair.edits import Repair
+from omnigraph.compiler.repair.search import find_repair
 from omnigraph.compiler.resolve import CheckedQuery, check_file
 from omnigraph.errors import QueryInvalid
 from omnigraph.lang.query import ast
@@ -48,6 +51,8 @@ class LintResult:
     warnings: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     operation: Operation | None = None
+    repair: Repair | None = None
+    """The edits of the file that make this query valid, where they are known."""
 
     @property
     def error(self) -> str | None:
@@ -69,6 +74,9 @@ class LintResult:
             document["warnings"] = list(self.warnings)
         if self.error is not None:
             document["error"] = self.error
+            document["diagnostics"] = [each.to_json() for each in self.diagnostics]
+        if self.repair is not None:
+            document["repair"] = self.repair.to_json()
         if self.operation is not None:
             document["operation"] = self.operation.to_json()
         return document
@@ -84,6 +92,9 @@ class LintFinding:
     type_name: str | None = None
     property: str | None = None
     query_names: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    repair: Repair | None = None
+    """The edits that make the whole file valid, if it does not parse and they are known."""
 
     def to_json(self) -> dict[str, object]:
         document: dict[str, object] = {
@@ -97,6 +108,10 @@ class LintFinding:
             document["property"] = self.property
         if self.query_names:
             document["query_names"] = list(self.query_names)
+        if self.diagnostics:
+            document["diagnostics"] = [each.to_json() for each in self.diagnostics]
+        if self.repair is not None:
+            document["repair"] = self.repair.to_json()
         return document
 
 
@@ -148,13 +163,21 @@ class LintReport:
             yield f"{label} query '{result.name}' ({result.kind})"
             for each in result.diagnostics:
                 yield from (f"      {line}" for line in each.render().splitlines())
+            yield from _repair_lines(result.repair)
             yield from (f"WARN  query '{result.name}': {each}" for each in result.warnings)
         for finding in self.findings:
             yield f"{_LABELS[finding.severity]} [{finding.code}] {finding.message}"
+            yield from _repair_lines(finding.repair)
         yield (
             f"INFO  Lint complete: queries {len(self.results)}, errors {self.errors}, "
             f"warnings {self.warnings}, infos {self.infos}"
         )
+
+
+def _repair_lines(repair: Repair | None) -> Iterator[str]:
+    """Each edit, as the place and the text that belongs there."""
+    for edit in () if repair is None else repair.edits:
+        yield f"      fix {edit.line}:{edit.column}: write `{edit.replacement.strip()}`"
 
 
 _LABELS = {Severity.ERROR: "ERROR", Severity.WARNING: "WARN ", Severity.INFO: "INFO "}
@@ -168,13 +191,17 @@ def lint(
     try:
         file = parse(source)
     except QueryInvalid as error:
-        unparsed = LintFinding(Severity.ERROR, "Q000", str(error))
+        faults = tuple(each for each in error.findings if isinstance(each, Diagnostic))
+        repair = find_repair(source, faults, catalog, lambda text: find_faults(text, catalog))
+        unparsed = LintFinding(
+            Severity.ERROR, "Q000", str(error), diagnostics=faults, repair=repair
+        )
         return LintReport(schema_source, source.name, (), (unparsed,))
     checked = check_file(file, catalog, source)
     return LintReport(
         schema_source,
         source.name,
-        tuple(_report(each, catalog) for each in checked),
+        tuple(_report(each, catalog, source) for each in checked),
         tuple(sorted(_find_never_updated(checked, catalog), key=_rank)),
     )
 
@@ -188,17 +215,21 @@ def _rank(finding: LintFinding) -> tuple[int, str, str, str]:
     )
 
 
-def _report(checked: CheckedQuery, catalog: Catalog) -> LintResult:
+def _report(checked: CheckedQuery, catalog: Catalog, source: Source) -> LintResult:
     query = checked.query
+    name = query.name.text
     is_mutation = isinstance(query.body, ast.Mutation)
     return LintResult(
-        name=query.name.text,
+        name=name,
         kind="mutation" if is_mutation else "read",
         warnings=(NO_PARAMETERS,) if is_mutation and not query.parameters else (),
         diagnostics=checked.diagnostics,
         operation=None
         if checked.resolved is None
         else describe_operation(query, checked.resolved, catalog),
+        repair=find_repair(
+            source, checked.diagnostics, catalog, lambda text: find_faults(text, catalog, name)
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """What errors list, one entry per reason. The parts that find them have the implementations."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 
@@ -14,7 +15,33 @@ class Finding(Protocol):
     def line(self) -> int | None: ...
     @property
     def column(self) -> int | None: ...
+    @property
+    def hint(self) -> str | None: ...
+    @property
+    def expected(self) -> tuple[str, ...]: ...
+    @property
+    def candidates(self) -> tuple[str, ...]: ...
     def render(self) -> str: ...
+
+
+class Correction(Protocol):
+    """Edits that make a refused program valid. `compiler.repair.edits.Repair` implements it."""
+
+    @property
+    def edits(self) -> Sequence["Correcting"]: ...
+    @property
+    def program(self) -> str: ...
+
+
+class Correcting(Protocol):
+    """One of them: replace the characters `start` up to, not including, `end`."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def replacement(self) -> str: ...
 
 
 class Breach(Protocol):

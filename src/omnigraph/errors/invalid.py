@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY
 
 from omnigraph.errors.base import Code, OmnigraphError, first_of
-from omnigraph.errors.findings import Breach, Finding, RecordFault
+from omnigraph.errors.findings import Breach, Correction, Finding, RecordFault
 
 
 class InputError(OmnigraphError, ValueError):
@@ -26,7 +26,10 @@ class SchemaInvalid(ProgramInvalid, code=Code.SCHEMA_INVALID):
 
 
 class QueryInvalid(ProgramInvalid, code=Code.QUERY_INVALID):
-    """A .gq program was rejected."""
+    """A .gq program was rejected. `repair` makes it valid, where a way is known."""
+
+    _: KW_ONLY
+    repair: Correction | None = None
 
 
 class QueryNotFound(InputError, code=Code.QUERY_NOT_FOUND):

@@ -97,22 +97,20 @@ class Diagnostic:
         return None if self.span is None else self.source.column_at(self.span.start)
 
     def to_json(self) -> dict[str, object]:
-        """The same for programs: only what is known of this fault."""
-        document: dict[str, object] = {
+        """The facts of the fault, for programs. Every surface sends this document."""
+        return {
             "code": self.code,
             "family": self.family,
             "severity": self.severity.value,
             "message": self.message,
+            "line": self.line,
+            "column": self.column,
+            "span": None if self.span is None else self.source.locate(self.span),
+            "expected": list(self.expected),
+            "candidates": list(self.candidates),
+            "hint": self.hint,
+            "rendered": self.render(),
         }
-        if self.span is not None:
-            document["span"] = self.source.locate(self.span)
-        if self.expected:
-            document["expected"] = list(self.expected)
-        if self.candidates:
-            document["candidates"] = list(self.candidates)
-        if self.hint is not None:
-            document["hint"] = self.hint
-        return document
 
     def render(self) -> str:
         """The message with its place, the line, carets below the span, and the hint."""

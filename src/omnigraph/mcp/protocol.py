@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.jsontext import read_json
-from omnigraph.mcp.tools import Resource, Tool, Toolbox
+from omnigraph.mcp.tools import Resource, Tool, Toolbox, failure_document, failure_text
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,8 @@ class Session:
         try:
             result = tool.call({} if arguments is None else arguments)
         except OmnigraphError as error:
-            return _content(f"{error.code}: {error}") | {"isError": True}
+            failure = {"structuredContent": failure_document(error), "isError": True}
+            return _content(failure_text(error)) | failure
         text = json.dumps(result, ensure_ascii=False)
         return _content(text) | {"structuredContent": result, "isError": False}
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import OmnigraphError, QueryInvalid, UsageError
+from omnigraph.wire.causes import cause_document
+from omnigraph.wire.details import find_details
 
 Arguments = Mapping[str, Any]
 Schema = Mapping[str, Any]
@@ -90,6 +92,20 @@ class Tool:
 def _is(value: object, name: str) -> bool:
     # In Python, bool is a subclass of int.
     return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+
+
+def failure_document(error: OmnigraphError) -> dict[str, Any]:
+    """What a tool answers instead of a result: the facts that HTTP and `--json` give as well."""
+    facts = cause_document(error)
+    return {"error": str(error), **facts, **find_details(error), "retryable": error.retryable}
+
+
+def failure_text(error: OmnigraphError) -> str:
+    """The same for the model: the message, and the valid program if one is known."""
+    text = f"{error.code}: {error}"
+    if isinstance(error, QueryInvalid) and error.repair is not None:
+        text += f"\n\nThis program is valid:\n{error.repair.program}"
+    return text
 
 
 def truncate_rows(document: dict[str, Any], rows_max: int) -> dict[str, Any]:

@@ -67,6 +67,9 @@ def encode(value: object) -> JsonValue:
         return {str(key): encode(each) for key, each in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
         return [encode(each) for each in value]
+    to_json = getattr(value, "to_json", None)
+    if callable(to_json):
+        return encode(to_json())
     listed = {name: encode(getattr(value, name)) for name in _LISTED if hasattr(value, name)}
     if not listed:
         return str(value)
@@ -97,6 +100,9 @@ def read_clash(document: Mapping[str, Any]) -> Conflict:
 
 class ErrorDocument(SimpleNamespace):
     """A finding, violation or fault that a server sent."""
+
+    def to_json(self) -> dict[str, object]:
+        return vars(self)
 
     def render(self) -> str:
         return str(getattr(self, "rendered", None) or getattr(self, "message", ""))

@@ -242,6 +242,7 @@ def test_people_get_a_line_for_each_thing_and_a_summary(catalog: Catalog) -> Non
         "        2 |     query wrong() { match { $g: Galery } return { $g.code } }",
         "          |                                 ^^^^^^",
         "        hint: did you mean 'Gallery'?",
+        "      fix 2:33: write `Gallery`",
         "OK    query 'scrap' (mutation)",
         "WARN  query 'scrap': the mutation declares no parameters, so it does the same every time",
         "INFO  Lint complete: queries 2, errors 1, warnings 1, infos 0",

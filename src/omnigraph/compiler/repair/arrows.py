@@ -1,0 +1,134 @@
+"""The arrow patterns of Cypher, as bindings and traversals.
+
+`(p:Person {name: "Ada"})-[:KNOWS*1..2]->(f)` is `$p: Person {name: "Ada"}  $p knows{1,2} $f`. A
+chain may mix both languages: `$p -[:KNOWS]-> $f` is common.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from omnigraph.catalog.model import EdgeType
+from omnigraph.compiler.repair.edits import Proposal, TextEdit
+from omnigraph.compiler.repair.program import RefusedProgram, edge_spelling, find_name
+from omnigraph.lang.source import Span
+
+_NODE: Final = re.compile(
+    r"\(\s*\$?(?P<name>\w+)?\s*(?::\s*(?P<type>\w+))?\s*(?P<matches>\{[^{}]*\})?\s*\)"
+    r"|\$(?P<bare>\w+)(?!\s*:)"
+)
+_HOPS: Final = r"(?:\*\s*(?P<low>\d+)?(?:\s*\.\.\s*(?P<high>\d+))?)?"
+_BOUND: Final = r"(?:\$?(?P<bound>\w+)\s*)?"
+_BETWEEN: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\s*(?P<back><)?-\s*\[\s*{_BOUND}:\s*(?P<edge>\w+)\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
+        rf"\s*(?P<back><)?-\s*\[\s*(?P<edge>\w+)?\s*{_HOPS}\s*\]\s*-(?P<forth>>)?\s*",
+        r"\s*(?P<back><)?-{1,2}\s*:?(?P<edge>\w+)\s*-{1,2}(?P<forth>>)?\s*",
+        r"\s*(?P<forth>->)\s*(?P<edge>\w+)\s*(?:->)?\s*",
+        r"\s+(?P<edge>[A-Za-z_]\w*)\s*(?P<forth>->)\s*",
+        r"\s*\.\s*(?P<edge>\w+)\s*(?P<forth>->|=)?\s*",
+        r"\s*\[\s*:?\s*(?P<edge>\w+)\s*\](?P<forth>)\s*",
+        r"\s*:\s*(?P<edge>[a-z]\w*)(?P<forth>)\s+",
+        r"\s*(?P<back><)?-{1,2}(?P<forth>>)?\s*",
+    )
+)
+
+
+def propose_arrows(program: RefusedProgram, span: Span) -> Iterator[Proposal]:
+    """The longest chain over the span, and the same from a later start."""
+    line = program.text.rfind("\n", 0, span.start) + 1
+    for start in re.compile(r"\(|\$").finditer(program.masked, max(line, program.start), span.end):
+        chain = _Chain(program)
+        end = chain.read(start.start())
+        if end is not None and end >= span.start and (clauses := chain.clauses()) is not None:
+            yield (TextEdit(start.start(), end, "  ".join(clauses)),)
+
+
+class _Chain:
+    """Nodes with something between them, from left to right."""
+
+    def __init__(self, program: RefusedProgram) -> None:
+        self._program = program
+        self._nodes: list[re.Match[str]] = []
+        self._between: list[re.Match[str]] = []
+
+    def read(self, at: int) -> int | None:
+        """The end of the chain that begins here; None if there is none."""
+        node = _NODE.match(self._program.masked, at)
+        while node is not None:
+            self._nodes.append(node)
+            step = self._step(node.end())
+            if step is None:
+                break
+            between, node = step
+            self._between.append(between)
+        is_ours = not self._between and (not self._nodes or self._nodes[0]["bare"] is not None)
+        return None if is_ours else self._nodes[-1].end()
+
+    def _step(self, at: int) -> tuple[re.Match[str], re.Match[str]] | None:
+        for pattern in _BETWEEN:
+            between = pattern.match(self._program.masked, at)
+            if between is not None and between.end() > at:
+                node = _NODE.match(self._program.masked, between.end())
+                if node is not None:
+                    return between, node
+        return None
+
+    def clauses(self) -> list[str] | None:
+        """The chain as it is written here; None if an edge is not known."""
+        found: list[str] = []
+        names: list[str] = []
+        types: list[str | None] = []
+        for at, node in enumerate(self._nodes):
+            name, type_name = self._name(node, at), self._type(node)
+            names.append(f"${name}")
+            types.append(type_name)
+            if node["type"] is not None:
+                matches = "" if node["matches"] is None else f" {self._text(node, 'matches')}"
+                found.append(f"${name}: {type_name or node['type']}{matches}")
+            elif node["matches"] is not None:
+                return None
+        for at, between in enumerate(self._between):
+            edge = self._edge(between, types[at], types[at + 1])
+            if edge is None:
+                return None
+            found.append(self._walk(between, edge, names[at], names[at + 1]))
+        return found
+
+    def _walk(self, between: re.Match[str], edge: EdgeType, left: str, right: str) -> str:
+        groups = between.groupdict()
+        word = edge_spelling(edge)
+        is_arrow = "-" in between[0]
+        if groups.get("back"):
+            left, right = right, left
+        elif is_arrow and not groups.get("forth") and edge.source == edge.target:
+            word = f"<{word}>"
+        low, high = groups.get("low"), groups.get("high")
+        if low is not None or high is not None:
+            word += f"{{{low or '1'},{high or low}}}"
+        bound = groups.get("bound")
+        return f"{left} {'' if bound is None else f'${bound}:'}{word} {right}"
+
+    def _edge(self, between: re.Match[str], left: str | None, right: str | None) -> EdgeType | None:
+        name = between.groupdict().get("edge")
+        program = self._program
+        if name is not None and (word := program.edge_word(name)) is not None:
+            return program.catalog.edge_named(word)
+        joining = program.edges_between(left, right)
+        return joining[0] if len(joining) == 1 and left is not None else None
+
+    def _name(self, node: re.Match[str], at: int) -> str:
+        name = node["bare"] or node["name"]
+        if name is None:
+            return "_" if node["type"] is None else f"n{at + 1}"
+        return f"{name[0].lower()}{name[1:]}"
+
+    def _type(self, node: re.Match[str]) -> str | None:
+        if node["type"] is not None:
+            return find_name(node["type"], [each.name for each in self._program.catalog.nodes])
+        known = self._program.types.get(node["bare"] or node["name"] or "")
+        return None if known is None else known.name
+
+    def _text(self, node: re.Match[str], group: str) -> str:
+        return self._program.group(node, group)

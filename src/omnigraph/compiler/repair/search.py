@@ -1,0 +1,111 @@
+"""The first sequence of proposals after which nothing is wrong.
+
+A depth-first search. A proposal is followed if it makes progress: the first syntax error comes
+later in the text than before, or, once the text parses, fewer rules are broken. Braces and spaces
+do not count, and a proposal that puts sections in braces need not make progress by itself.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from omnigraph.catalog.model import Catalog
+from omnigraph.compiler.repair.arrows import propose_arrows
+from omnigraph.compiler.repair.edits import EditedText, Proposal, Repair
+from omnigraph.compiler.repair.habits import propose_habits
+from omnigraph.compiler.repair.meaning import propose_meaning
+from omnigraph.compiler.repair.program import RefusedProgram
+from omnigraph.compiler.repair.sections import propose_sections
+from omnigraph.compiler.repair.statements import propose_statements
+from omnigraph.lang.source import Diagnostic, Source, Span
+
+CHECKS_MAX: Final = 240
+"""How many texts are compiled for one repair."""
+
+STEPS_MAX: Final = 24
+"""How many proposals, one after another, make a repair."""
+
+TEXT_MAX: Final = 4_000
+"""Longer programs are not repaired: every check reads the whole text."""
+
+CHARACTERS_MAX: Final = 60_000
+"""How many characters are compiled for one repair, over all checks."""
+
+Check = Callable[[Source], tuple[Diagnostic, ...]]
+"""Every fault of a text, as the compiler reports it."""
+
+
+def find_repair(
+    source: Source, faults: tuple[Diagnostic, ...], catalog: Catalog, check: Check
+) -> Repair | None:
+    """The edits that make a program valid, if they can be found."""
+    if len(source.text) > TEXT_MAX or not faults:
+        return None
+    checks = min(CHECKS_MAX, CHARACTERS_MAX // max(1, len(source.text)))
+    search = _Search(source.name, catalog, check, checks)
+    found = search.run(EditedText(source.text), faults, STEPS_MAX)
+    return None if found is None else found.repair(source.name)
+
+
+class _Search:
+    def __init__(self, name: str, catalog: Catalog, check: Check, checks_max: int) -> None:
+        self._name = name
+        self._catalog = catalog
+        self._check = check
+        self._checks_left = checks_max
+        self._seen: set[str] = set()
+
+    def run(
+        self, edited: EditedText, faults: tuple[Diagnostic, ...], steps_left: int
+    ) -> EditedText | None:
+        if not faults:
+            return edited
+        if steps_left == 0:
+            return None
+        before = _measure(edited.text, faults)
+        for proposal, is_structure in _propose(edited.text, faults, self._catalog):
+            changed = edited.apply(proposal)
+            if changed.text in self._seen:
+                continue
+            if self._checks_left == 0:
+                return None
+            self._seen.add(changed.text)
+            self._checks_left -= 1
+            left = self._check(Source(self._name, changed.text))
+            after = _measure(changed.text, left)
+            if after < before or (is_structure and after == before):
+                found = self.run(changed, left, steps_left - 1)
+                if found is not None:
+                    return found
+        return None
+
+
+def _measure(text: str, faults: tuple[Diagnostic, ...]) -> tuple[int, int]:
+    """How much is wrong: how much of the text is not parsed yet, then how many rules are broken."""
+    if not faults:
+        return 0, 0
+    first = faults[0]
+    if not first.code.startswith("P"):
+        return 0, len(faults)
+    at = len(text) if first.span is None else first.span.start
+    return 1 + sum(not each.isspace() and each not in "{}" for each in text[at:]), len(faults)
+
+
+def _propose(
+    text: str, faults: tuple[Diagnostic, ...], catalog: Catalog
+) -> Iterator[tuple[Proposal, bool]]:
+    """Proposals, each with whether it is about sections and braces."""
+    for fault in faults[:1] if faults[0].code.startswith("P") else faults:
+        if (span := fault.span) is None:
+            continue
+        program = RefusedProgram(text, catalog, span.start)
+        if fault.code.startswith("P"):
+            yield from ((each, True) for each in propose_sections(program, fault, span))
+            yield from ((each, False) for each in _propose_syntax(program, fault, span))
+        else:
+            yield from ((each, False) for each in propose_meaning(program, fault, span))
+
+
+def _propose_syntax(program: RefusedProgram, fault: Diagnostic, span: Span) -> Iterator[Proposal]:
+    yield from propose_arrows(program, span)
+    yield from propose_statements(program, span)
+    yield from propose_habits(program, fault, span)

@@ -237,3 +237,37 @@ def test_what_spark_does_not_understand_is_told_with_its_line(lines: str, mistak
     ((line, message),) = caught.value.mistakes
     assert line == 3
     assert mistake in message
+
+
+@pytest.mark.usefixtures("place")
+def test_a_run_that_fails_in_an_expression_leaves_nothing_behind() -> None:
+    graph = omnigraph.open("g")
+    Path("pipeline.yaml").write_text("""
+mode: append
+branch: fresh
+from: main
+inputs:
+  - {data: more.parquet, type: Person, columns: {age: age}}
+  - {data: people.csv, type: Person, columns: {name: n, age: cast(country as int)}}
+""")
+    for branch in ("fresh", "main"):
+        before = sorted(str(each) for each in Path("g").rglob("*") if each.is_file())
+        with pytest.raises(JobFailed, match=r"CAST_INVALID_INPUT.*The value 'PT'"):
+            graph.run_pipeline("pipeline.yaml", branch=branch)
+        assert list(graph.branches.list()) == ["main"]
+        after = sorted(str(each) for each in Path("g").rglob("*") if each.is_file())
+        assert [each for each in after if "__leases" not in each] == [
+            each for each in before if "__leases" not in each
+        ]
+
+
+@pytest.mark.usefixtures("place")
+def test_a_plan_tells_of_a_name_that_several_columns_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("people.csv").write_text("name,age,age\nada,1,2\n")
+    Path("pipeline.yaml").write_text("mode: merge\ninputs:\n- {data: people.csv, type: Person}\n")
+    assert run(["pipeline", "plan", "pipeline.yaml", "g"]) == 1
+    shown = capsys.readouterr().out
+    assert "name: String ← name (string)" in shown
+    assert "problem: people.csv: several columns are called 'age'" in shown

@@ -253,9 +253,9 @@ def files(draw: st.DrawFn) -> str:
 
 def cells_of(text: str) -> Cells:
     header = tuple(text.splitlines()[0].split(","))
-    return Cells(
-        ColumnMapping(THING, {name: name for name in header}, are_texts=True), header, ",", ""
-    )
+    first = int(find_ends(text.encode())[0]) if "\n" in text else len(text.encode())
+    mapping = ColumnMapping(THING, {name: name for name in header}, are_texts=True)
+    return Cells(mapping, header, ",", "", first)
 
 
 def read_in_pieces(path: Path, split_bytes: int, block_bytes: int) -> dict[int, str]:
@@ -353,7 +353,7 @@ def test_cells_are_split_as_the_format_says(record: str, cells: list[tuple[str, 
 
 def test_a_quoted_cell_is_never_null_and_a_required_one_must_be_there() -> None:
     cells = Cells(
-        ColumnMapping(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "NA"
+        ColumnMapping(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "NA", 0
     )
     parsed = parse_cells(cells, b'"NA",1\nNA,1\n,1\n"",1\n')
     assert sorted(rows_of(parsed)) == [0, 2, 3]
@@ -361,7 +361,8 @@ def test_a_quoted_cell_is_never_null_and_a_required_one_must_be_there() -> None:
 
 
 def test_bytes_that_are_no_text_and_lines_that_are_too_short_are_faults() -> None:
-    cells = Cells(ColumnMapping(FREE, {"text": "text"}, are_texts=True), ("text", "more"), ",", "")
+    mapping = ColumnMapping(FREE, {"text": "text"}, are_texts=True)
+    cells = Cells(mapping, ("text", "more"), ",", "", 0)
     parsed = parse_cells(cells, b"\xff,1\nok\nok,1\nx\ry,1\n")
     assert [line for line, _ in parsed.faults] == [0, 1, 3]
     assert list(rows_of(parsed)) == [2]
@@ -373,7 +374,7 @@ def test_bytes_that_are_no_text_and_lines_that_are_too_short_are_faults() -> Non
 def test_a_column_that_is_mapped_elsewhere_does_not_feed_its_namesake() -> None:
     fields: dict[str, pa.DataType] = {"text": pa.string(), "day": pa.string()}
     source = Input("x", type="Free", mapping={"text": "day"})
-    fitting = fit_columns(FREE, source, pa.schema(fields), shown="x", are_texts=False)
+    fitting = fit_columns(CATALOG, FREE, source, pa.schema(fields), shown="x", are_texts=False)
     assert fitting.mapping.columns == {"text": "day"}
     assert fitting.unused == ("text",)
     assert not fitting.faults
@@ -383,9 +384,9 @@ def test_either_name_of_an_end_will_do_but_only_one() -> None:
     fields: dict[str, pa.DataType] = dict.fromkeys(("src", "to", "a"), pa.string())
     schema = pa.schema(fields)
     fitting = fit_columns(
-        LINKS, Input("x", mapping={"weight": "a"}), schema, shown="x", are_texts=True
+        CATALOG, LINKS, Input("x", mapping={"weight": "a"}), schema, shown="x", are_texts=True
     )
     assert fitting.mapping.columns == {"weight": "a", "from": "src", "to": "to"}
     both = Input("x", mapping={"src": "a", "from": "src"})
-    (fault,) = fit_columns(LINKS, both, schema, shown="x", are_texts=True).faults
+    (fault,) = fit_columns(CATALOG, LINKS, both, schema, shown="x", are_texts=True).faults
     assert "two columns are to feed 'from'" in fault.message

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
-from omnigraph.catalog.types import Struct, Scalar, ValueType, are_compatible
+from omnigraph.catalog.types import Scalar, Struct, ValueType, are_compatible
 from omnigraph.compiler.ir import (
     F64,
     I64,

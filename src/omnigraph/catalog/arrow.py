@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from omnigraph.catalog.model import EdgeType, NodeType, Property
-from omnigraph.catalog.types import Struct, Scalar, ValueType, Vector
+from omnigraph.catalog.types import Scalar, Struct, ValueType, Vector
 
 BLOB_METADATA: Final = {"ARROW:extension:name": "lance.blob.v2"}
 """Marks the struct as a blob, which Lance may store outside the row."""

@@ -7,7 +7,7 @@ rules: which integers may be text, the name of the value in messages, how lists 
 import base64
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import Final, Self
 
 from omnigraph.catalog.precision import to_double, to_single
 from omnigraph.catalog.temporal import TemporalInvalid, parse_date, parse_datetime
@@ -22,8 +22,23 @@ class Misfit(Exception):
     """A value that its type cannot hold. The message gives the reason without the name."""
 
 
+class Misread(str):
+    """A text that its reader could not read as it was told to; fitting it tells the reason."""
+
+    __slots__ = ("reason",)
+
+    def __new__(cls, text: str, reason: str) -> Self:
+        made = super().__new__(cls, text)
+        made.reason = reason
+        return made
+
+    reason: str
+
+
 def fit_text(value: object) -> str:
     """Raises Misfit."""
+    if isinstance(value, Misread):
+        raise Misfit(value.reason)
     if not isinstance(value, str):
         raise Misfit(f"expected a string, got {spell_kind(value)}")
     if not is_encodable(value):
@@ -58,6 +73,8 @@ def fit_float(value: object, wanted: Scalar) -> float:
 def fit_moment(value: object, wanted: Scalar) -> int:
     """A Date as days, a DateTime as milliseconds; from text or from `datetime`. Raises Misfit."""
     is_date = wanted is Scalar.DATE
+    if isinstance(value, Misread):
+        raise Misfit(value.reason)
     match value:
         case datetime() if not is_date:
             zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

@@ -31,7 +31,7 @@ since the epoch, as they are stored.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from omnigraph.catalog.types import Struct, Scalar, ValueType
+from omnigraph.catalog.types import Scalar, Struct, ValueType
 from omnigraph.ids import TypeKind
 from omnigraph.lang.source import NOWHERE, Span
 

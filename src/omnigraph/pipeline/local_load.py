@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,12 @@ from omnigraph.pipeline.stage.input_plan import (
     quote_counter,
 )
 from omnigraph.pipeline.stage.keys import KeyFiles
+from omnigraph.pipeline.stage.lookup_files import (
+    find_looked_up,
+    looks_up,
+    mapping_of,
+    write_lookup_files,
+)
 from omnigraph.pipeline.stage.scratch import open_local_scratch
 from omnigraph.pipeline.stage.task_results import TaskResults
 from omnigraph.pipeline.tasks import RunTasks, run_here
@@ -122,12 +128,27 @@ class LocalLoader:
             errors_max=job.errors_max,
             keeps_rows=True,
             bucket_count=None if plan.is_small(self.small_bytes) else self.bucket_count,
+            looked_up=find_looked_up(filter(None, map(mapping_of, plan.splits))),
             keeps_faults=job.rejects is not None,
         )
-        answers = run_here(work, len(work.splits), "reading the input")
+        answers = read_here(work)
         ingested = LocalIngested(self, job, work, answers)
         count_rows("reading the input", sum(ingested.counts.values()))
         return ingested
+
+
+def read_here(work: Ingest) -> list[dict[str, Any]]:
+    """The answer for every split, in order. Raises FileUnreadable, JobFailed."""
+    late = [split for split in work.splits if looks_up(split)]
+    if not late:
+        return run_here(work, len(work.splits), "reading the input")
+    first = replace(work, splits=tuple(each for each in work.splits if not looks_up(each)))
+    found = run_here(first, len(first.splits), "reading the input")
+    files = write_lookup_files(work, found)
+    second = replace(work, splits=tuple(files.fill_split(each) for each in late))
+    found += run_here(second, len(late), "reading the edges")
+    numbers = [each.number for each in (*first.splits, *second.splits)]
+    return [answer for _, answer in sorted(zip(numbers, found, strict=True), key=lambda it: it[0])]
 
 
 class LocalIngested(LoadResults):

@@ -40,8 +40,10 @@ from omnigraph.pipeline.sources.splits import SPLIT_BYTES, SPLIT_BYTES_MAX
 from omnigraph.pipeline.spark.jobs import spark_tasks, telling
 from omnigraph.pipeline.spark.session import find_session
 from omnigraph.pipeline.stage.buckets import BUCKETS_MAX
+from omnigraph.pipeline.stage.fragments import discard_staged
 from omnigraph.pipeline.stage.ingest import Ingest
 from omnigraph.pipeline.stage.input_plan import InputPlan, Item, cut, measure, quote_counter
+from omnigraph.pipeline.stage.lookup_files import find_looked_up, mapping_of
 from omnigraph.pipeline.stage.read_input import read_input, session_of
 from omnigraph.pipeline.stage.scratch import open_scratch
 from omnigraph.pipeline.stage.worker_scratch import leave_marker, storage_of
@@ -99,11 +101,21 @@ class SparkLoader:
                 errors_max=job.errors_max,
                 keeps_rows=is_small,
                 bucket_count=None if is_small else self._count_buckets(plan, job),
+                looked_up=find_looked_up(
+                    [
+                        *filter(None, map(mapping_of, plan.splits)),
+                        *(each.mapping for each in plan.frames),
+                    ]
+                ),
                 keeps_faults=job.rejects is not None,
             )
             concurrency = 1 if is_small else self.settings.concurrency
             marker = leave_marker(spark, scratch)
-            splits, answers = read_input(spark, work, plan.frames, concurrency, marker)
+            try:
+                splits, answers = read_input(spark, work, plan.frames, concurrency, marker)
+            except (Exception, KeyboardInterrupt):
+                discard_staged(scratch, work.storage)
+                raise
             read = replace(work, splits=tuple(splits))
             ingested = SparkIngested(self, job, read, answers, lambda: spark)
             count_rows("reading the input", sum(ingested.counts.values()))

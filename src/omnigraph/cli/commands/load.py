@@ -55,6 +55,35 @@ _Format = Annotated[
 ]
 _Delimiter = Annotated[str | None, typer.Option(help=r"The delimiter of a CSV; \t is a tab.")]
 _Null = Annotated[str, typer.Option(help="The text that means null in a CSV.")]
+_Header = Annotated[
+    str | None,
+    typer.Option(
+        help="The names of the columns of a CSV without a header line, separated by commas; none: "
+        "they are called 1, 2 and so on.",
+    ),
+]
+_Skip = Annotated[int, typer.Option(min=0, help="How many records of a CSV to leave out in front.")]
+_Quote = Annotated[
+    str | None, typer.Option(help="none: a quote in a CSV is a character like any other.")
+]
+_Const = Annotated[
+    list[str] | None,
+    typer.Option("--const", help="PROPERTY=VALUE: the same value in every row. Repeatable."),
+]
+_Pattern = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pattern",
+        help="PROPERTY=PATTERN: how a Date or DateTime is spelled, as %d.%m.%Y. Repeatable.",
+    ),
+]
+_Lookup = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lookup",
+        help="from=TYPE.PROPERTY: the property by which the node of an end is found. Repeatable.",
+    ),
+]
 _Mode = Annotated[str, typer.Option(help="append, merge or overwrite.")]
 _Branch = Annotated[str, typer.Option(help="The branch to load onto.")]
 _MaxErrors = Annotated[int, typer.Option(min=1, help="How many faults to print.")]
@@ -73,6 +102,12 @@ def load(
     format_name: _Format = None,
     delimiter: _Delimiter = None,
     null: _Null = "",
+    header: _Header = None,
+    skip: _Skip = 0,
+    quote: _Quote = None,
+    constants: _Const = None,
+    patterns: _Pattern = None,
+    lookups: _Lookup = None,
     branch: _Branch = "main",
     base: LoadBase = None,
     max_errors: _MaxErrors = 100,
@@ -105,10 +140,16 @@ def load(
         None,
         type=node_type,
         edge=edge_type,
-        mapping=_read_mapping(mapping or []),
+        mapping=_read_pairs(mapping or [], "--map", "PROPERTY=COLUMN"),
         format=_read_format(format_name),
         delimiter=_TAB.get(delimiter or "", delimiter),
         null=null,
+        header=_read_header(header),
+        skip=skip,
+        is_quoted=_read_quote(quote),
+        constants=_read_pairs(constants or [], "--const", "PROPERTY=VALUE"),
+        patterns=_read_pairs(patterns or [], "--pattern", "PROPERTY=PATTERN"),
+        lookups=_read_pairs(lookups or [], "--lookup", "from=TYPE.PROPERTY"),
     )
     spark = find_spark(spark_master, spark_remote)
     graph = open_client(uri, settings)
@@ -132,7 +173,11 @@ def load(
                     engine=engine,
                     spark=spark,
                 )
-            elif table.format or table.delimiter or table.null or spark_master or spark_remote:
+            elif (
+                spark_master
+                or spark_remote
+                or replace(table, type=None, edge=None, mapping={}) != Input(None)
+            ):
                 raise UsageError("a server chooses its Spark, and tells files by their names")
             else:
                 result = graph.load(
@@ -194,17 +239,30 @@ _TAB: Final = {"\\t": "\t", "tab": "\t"}
 """A tab is hard to type in a shell."""
 
 
-def _read_mapping(given: list[str]) -> dict[str, str]:
+def _read_pairs(given: list[str], flag: str, form: str) -> dict[str, str]:
     """Raises UsageError."""
-    mapping: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for each in given:
-        target, equals, column = each.partition("=")
-        if not equals or not target or not column:
-            raise UsageError(f"--map is PROPERTY=COLUMN, not '{each}'")
-        if target in mapping:
-            raise UsageError(f"--map names '{target}' twice")
-        mapping[target] = column
-    return mapping
+        target, equals, text = each.partition("=")
+        if not equals or not target or (not text and flag != "--const"):
+            raise UsageError(f"{flag} is {form}, not '{each}'")
+        if target in pairs:
+            raise UsageError(f"{flag} names '{target}' twice")
+        pairs[target] = text
+    return pairs
+
+
+def _read_header(given: str | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return () if given == "none" else tuple(given.split(","))
+
+
+def _read_quote(given: str | None) -> bool:
+    """Raises UsageError."""
+    if given not in (None, "none"):
+        raise UsageError(f"--quote is none, or left out; not '{given}'")
+    return given is None
 
 
 def _read_format(given: str | None) -> "Format | None":

@@ -5,9 +5,10 @@
 3. None leaves a commit, so an idempotency key is recorded beside the graph.
 """
 
+import logging
 from dataclasses import dataclass, replace
 
-from omnigraph.commit.attempt.locks import lock_branches
+from omnigraph.commit.attempt.locks import acquire_write_locks, lock_branches
 from omnigraph.commit.attempt.schema_lock import check_unlocked
 from omnigraph.commit.context import WriteContext
 from omnigraph.commit.manifest import branches
@@ -20,14 +21,19 @@ from omnigraph.engine.graph.targets import TargetResolver
 from omnigraph.engine.write.idempotency import IdempotencyKey, run_idempotent_without_commit
 from omnigraph.errors import (
     BranchExists,
+    BranchInUse,
     BranchNotFound,
+    ConflictError,
     NotFoundError,
     SchemaOutdated,
+    StorageFailure,
     TagExists,
     TagNotFound,
 )
 from omnigraph.ids import MAIN, BranchName, CommitId
 from omnigraph.storage.tables import Handle
+
+logger = logging.getLogger(__name__)
 
 
 def create_branch(
@@ -128,6 +134,21 @@ def delete_branch(
             context.stores.objects, idempotency, actor, delete, is_done=BranchNotFound
         )
     return deleted
+
+
+def discard_unused(context: WriteContext, targets: TargetResolver, branch: BranchName) -> None:
+    """Delete a branch that was created for a load which failed, unless it is used by now.
+
+    The leases of all tables are held meanwhile, so no writer commits to the branch unseen.
+    """
+    try:
+        keys = tuple(targets.bases.current(branch).manifest.pins)
+        with acquire_write_locks(context, branch, keys) as lock:
+            head = lock.base.manifest.head
+            if head is None or head.branch != branch:
+                delete_branch(context, targets, branch, actor=None, idempotency=None)
+    except (BranchNotFound, BranchInUse, ConflictError, StorageFailure) as error:
+        logger.info("left the branch %s, which a failed load had created: %s", branch, error)
 
 
 def create_tag(

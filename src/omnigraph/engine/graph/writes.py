@@ -20,6 +20,7 @@ from omnigraph.errors import (
     ChangesRefused,
     InputError,
     NotFoundError,
+    OutcomeUnknown,
     SchemaChanged,
     TagNotFound,
     UsageError,
@@ -118,19 +119,28 @@ class GraphWrites(OpenGraph):
     ) -> LoadResult:
         """Load files as one commit, or nothing.
 
-        A branch that does not exist is created from `from_branch`; it stays when the load fails.
+        A branch that does not exist is created from `from_branch`. If the load then fails, it is
+        deleted again, unless another writer has used it.
         Raises LoadRejected, KeyConflict, ExpectedVersionMismatch, BranchNotFound, FileUnreadable,
         JavaMissing, SparkUnusable, JobFailed.
         """
+        from omnigraph.engine.graph.branching import discard_unused
         from omnigraph.engine.load.run import LoadResult, load
 
         schema = self._authorise(request)
         assert self._queue is not None, "a graph that is writable has a queue"
         if from_branch is not None and self._create_missing(request, from_branch):
             request = replace(request, branch_created=True)
-        with watching() as record:
-            write = self._queue.write
-            loaded = load(self._context, schema, bulk, request, self.settings, write=write)
+        try:
+            with watching() as record:
+                write = self._queue.write
+                loaded = load(self._context, schema, bulk, request, self.settings, write=write)
+        except OutcomeUnknown:
+            raise
+        except (Exception, KeyboardInterrupt):
+            if request.branch_created:
+                discard_unused(self._context, self._targets, request.branch)
+            raise
         self._tidy(request.branch, loaded.tables)
         return LoadResult(
             uri=self.uri,

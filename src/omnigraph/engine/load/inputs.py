@@ -40,6 +40,20 @@ class Input:
     """Between the cells of a CSV; None is a comma, or a tab if the file is called `.tsv`."""
     null: str = ""
     """What a CSV has where there is nothing, unless it is quoted."""
+    header: tuple[str, ...] | None = None
+    """The names of the columns of a CSV whose first line is a record already; if there are none,
+    columns are called by their position: `1`, `2` and so on. None: the first line names them."""
+    skip: int = 0
+    """How many records of a CSV to leave out, in front of its header or its first record."""
+    is_quoted: bool = True
+    """May the cells of a CSV be quoted? If not, a quote is a character like any other."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """What feeds a property in every row, as a cell of a CSV would spell it."""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """How the texts of a Date or DateTime are spelled, as `%d.%m.%Y`; ISO 8601 unless given."""
+    lookups: Mapping[str, str] = field(default_factory=dict)
+    """By which property the node of an end is found: `{"from": "Person.email"}`; by default by its
+    id. The column is the one that feeds the end."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the reader of a Delta or Iceberg table is told; it may hold secrets."""
     name: str | None = None
@@ -57,7 +71,26 @@ class Input:
     def shape(self) -> list[object]:
         """What is said of a table, as JSON."""
         mapping = dict(sorted(self.mapping.items()))
-        return [self.type, self.edge, mapping, self.format, self.delimiter, self.null]
+        shape: list[object] = [
+            self.type,
+            self.edge,
+            mapping,
+            self.format,
+            self.delimiter,
+            self.null,
+        ]
+        return shape if self.dialect == _PLAIN else [*shape, *self.dialect]
+
+    @property
+    def dialect(self) -> tuple[object, ...]:
+        """What else is said of a table, as JSON."""
+        header = None if self.header is None else list(self.header)
+        given = (self.constants, self.patterns, self.lookups)
+        return (header, self.skip, self.is_quoted, *(dict(sorted(each.items())) for each in given))
+
+
+_PLAIN: Final[tuple[object, ...]] = (None, 0, True, {}, {}, {})
+"""The dialect of a table of which nothing else is said."""
 
 
 def as_input(given: Input | str) -> Input:

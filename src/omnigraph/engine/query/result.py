@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.temporal import format_date, format_datetime
-from omnigraph.catalog.types import FLOATS, INTEGERS, Struct, Scalar, ValueType
+from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, Struct, ValueType
 from omnigraph.commit.manifest.records import JsonObject, JsonValue
 from omnigraph.compiler.parameters import IntegerEncoding
 from omnigraph.engine.query.values import as_plain

@@ -18,6 +18,7 @@ from typing import assert_never
 from omnigraph.catalog.fitting import (
     INLINE,
     Misfit,
+    Misread,
     fit_boolean,
     fit_float,
     fit_moment,
@@ -146,7 +147,8 @@ class _Reading:
 
     def _report(self, kind: ViolationKind, name: str, value: object, reason: str) -> None:
         message = f"{self.type.name}.{name} is {reason}" if kind is ViolationKind.VALUE else reason
-        self.violations.append(Violation(kind, self.type.name, name, (), value, message))
+        shown = str(value) if isinstance(value, Misread) else value
+        self.violations.append(Violation(kind, self.type.name, name, (), shown, message))
 
 
 def spell_key(type_: NodeType | EdgeType, row: Row) -> str | None:

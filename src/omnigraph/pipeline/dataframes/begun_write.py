@@ -111,8 +111,9 @@ class BegunWrite:
 
 def check_columns(graph: Graph, options: FrameWriteOptions, schema: pa.Schema) -> ColumnMapping:
     """Raises TypeUnknown, and LoadRejected if a column does not fit, before any task runs."""
-    type_ = find_table_type(graph.active_schema().catalog, options.source)
-    fitting = fit_columns(type_, options.source, schema, shown=SHOWN, are_texts=False)
+    catalog = graph.active_schema().catalog
+    type_ = find_table_type(catalog, options.source)
+    fitting = fit_columns(catalog, type_, options.source, schema, shown=SHOWN, are_texts=False)
     if fitting.faults:
         raise LoadRejected(fitting.faults[:ERRORS_MAX], count=len(fitting.faults))
     return fitting.mapping

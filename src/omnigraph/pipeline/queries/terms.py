@@ -12,7 +12,7 @@ from typing import Final, assert_never
 from pyspark.sql import Column, functions as f
 
 from omnigraph.catalog.arrow import arrow_type
-from omnigraph.catalog.types import FLOATS, INTEGERS, Struct, Scalar, ValueType
+from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, Struct, ValueType
 from omnigraph.compiler import ir
 from omnigraph.compiler.ir import Comparator
 from omnigraph.engine.query.execution import Execution

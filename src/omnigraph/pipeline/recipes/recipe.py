@@ -11,7 +11,18 @@
         data: people.csv             # a file, folder or pattern, or a list; beside this file
         type: Person                 # or edge: Knows
         columns: {name: upper(full_name), age: years}
+        const: {source: register}    # the same in every row
+        patterns: {born: "%d.%m.%Y"} # how dates are spelled, if not as ISO 8601
+        header: none                 # or its names, if the first line of a CSV is a row
+        skip: 2                      # records in front of the header, or of the first row
+        quote: none                  # a quote is a character like any other
         where: country = 'PT'
+      - name: acquaintances
+        data: knows.csv
+        edge: Knows
+        from: {Person.email: who}    # the node whose email the column holds
+        to: {Person.email: whom}
+        join: {people: {who: mail}}  # columns of another input, as people.country
       - name: events
         data: lake/events
         format: delta                # or iceberg, or any format of the Spark session
@@ -63,9 +74,21 @@ _INPUT_FIELDS: Final = (
     "edge",
     "columns",
     "where",
+    "from",
+    "to",
+    "const",
+    "patterns",
+    "join",
+    "header",
+    "skip",
+    "quote",
     "delimiter",
     "null",
 )
+_OF_TABLES: Final = ("columns", "const", "patterns", "join", "where")
+_OF_CSV: Final = ("header", "skip", "quote", "delimiter", "null")
+_ENDS: Final = ("from", "to")
+_NONE: Final = "none"
 _SPARK: Final = "spark"
 _LAST: Final = "last"
 _CATALOG: Final = "catalog"
@@ -94,10 +117,34 @@ class RecipeInput:
     null: str
     line: int
     """Where it stands in the file."""
+    header: tuple[str, ...] | None = None
+    """As in `Input`: None if the first line names the columns."""
+    skip: int = 0
+    is_quoted: bool = True
+    constants: Mapping[str, str] = field(default_factory=dict)
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    lookups: Mapping[str, str] = field(default_factory=dict)
+    joins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By the name of another input, which column here equals which column there."""
+    is_joined: bool = False
+    """Does another input join it? Then it need not feed anything itself."""
 
     @property
     def is_table(self) -> bool:
         return self.type is not None or self.edge is not None
+
+    @property
+    def dialect(self) -> tuple[object, ...]:
+        """What is said of the table beyond its columns, as JSON; nothing if nothing is said."""
+        said = (self.header, self.skip, self.is_quoted, self.constants, self.patterns)
+        whole = (*said, self.lookups, self.joins)
+        if whole == (None, 0, True, {}, {}, {}, {}):
+            return ()
+        return tuple(dict(each) if isinstance(each, Mapping) else each for each in whole)
+
+    @property
+    def feeds_nothing(self) -> bool:
+        return self.is_joined and not self.is_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +220,32 @@ class _Reading:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self._report(node or root, "inputs must be a list of what to load")
             return ()
-        found = [self._input(each, number) for number, each in enumerate(node.value)]
+        joined = self._joined(node.value)
+        found = [self._input(each, number, joined) for number, each in enumerate(node.value)]
         names: dict[str, int] = {}
         for each in found:
             if each.name in names:
                 place = names[each.name]
                 self.mistakes.append((each.line, f"'{each.name}' is the name of line {place} too"))
             names.setdefault(each.name, each.line)
+        for each in found:
+            for name in each.joins:
+                if name == each.name or name not in names:
+                    told = suggest(name, names) or "there is no other input of that name"
+                    self.mistakes.append((each.line, f"join names '{name}'; {told}"))
         return tuple(found)
 
-    def _input(self, node: yaml.Node, number: int) -> RecipeInput:
+    def _joined(self, nodes: Sequence[yaml.Node]) -> frozenset[str]:
+        """The names of inputs that others join."""
+        found: set[str] = set()
+        for each in nodes:
+            if isinstance(each, yaml.MappingNode):
+                joins = [value for key, value in each.value if key.value == "join"]
+                mappings = [value for value in joins if isinstance(value, yaml.MappingNode)]
+                found |= {str(key.value) for value in mappings for key, _ in value.value}
+        return frozenset(found)
+
+    def _input(self, node: yaml.Node, number: int, joined: frozenset[str]) -> RecipeInput:
         at = f"inputs[{number}]"
         fields = self._fields(node, at, _INPUT_FIELDS)
         format_ = self._format(fields.get("format"), f"{at}.format")
@@ -191,8 +254,11 @@ class _Reading:
         is_ours = format_ is None or (format_ in tuple(Format) and not by_spark)
         if by_spark and format_ is None:
             self._report(fields["reader"], f"{at}.reader needs {at}.format: what is Spark to read?")
+        columns = self._texts(fields.get("columns"), f"{at}.columns")
+        lookups = self._ends(fields, at, columns)
+        name = self._text(fields.get("name"), f"{at}.name") or _unnamed(number)
         given = RecipeInput(
-            name=self._text(fields.get("name"), f"{at}.name") or _unnamed(number),
+            name=name,
             data=self._data(fields.get("data"), node, at, is_optional=not is_ours)
             if _CATALOG not in options
             else self._names(fields.get("data"), f"{at}.data"),
@@ -202,11 +268,19 @@ class _Reading:
             is_incremental=self._is(fields.get("since"), f"{at}.since", _LAST),
             type=self._text(fields.get("type"), f"{at}.type"),
             edge=self._text(fields.get("edge"), f"{at}.edge"),
-            columns=self._texts(fields.get("columns"), f"{at}.columns"),
+            columns=columns,
             where=self._text(fields.get("where"), f"{at}.where"),
             delimiter=self._text(fields.get("delimiter"), f"{at}.delimiter"),
             null=self._text(fields.get("null"), f"{at}.null") or "",
             line=_line(node),
+            header=self._header(fields.get("header"), f"{at}.header"),
+            skip=self._skip(fields.get("skip"), f"{at}.skip"),
+            is_quoted=not self._is(fields.get("quote"), f"{at}.quote", _NONE),
+            constants=self._texts(fields.get("const"), f"{at}.const"),
+            patterns=self._texts(fields.get("patterns"), f"{at}.patterns"),
+            lookups=lookups,
+            joins=self._joins(fields.get("join"), f"{at}.join"),
+            is_joined=name in joined,
         )
         self._check_input(given, fields, node, at)
         return given
@@ -216,11 +290,17 @@ class _Reading:
     ) -> None:
         if given.type is not None and given.edge is not None:
             self._report(fields["edge"], f"{at} feeds a type or an edge, not both")
-        for name in ("columns", "where", "delimiter", "null"):
+        own = _OF_TABLES if given.feeds_nothing else (*_OF_TABLES, *_OF_CSV)
+        for name in own:
+            if given.feeds_nothing and name == "where":
+                continue
             if name in fields and not given.is_table and isinstance(node, yaml.MappingNode):
                 self._report(fields[name], f"{at}.{name} is for tables: name their type or edge")
         is_foreign = given.spark_format is not None or given.format in LAKES
-        if is_foreign and not given.is_table:
+        for name in _ENDS:
+            if name in fields and given.edge is None:
+                self._report(fields[name], f"{at}.{name} is for edges: name their edge")
+        if is_foreign and not given.is_table and not given.feeds_nothing:
             self._report(fields["format"], f"{at} is a table: name its type or edge")
         if "options" in fields and not is_foreign:
             self._report(fields["options"], f"{at}.options is for the formats of Spark and lakes")
@@ -239,6 +319,57 @@ class _Reading:
             if mode is LoadMode.OVERWRITE:
                 told = "since: last would overwrite what is there with what is new"
                 self.mistakes.append((each.line, told))
+
+    def _ends(
+        self, fields: Mapping[str, yaml.Node], at: str, columns: dict[str, str]
+    ) -> dict[str, str]:
+        """`from: column`, or `from: {Person.email: column}`; the column joins the others."""
+        lookups: dict[str, str] = {}
+        for name in _ENDS:
+            node = fields.get(name)
+            if node is None:
+                continue
+            if name in columns:
+                self._report(node, f"{at} gives '{name}' twice: here and in columns")
+            if not isinstance(node, yaml.MappingNode):
+                text = self._text(node, f"{at}.{name}")
+                columns |= {} if text is None else {name: text}
+                continue
+            pairs = self._texts(node, f"{at}.{name}")
+            path = next(iter(pairs), "")
+            if len(pairs) != 1 or "." not in path:
+                told = "is the name of a column, or {Type.property: column}"
+                self._report(node, f"{at}.{name} {told}")
+                continue
+            lookups[name] = path
+            columns[name] = pairs[path]
+        return lookups
+
+    def _header(self, node: yaml.Node | None, at: str) -> tuple[str, ...] | None:
+        if node is None:
+            return None
+        if isinstance(node, yaml.SequenceNode) and node.value:
+            return self._names(node, at)
+        if not isinstance(node, yaml.ScalarNode) or node.value != _NONE:
+            self._report(node, f"{at} is none, or a list of names")
+        return ()
+
+    def _joins(self, node: yaml.Node | None, at: str) -> dict[str, dict[str, str]]:
+        if node is None:
+            return {}
+        found = {name: self._texts(value, f"{at}.{name}") for name, value in self._pairs(node, at)}
+        for name, columns in found.items():
+            if not columns:
+                self._report(node, f"{at}.{name} is a mapping: column here: column there")
+        return found
+
+    def _skip(self, node: yaml.Node | None, at: str) -> int:
+        text = self._text(node, at)
+        if text is None or text.isdecimal():
+            return int(text or 0)
+        assert node is not None
+        self._report(node, f"{at} is a number of records, not '{text}'")
+        return 0
 
     def _data(
         self, node: yaml.Node | None, above: yaml.Node, at: str, *, is_optional: bool

@@ -5,13 +5,13 @@ query of Spark SQL, which is analysed here and runs when the inputs are loaded. 
 recipe are reported at once, with their lines.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from omnigraph.catalog.model import Catalog, EdgeType
+from omnigraph.catalog.model import Catalog, EdgeType, NodeType
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.engine.load.inputs import Input
 from omnigraph.engine.load.recipe_plan import PlannedColumn, PlannedInput
@@ -66,7 +66,11 @@ def prepare(
     resolver = _Resolver(catalog, options, sessions, before or {})
     inputs: list[Input] = []
     planned: list[PlannedInput] = []
+    resolver.others = {each.name: each for each in recipe.inputs if each.is_joined}
     for each in recipe.inputs:
+        if each.feeds_nothing:
+            planned.append(describe(each, []))
+            continue
         try:
             some, items = resolver.follow(each)
         except (UsageError, TypeUnknown) as error:
@@ -95,22 +99,15 @@ class _Resolver:
         self.sessions = sessions
         self.survey = InputSurvey(catalog, options)
         self.mistakes: list[tuple[int, str]] = []
+        self.others: Mapping[str, RecipeInput] = {}
+        """The inputs that others join, by name."""
 
     def report(self, about: RecipeInput, message: str) -> None:
         self.mistakes.append((about.line, f"{about.name}: {message}"))
 
     def follow(self, recipe: RecipeInput) -> tuple[list[Input], list[Item]]:
-        reading = expand_variables(recipe.options)
-        given = Input(
-            None,
-            type=recipe.type,
-            edge=recipe.edge,
-            mapping=recipe.columns,
-            format=recipe.format,
-            delimiter=recipe.delimiter,
-            null=recipe.null,
-            options=reading,
-        )
+        given = _as_input(recipe)
+        reading = given.options
         data = self._find_data(recipe, reading)
         if recipe.is_incremental and not data:
             return [], []
@@ -164,12 +161,13 @@ class _Resolver:
         paths = [each.path if isinstance(each, InputFile) else str(each) for each in data]
         raw = open_source(self.sessions(), format_, paths, given.options)
         source = replace(given, data=raw, format=None, options={}, name=recipe.name)
-        if recipe.where is not None or any(
+        is_computed = recipe.where is not None or any(
             text not in raw.columns for text in recipe.columns.values()
-        ):
+        )
+        if is_computed or recipe.joins:
             type_ = find_table_type(self.catalog, source)
             namesakes = _namesakes(type_, recipe, frame_schema(raw.schema))
-            frame = self._select(recipe, raw, namesakes)
+            frame = self._select(recipe, raw, namesakes, type_)
             if frame is None:
                 return [], []
             source = replace(source, data=frame, mapping={name: name for name in recipe.columns})
@@ -183,26 +181,81 @@ class _Resolver:
         type_ = find_table_type(self.catalog, tables[0].source)
         namesakes = _namesakes(type_, recipe, tables[0].schema)
         where = [] if recipe.where is None else [recipe.where]
-        texts = [*recipe.columns.values(), *where, *namesakes]
+        here = [column for each in recipe.joins.values() for column in each]
+        texts = [*recipe.columns.values(), *where, *namesakes, *here]
         raw = open_frame(self.sessions(), tables, texts, self.options)
-        return self._select(recipe, raw, namesakes)
+        return self._select(recipe, raw, namesakes, type_)
 
     def _select(
-        self, recipe: RecipeInput, raw: "DataFrame", namesakes: Sequence[str]
+        self, recipe: RecipeInput, raw: "DataFrame", namesakes: Sequence[str], type_: Type
     ) -> "DataFrame | None":
-        """The filter and the expressions over some rows; None if they have mistakes."""
-        from omnigraph.pipeline.recipes.spark_sql import find_problem, select  # noqa: PLC0415
+        """The joins, the filter and the expressions over some rows; None if they have mistakes."""
+        from omnigraph.pipeline.recipes.spark_sql import (  # noqa: PLC0415 - as in _query
+            JoinedRows,
+            find_problem,
+            select,
+        )
 
+        rows = JoinedRows(raw, recipe.name)
+        for name, columns in recipe.joins.items():
+            other = self._open_other(recipe, self.others[name], type_, columns.values())
+            mistake = "it could not be read" if other is None else rows.join(name, other, columns)
+            if mistake is not None:
+                self.report(recipe, f"join of '{name}': {mistake}")
+                return None
         where = [] if recipe.where is None else [recipe.where]
         for at, text in [*recipe.columns.items(), *(("where", each) for each in where)]:
             if at == "where" or text not in raw.columns:
-                problem = find_problem(raw, text, is_condition=at == "where")
+                problem = find_problem(rows.frame, text, is_condition=at == "where")
                 if problem is not None:
                     place = at if at == "where" else f"'{at}' of columns"
                     self.report(recipe, f"{place}: {problem}")
         if any(line == recipe.line for line, _ in self.mistakes):
             return None
-        return select(raw, recipe.columns, namesakes, recipe.where)
+        return select(rows, recipe.columns, namesakes, recipe.where)
+
+    def _open_other(
+        self, recipe: RecipeInput, other: RecipeInput, type_: Type, columns: Iterable[str]
+    ) -> "DataFrame | None":
+        """The rows of an input that another joins, as they are.
+
+        Its filter counts if it feeds nothing itself; else the filter is about what it feeds.
+        """
+        from omnigraph.pipeline.recipes.spark_source import open_source  # noqa: PLC0415
+        from omnigraph.pipeline.recipes.spark_sql import (  # noqa: PLC0415 - as in _query
+            find_problem,
+            open_frame,
+            without_places,
+        )
+
+        given = _as_input(other)
+        if other.spark_format is not None:
+            raw = open_source(self.sessions(), other.spark_format, other.data, given.options)
+        else:
+            # Its rows feed nothing here, so it does not matter what they are.
+            shaped = replace(
+                given,
+                type=type_.name if isinstance(type_, NodeType) else None,
+                edge=type_.name if isinstance(type_, EdgeType) else None,
+                mapping={},
+                constants={},
+                patterns={},
+                lookups={},
+            )
+            items = self.survey.look([replace(shaped, data=each) for each in other.data])
+            tables = [each for each in items if isinstance(each, Table)]
+            if len(tables) < len(items) or any(each.schema != tables[0].schema for each in tables):
+                return None
+            where = [] if recipe.where is None else [recipe.where]
+            texts = [*recipe.columns.values(), *where, *columns, other.where or ""]
+            raw = without_places(open_frame(self.sessions(), tables, texts, self.options))
+        if other.where is None or not other.feeds_nothing:
+            return raw
+        problem = find_problem(raw, other.where, is_condition=True)
+        if problem is not None:
+            self.report(other, f"where: {problem}")
+            return None
+        return raw.where(other.where)
 
     def describe(self, recipe: RecipeInput, items: Sequence[Item]) -> PlannedInput:
         """The plan of one input."""
@@ -221,6 +274,26 @@ class _Resolver:
         )
 
 
+def _as_input(recipe: RecipeInput) -> Input:
+    """What is said of an input, without its data."""
+    return Input(
+        None,
+        type=recipe.type,
+        edge=recipe.edge,
+        mapping=recipe.columns,
+        format=recipe.format,
+        delimiter=recipe.delimiter,
+        null=recipe.null,
+        options=expand_variables(recipe.options),
+        header=recipe.header,
+        skip=recipe.skip,
+        is_quoted=recipe.is_quoted,
+        constants=recipe.constants,
+        patterns=recipe.patterns,
+        lookups=recipe.lookups,
+    )
+
+
 def _pinned(inputs: list[Input], tables: Sequence[Table]) -> list[Input]:
     """Inputs whose lake tables stay at the version that was looked at."""
     lakes = [replace(each.source, data=each.lake) for each in tables if each.lake is not None]
@@ -229,14 +302,16 @@ def _pinned(inputs: list[Input], tables: Sequence[Table]) -> list[Input]:
 
 def _is_plain(recipe: RecipeInput, tables: Sequence[Table]) -> bool:
     """Does the input only name columns?"""
-    return recipe.where is None and all(
-        text in table.schema.names for table in tables for text in recipe.columns.values()
+    return (
+        not recipe.joins
+        and recipe.where is None
+        and all(text in table.schema.names for table in tables for text in recipe.columns.values())
     )
 
 
 def _namesakes(type_: Type, recipe: RecipeInput, schema: pa.Schema) -> list[str]:
     """Columns that supply the property of the same name."""
-    taken = {*recipe.columns, *recipe.columns.values()}
+    taken = {*recipe.columns, *recipe.columns.values(), *recipe.constants}
     names = {*targets_of(type_), *(ENDS.values() if isinstance(type_, EdgeType) else ())}
     return [name for name in schema.names if name in names - taken]
 
@@ -282,4 +357,6 @@ def _columns_of(recipe: RecipeInput, table: Table) -> tuple[PlannedColumn, ...]:
             str(targets_of(mapping.type)[target]),
         )
         for target, column in mapping.columns.items()
+        # A name that several columns have is a problem of the table, which the plan tells.
+        if table.schema.names.count(column) == 1
     )

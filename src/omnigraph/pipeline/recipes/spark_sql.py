@@ -2,17 +2,20 @@
 
 Our tasks read the files and return a data frame whose rows carry their file and line, so a fault
 has its place also after the query. One task reads a CSV file, or some row groups of a Parquet
-file, or a data file of a lake. Rows are filtered and computed one by one, never joined.
+file, or a data file of a lake. Rows are filtered and computed one by one. A row may be joined with
+rows of other inputs; it keeps its own file and line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as arrow
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from omnigraph.pipeline.sources.delimited import read_texts
@@ -48,7 +51,11 @@ def open_frame(
 ) -> DataFrame:
     """The rows of some files of one kind, with the columns that the texts may name, and places."""
     schema = tables[0].schema
-    names = [each for each in schema.names if any(_is_named(each, text) for text in texts)]
+    names = [
+        each
+        for each in schema.names
+        if schema.names.count(each) == 1 and any(_is_named(each, text) for text in texts)
+    ]
     fields = [pa.field(name, spark_type(schema.field(name).type)) for name in names]
     whole = pa.schema([*fields, pa.field(FILE, pa.int64()), pa.field(LINE, pa.int64())])
     splits: list[RawSplit] = []
@@ -164,17 +171,59 @@ def find_problem(raw: DataFrame, text: str, *, is_condition: bool) -> str | None
     return None
 
 
+class JoinedRows:
+    """The rows of an input, each with the rows of other inputs that equal it in some columns.
+
+    A row without a partner stays, and finds null there; one with several partners comes as often.
+    Columns are named as they are, or, where two inputs have one name, `input.column`.
+    """
+
+    def __init__(self, raw: DataFrame, name: str) -> None:
+        self.own = raw
+        self.name = name
+        self.frame = raw.alias(name)
+
+    def join(self, name: str, other: DataFrame, columns: Mapping[str, str]) -> str | None:
+        """Why it cannot be joined; None if it is."""
+        for column, frame in [(each, self.own) for each in columns] + [
+            (each, other) for each in columns.values()
+        ]:
+            if column not in frame.columns:
+                return f"there is no column '{column}'"
+        renamed = other.alias(name)
+        self.frame = self.frame.join(
+            renamed,
+            reduce(
+                and_,
+                [
+                    f.col(f"{quoted(self.name)}.{quoted(here)}")
+                    == f.col(f"{quoted(name)}.{quoted(there)}")
+                    for here, there in columns.items()
+                ],
+            ),
+            "left",
+        )
+        return None
+
+    def column(self, name: str) -> Column:
+        """One of its own columns."""
+        return f.col(f"{quoted(self.name)}.{quoted(name)}")
+
+
+def without_places(raw: DataFrame) -> DataFrame:
+    return raw.drop(FILE, LINE)
+
+
 def select(
-    raw: DataFrame, columns: Mapping[str, str], namesakes: Sequence[str], where: str | None
+    rows: JoinedRows, columns: Mapping[str, str], namesakes: Sequence[str], where: str | None
 ) -> DataFrame:
     """Filter, compute, and keep the places. Raises the errors of Spark when it is analysed."""
-    filtered = raw if where is None else raw.where(f.expr(where))
-    computed = [f.expr(_as_column(text, raw)).alias(name) for name, text in columns.items()]
-    places = [name for name in (FILE, LINE) if name in raw.columns]
-    kept = [f.col(quoted(name)) for name in (*namesakes, *places)]
+    filtered = rows.frame if where is None else rows.frame.where(f.expr(where))
+    # A column may have a name that is no expression.
+    computed = [
+        (rows.column(text) if text in rows.own.columns else f.expr(text)).alias(name)
+        for name, text in columns.items()
+    ]
+    places = [name for name in (FILE, LINE) if name in rows.own.columns]
+    kept = [rows.column(name).alias(name) for name in (*namesakes, *places)]
     return filtered.select(*computed, *kept)
-
-
-def _as_column(text: str, raw: DataFrame) -> str:
-    """A column may have a name that is no expression."""
-    return quoted(text) if text in raw.columns else text

@@ -8,6 +8,8 @@ stands elsewhere is a fault of its record, and then nothing is loaded.
 
 Records are read together by Arrow if all is well, else one by one. The line of a record is the one
 it begins on. Lines with nothing on them are skipped.
+
+If cells are never quoted, a quote is a character like any other, and every newline ends a record.
 """
 
 import io
@@ -20,7 +22,6 @@ import pyarrow as pa
 from pyarrow import csv
 
 from omnigraph.engine.load.bulk import RECORD, Fault
-from omnigraph.engine.tables.columns import column_type
 from omnigraph.errors import FileUnreadable
 from omnigraph.pipeline.sources.envelopes import Numbers
 from omnigraph.pipeline.sources.parse import Parsed
@@ -32,7 +33,6 @@ from omnigraph.pipeline.sources.splits import (
     open_plain,
 )
 from omnigraph.pipeline.sources.tabular import read_givens, read_together
-from omnigraph.pipeline.sources.texts import read_text
 
 _QUOTE: Final = ord('"')
 _NEWLINE: Final = ord("\n")
@@ -46,11 +46,11 @@ _HEADER_BYTES_MAX: Final = 2**20
 # ── records among quotes ─────────────────────────────────────────────────────────────────────────
 
 
-def find_ends(data: bytes, *, is_inside: bool = False) -> Numbers:
+def find_ends(data: bytes, *, is_quoted: bool = True, is_inside: bool = False) -> Numbers:
     """Where records end: behind every newline that is not between quotes."""
     values = np.frombuffer(data, dtype=np.uint8)
     newlines = np.flatnonzero(values == _NEWLINE)
-    if is_inside or b'"' in data:
+    if is_quoted and (is_inside or b'"' in data):
         quotes = np.flatnonzero(values == _QUOTE)
         newlines = newlines[(np.searchsorted(quotes, newlines) + is_inside) % 2 == 0]
     return newlines + 1
@@ -60,37 +60,46 @@ def read_record_blocks(
     split: Split, options: Mapping[str, str], block_bytes: int = BLOCK_BYTES
 ) -> Iterator[bytes]:
     """The records that begin in a split, some whole ones at a time. Raises FileUnreadable."""
+    for _, block in _read_placed_blocks(split, options, block_bytes):
+        yield block
+
+
+def _read_placed_blocks(
+    split: Split, options: Mapping[str, str], block_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """The blocks, and where in the file each begins."""
     content = split.content
     assert isinstance(content, Cells)
     with open_plain(split.path, split.shown, options) as file:
-        at = _find_first(file, split.start, block_bytes, is_inside=content.is_inside)
+        at = _find_first(file, split.start, block_bytes, content)
         carried = b""
         while split.end is None or at < split.end:
             chunk = file.read(block_bytes)
             whole = carried + chunk
             if not chunk:
                 if whole:
-                    yield whole
+                    yield at, whole
                 return
-            ends = find_ends(whole)
+            ends = find_ends(whole, is_quoted=content.is_quoted)
             if split.end is not None:
                 # The last record that begins before the end is the last of ours.
                 ends = ends[: int(np.searchsorted(ends, split.end - at)) + 1]
             cut = int(ends[-1]) if len(ends) else 0
             if cut:
-                yield whole[:cut]
+                yield at, whole[:cut]
             carried, at = whole[cut:], at + cut
 
 
-def _find_first(file: BinaryIO, start: int, block_bytes: int, *, is_inside: bool) -> int:
+def _find_first(file: BinaryIO, start: int, block_bytes: int, content: Cells) -> int:
     """Where the first record begins that begins at `start` or later; the file is left there."""
     if start == 0:
         return 0
+    is_quoted, is_inside = content.is_quoted, content.is_inside
     file.seek(start - 1)
     at = start
     if file.read(1) != b"\n" or is_inside:
         while chunk := file.read(block_bytes):
-            ends = find_ends(chunk, is_inside=is_inside)
+            ends = find_ends(chunk, is_quoted=is_quoted, is_inside=is_inside)
             if len(ends):
                 at += int(ends[0])
                 break
@@ -133,23 +142,52 @@ def resolve_quotes(pieces: Sequence[Split], counts: Sequence[int]) -> list[Split
 # ── cells ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_header(path: str, shown: str, options: Mapping[str, str], delimiter: str) -> list[str]:
-    """The names of the columns. Raises FileUnreadable."""
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stands in front of the rows of a CSV."""
+
+    cells: tuple[str, ...]
+    """Of the header, or of the first row if there is none."""
+    size_bytes: int
+    """Where the first row begins."""
+
+
+def read_header(
+    path: str,
+    shown: str,
+    options: Mapping[str, str],
+    delimiter: str,
+    *,
+    is_named: bool = True,
+    skip: int = 0,
+    is_quoted: bool = True,
+) -> Header:
+    """The first record behind `skip` others: the header if `is_named`, else a row.
+
+    Raises FileUnreadable.
+    """
     with open_plain(path, shown, options) as file:
         start = file.read(_HEADER_BYTES_MAX)
-    ends = find_ends(start)
-    if not len(ends) and len(start) == _HEADER_BYTES_MAX:
+    ends = find_ends(start, is_quoted=is_quoted).tolist()
+    is_whole = len(start) < _HEADER_BYTES_MAX
+    if is_whole and (not ends or ends[-1] < len(start)):
+        ends.append(len(start))
+    if len(ends) <= skip and not is_whole:
         raise FileUnreadable(shown, reason="its first line, the header, has no end")
-    line = start[: int(ends[0])] if len(ends) else start
-    if not line.strip():
+    bounds = [len(_MARK) if start.startswith(_MARK) else 0, *ends]
+    begin = bounds[min(skip, len(bounds) - 1)]
+    end = bounds[min(skip + 1, len(bounds) - 1)]
+    line = start[begin:end]
+    if not line.strip() and is_named:
         raise FileUnreadable(shown, reason="it has no header: its first line names the columns")
     try:
-        if _find_stray_quote(line, delimiter) is not None:
+        if is_quoted and _find_stray_quote(line, delimiter) is not None:
             raise FileUnreadable(shown, reason="the quotes of its header are not in their places")
-        text = line.removeprefix(_MARK).decode()
+        text = line.decode()
     except UnicodeDecodeError as error:
         raise FileUnreadable(shown, reason=f"not UTF-8 text: {error.reason}") from error
-    return [cell for cell, _ in split_cells(text, delimiter)]
+    cells = tuple(cell for cell, _ in split_cells(text, delimiter, is_quoted=is_quoted))
+    return Header(cells, end if is_named else begin)
 
 
 def read_cells(split: Split, options: Mapping[str, str]) -> Iterator[tuple[Parsed, int]]:
@@ -163,15 +201,11 @@ def read_cells(split: Split, options: Mapping[str, str]) -> Iterator[tuple[Parse
 
 
 def _read_bodies(split: Split, options: Mapping[str, str]) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole records, and how many bytes of each are the header."""
-    is_first = split.start == 0
-    for block in read_record_blocks(split, options):
-        header_bytes = 0
-        if is_first:
-            ends = find_ends(block)
-            header_bytes = int(ends[0]) if len(ends) else len(block)
-        yield block, header_bytes
-        is_first = False
+    """Blocks of whole records, and how many bytes of each stand in front of the rows."""
+    content = split.content
+    assert isinstance(content, Cells)
+    for at, block in _read_placed_blocks(split, options, BLOCK_BYTES):
+        yield block, min(len(block), max(0, content.header_bytes - at))
 
 
 def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Table, Numbers]]:
@@ -186,7 +220,7 @@ def read_texts(split: Split, options: Mapping[str, str]) -> Iterator[tuple[pa.Ta
         body = block[header_bytes:]
         before += block.count(b"\n", 0, header_bytes)
         try:
-            starts, ends, lines = find_records(body, content.delimiter)
+            starts, ends, lines = _find_records(content, body)
             if len(starts):
                 table = _read_strings(content, body)
                 if table is None or table.num_rows != len(lines):
@@ -211,13 +245,13 @@ def _read_strings_alone(
     return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
 
 
-def find_records(block: bytes, delimiter: str) -> tuple[Numbers, Numbers, Numbers]:
+def _find_records(content: Cells, block: bytes) -> tuple[Numbers, Numbers, Numbers]:
     """Where the records of a block begin and end, and on which lines. Raises _Malformed."""
-    stray = _find_stray_quote(block, delimiter)
+    stray = _find_stray_quote(block, content.delimiter) if content.is_quoted else None
     if stray is not None:
         reason = "a quote stands inside a cell that is not quoted, or is never closed"
         raise _Malformed(reason, block.count(b"\n", 0, stray))
-    ends = find_ends(block)
+    ends = find_ends(block, is_quoted=content.is_quoted)
     if not len(ends) or ends[-1] != len(block):
         ends = np.append(ends, len(block))
     starts = np.concatenate([[0], ends[:-1]])
@@ -230,7 +264,7 @@ def find_records(block: bytes, delimiter: str) -> tuple[Numbers, Numbers, Number
 def parse_cells(content: Cells, block: bytes) -> Parsed:
     """The rows of whole records; lines count from 0."""
     try:
-        starts, ends, lines = find_records(block, content.delimiter)
+        starts, ends, lines = _find_records(content, block)
     except _Malformed as malformed:
         return Parsed(faults=[(malformed.line, Fault(RECORD, str(malformed)))])
     if not len(starts):
@@ -281,7 +315,9 @@ def _read_strings(content: Cells, block: bytes) -> pa.Table | None:
                 use_threads=False, block_size=len(block) + 1, column_names=list(content.header)
             ),
             parse_options=csv.ParseOptions(
-                delimiter=content.delimiter, newlines_in_values=b'"' in block
+                delimiter=content.delimiter,
+                quote_char='"' if content.is_quoted else False,
+                newlines_in_values=content.is_quoted and b'"' in block,
             ),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
@@ -326,8 +362,9 @@ def _read_record(content: Cells, record: bytes, line: int) -> Mapping[str, objec
     for target, name in content.mapping.columns.items():
         cell, is_quoted = cells[name]
         is_null = cell == content.null and not is_quoted
-        wanted = column_type(content.mapping.type, target)
-        given[target] = None if is_null else read_text(cell, wanted)
+        given[target] = None if is_null else content.mapping.read_text(target, cell)
+    for target, text in content.mapping.constants.items():
+        given[target] = content.mapping.read_text(target, text)
     return given
 
 
@@ -338,7 +375,7 @@ def _split_record(content: Cells, record: bytes, line: int) -> Mapping[str, tupl
     except UnicodeDecodeError as error:
         reason = f"not UTF-8: {error.reason} at byte {error.start + 1}"
         raise _Malformed(reason, line) from None
-    cells = split_cells(text, content.delimiter)
+    cells = split_cells(text, content.delimiter, is_quoted=content.is_quoted)
     if len(cells) != len(content.header):
         raise _Malformed(f"expected {len(content.header)} cells, found {len(cells)}", line)
     if any("\r" in cell for cell, is_quoted in cells if not is_quoted):
@@ -346,9 +383,11 @@ def _split_record(content: Cells, record: bytes, line: int) -> Mapping[str, tupl
     return dict(zip(content.header, cells, strict=True))
 
 
-def split_cells(record: str, delimiter: str) -> list[tuple[str, bool]]:
+def split_cells(record: str, delimiter: str, *, is_quoted: bool = True) -> list[tuple[str, bool]]:
     """The cells of a record whose quotes are in their places, and whether each was quoted."""
     line = record.removesuffix("\n").removesuffix("\r")
+    if not is_quoted:
+        return [(cell, False) for cell in line.split(delimiter)]
     cells: list[tuple[str, bool]] = []
     at = 0
     while True:

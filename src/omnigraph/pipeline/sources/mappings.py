@@ -14,20 +14,28 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as arrow
 
+from omnigraph.catalog.fitting import Misfit, fit_text
 from omnigraph.catalog.model import Catalog, EdgeType
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, ValueType
 from omnigraph.compiler.ir import STRING
 from omnigraph.compiler.spelling import suggest
 from omnigraph.engine.load.bulk import COLUMN, Fault
 from omnigraph.engine.load.inputs import Input
+from omnigraph.engine.tables.columns import column_type
 from omnigraph.engine.write.base_rows import Type
+from omnigraph.engine.write.coercion import coerce
 from omnigraph.engine.write.violations import clip
 from omnigraph.errors import TypeUnknown, UsageError
+from omnigraph.pipeline.sources.lookups import Lookup, can_look_up
+from omnigraph.pipeline.sources.moments import MomentPattern, PatternUnknown, check_pattern
+from omnigraph.pipeline.sources.texts import read_text
 
 ENDS: Final = {"from": "src", "to": "dst"}
 """What edges are fed besides their properties, and what tables call it."""
 
 IDENTITIES: Final = frozenset({"id", *ENDS})
+
+_MOMENTS: Final = frozenset({Scalar.DATE, Scalar.DATETIME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,36 @@ class ColumnMapping:
     """The column that feeds each property, `id`, `from` or `to`."""
     are_texts: bool = False
     """Every column holds texts, which spell numbers and dates too."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """What feeds a target in every row, spelled as a cell."""
+    patterns: Mapping[str, MomentPattern] = field(default_factory=dict)
+    """How the texts of a target spell a moment, if not as ISO 8601."""
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    """How the nodes of `from` and `to` are found, if not by their ids."""
+
+    @property
+    def targets(self) -> list[str]:
+        return [*self.columns, *self.constants]
+
+    def wanted(self, target: str) -> ValueType:
+        """The type that the values of a target are read as."""
+        lookup = self.lookups.get(target)
+        return column_type(self.type, target) if lookup is None else lookup.property.type
+
+    def is_identity(self, target: str) -> bool:
+        """Is it an id, which may be spelled by an integer?"""
+        return target in IDENTITIES and target not in self.lookups
+
+    def read_text(self, target: str, text: str) -> object:
+        """The JSON value of one cell."""
+        pattern = self.patterns.get(target)
+        value = read_text(text, self.wanted(target)) if pattern is None else pattern.read(text)
+        return self.look_up(target, value)
+
+    def look_up(self, target: str, value: object) -> object:
+        """The id that a value stands for; the value itself where nothing is looked up."""
+        lookup = self.lookups.get(target)
+        return value if lookup is None or value is None else lookup.find_one(value)
 
 
 @dataclass(slots=True)
@@ -72,24 +110,27 @@ def _names(types: Sequence[Type]) -> list[str]:
 
 
 def fit_columns(
-    type_: Type, source: Input, schema: pa.Schema, *, shown: str, are_texts: bool
+    catalog: Catalog, type_: Type, source: Input, schema: pa.Schema, *, shown: str, are_texts: bool
 ) -> Fitting:
     """Decide what feeds what; `shown` is the table's name in messages."""
-    return _ColumnFitter(type_, source.mapping, schema, shown, are_texts=are_texts).run()
+    return _ColumnFitter(catalog, type_, source, schema, shown, are_texts=are_texts).run()
 
 
 class _ColumnFitter:
     def __init__(
         self,
+        catalog: Catalog,
         type_: Type,
-        mapping: Mapping[str, str],
+        source: Input,
         schema: pa.Schema,
         shown: str,
         *,
         are_texts: bool,
     ) -> None:
+        self.catalog = catalog
         self.type = type_
-        self.mapping = mapping
+        self.source = source
+        self.mapping = source.mapping
         self.schema = schema
         self.shown = shown
         self.are_texts = are_texts
@@ -98,21 +139,28 @@ class _ColumnFitter:
 
     def run(self) -> Fitting:
         columns = self._mapped()
+        constants = self._constants(columns)
+        lookups = self._lookups()
+        patterns = self._patterns(lookups)
         for target in self.targets:
             namesakes = (target, ENDS.get(target, target))
-            if target not in columns:
+            if target not in columns and target not in constants:
                 found = next((name for name in namesakes if name in self.schema.names), None)
                 if found is not None and found not in self.mapping.values():
                     columns[target] = found
         unused = tuple(name for name in self.schema.names if name not in columns.values())
         self._check_unused(unused)
+        mapping = ColumnMapping(self.type, columns, self.are_texts, constants, patterns, lookups)
         for target, column in columns.items():
-            self._check_column(target, column)
+            self._check_column(mapping, target, column)
+        for target, text in constants.items():
+            self._check_constant(mapping, target, text)
         for target, wanted in self.targets.items():
-            uses_lookup = any(self._target(given) == target for given in self.mapping)
-            if target not in columns and not wanted.nullable and not uses_lookup:
+            is_named = any(
+                self._target(given) == target for given in (*self.mapping, *self.source.constants)
+            )
+            if target not in columns and not wanted.nullable and not is_named:
                 self._report(target, f"no column feeds '{target}' of {self.type.name}")
-        mapping = ColumnMapping(self.type, columns, self.are_texts)
         return Fitting(mapping, self.faults, unused)
 
     def _target(self, given: str) -> str:
@@ -124,11 +172,9 @@ class _ColumnFitter:
         columns: dict[str, str] = {}
         for given, column in self.mapping.items():
             target = self._target(given)
-            if target not in self.targets:
-                hint = suggest(given, self.targets)
-                text = f"{self.type.name} has no property {clip(given)}"
-                self._report(given, text if hint is None else f"{text}; {hint}")
-            elif target in columns:
+            if not self._is_target(given):
+                continue
+            if target in columns:
                 self._report(target, f"two columns are to feed '{target}' of {self.type.name}")
             elif column not in self.schema.names:
                 hint = suggest(column, self.schema.names)
@@ -138,6 +184,83 @@ class _ColumnFitter:
                 columns[target] = column
         return columns
 
+    def _is_target(self, given: str) -> bool:
+        if self._target(given) in self.targets:
+            return True
+        hint = suggest(given, self.targets)
+        text = f"{self.type.name} has no property {clip(given)}"
+        self._report(given, text if hint is None else f"{text}; {hint}")
+        return False
+
+    def _constants(self, columns: Mapping[str, str]) -> dict[str, str]:
+        constants: dict[str, str] = {}
+        for given, text in self.source.constants.items():
+            target = self._target(given)
+            if not self._is_target(given):
+                continue
+            if target in columns or target in constants:
+                self._report(target, f"'{target}' of {self.type.name} is fed twice")
+                continue
+            constants[target] = text
+        return constants
+
+    def _patterns(self, lookups: Mapping[str, Lookup]) -> dict[str, MomentPattern]:
+        patterns: dict[str, MomentPattern] = {}
+        for given, text in self.source.patterns.items():
+            target = self._target(given)
+            if not self._is_target(given):
+                continue
+            wanted = lookups[target].property.type if target in lookups else self.targets[target]
+            base = wanted.base
+            if wanted.is_list or not isinstance(base, Scalar) or base not in _MOMENTS:
+                name = f"{self.type.name}.{target}"
+                self._report(target, f"a pattern is for Date and DateTime, and {name} is {wanted}")
+                continue
+            try:
+                check_pattern(text)
+            except PatternUnknown as error:
+                self._report(target, f"the pattern {clip(text)} cannot be used: {error}")
+                continue
+            patterns[target] = MomentPattern(text, base)
+        return patterns
+
+    def _lookups(self) -> dict[str, Lookup]:
+        lookups: dict[str, Lookup] = {}
+        for given, path in self.source.lookups.items():
+            target = self._target(given)
+            if not isinstance(self.type, EdgeType) or target not in ENDS:
+                self._report(given, f"only the ends of edges are looked up, not {clip(given)}")
+                continue
+            end = self.type.source if target == "from" else self.type.target
+            type_name, _, name = path.partition(".")
+            node = self.catalog.node(end)
+            assert node is not None, "the ends of edges are node types"
+            found = node.find(name)
+            if type_name != end:
+                text = (
+                    f"'{target}' of {self.type.name} is a node of type {end}, not {clip(type_name)}"
+                )
+                self._report(target, text)
+            elif found is None:
+                hint = suggest(name, [each.name for each in node.properties])
+                text = f"{end} has no property {clip(name)}"
+                self._report(target, text if hint is None else f"{text}; {hint}")
+            elif not can_look_up(found.type):
+                self._report(target, f"nodes are not found by {path}, which is {found.type}")
+            else:
+                lookups[target] = Lookup(node, found)
+        return lookups
+
+    def _check_constant(self, mapping: ColumnMapping, target: str, text: str) -> None:
+        if target in mapping.lookups:
+            return  # it is found, or not, when the nodes are known
+        value = mapping.read_text(target, text)
+        own = self.type.find(target)
+        try:
+            fit_text(value) if own is None else coerce(value, own)
+        except Misfit as misfit:
+            self._report(target, f"the constant of {self.type.name}.{target}: {misfit}")
+
     def _check_unused(self, unused: Sequence[str]) -> None:
         if self.mapping:
             return
@@ -146,15 +269,18 @@ class _ColumnFitter:
             text = f"the column {clip(name)} feeds nothing of {self.type.name}; {hint}"
             self._report(name, text)
 
-    def _check_column(self, target: str, column: str) -> None:
+    def _check_column(self, mapping: ColumnMapping, target: str, column: str) -> None:
         if self.schema.names.count(column) > 1:
             self._report(target, f"several columns are called {clip(column)}")
             return
-        wanted = self.targets[target]
+        wanted = mapping.wanted(target)
         given = self.schema.field(column).type
         if self.are_texts and arrow.is_string(given):
             return
-        if not can_hold(given, wanted, is_identity=target in IDENTITIES):
+        if target in mapping.patterns and not is_text(given):
+            text = f"a pattern is for texts, and the column {clip(column)} is {given}"
+            self._report(target, text)
+        elif not can_hold(given, wanted, is_identity=mapping.is_identity(target)):
             text = (
                 f"the column {clip(column)} is {given}, and {self.type.name}.{target} is {wanted}"
             )

@@ -58,12 +58,17 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Lines of cells, the first line of the file being their names."""
+    """Lines of cells."""
 
     mapping: ColumnMapping
     header: tuple[str, ...]
+    """The names of all columns, whether the file states them or not."""
     delimiter: str
     null: str
+    header_bytes: int
+    """Where the first record begins that is a row."""
+    is_quoted: bool = True
+    """May cells be quoted? If not, a quote is a character like any other."""
     is_inside: bool = False
     """The split begins between two quotes."""
 

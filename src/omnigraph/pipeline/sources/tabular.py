@@ -6,6 +6,7 @@ holds both to the same rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,13 +22,13 @@ from omnigraph.compiler.ir import STRING
 from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import fault_of
 from omnigraph.engine.tables.cells import Row
-from omnigraph.engine.tables.columns import build_table, column_type, schema_of
+from omnigraph.engine.tables.columns import build_table, schema_of
 from omnigraph.engine.write.batch import find_faults
 from omnigraph.engine.write.coercion import coerce_row
 from omnigraph.pipeline.sources.envelopes import Numbers
-from omnigraph.pipeline.sources.mappings import ENDS, IDENTITIES, ColumnMapping
+from omnigraph.pipeline.sources.mappings import ENDS, ColumnMapping
 from omnigraph.pipeline.sources.parse import Parsed
-from omnigraph.pipeline.sources.texts import parse_texts, read_text
+from omnigraph.pipeline.sources.texts import parse_texts
 from omnigraph.pipeline.sources.values import (
     Column,
     RowByRowNeeded,
@@ -92,18 +93,30 @@ def _read_columns(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tu
     type_ = mapping.type
 
     def column(target: str, wanted: ValueType) -> Column:
+        if target in mapping.constants:
+            cell = pa.array([mapping.constants[target]])
+            return _carry(mapping, target, cell, is_cell=True).take(
+                pa.array(np.zeros(rows.num_rows, dtype=np.int64))
+            )
         name = mapping.columns.get(target)
         if name is None:
             wanted_type: Any = arrow_type(wanted)
             return pa.nulls(rows.num_rows, wanted_type)
-        return _carry(mapping, joined(rows[name]), wanted, is_identity=target in IDENTITIES)
+        return _carry(mapping, target, joined(rows[name]), is_cell=mapping.are_texts)
+
+    def end(target: str) -> Column:
+        lookup = mapping.lookups.get(target)
+        if lookup is None:
+            return column(target, STRING)
+        value = replace(lookup.property, type=lookup.property.type.required())
+        return lookup.find(fit_column(value, column(target, value.type)))
 
     columns: dict[str, Column] = {}
     if isinstance(type_, EdgeType):
         for target, stored in ENDS.items():
-            columns[stored] = require(column(target, STRING))
+            columns[stored] = require(end(target))
     for each in type_.properties:
-        if each.name in mapping.columns:
+        if each.name in mapping.columns or each.name in mapping.constants:
             columns[each.name] = fit_column(each, column(each.name, each.type))
         else:
             columns[each.name] = column(each.name, each.type)
@@ -115,16 +128,18 @@ def _read_columns(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> tu
     return pa.table([columns[name] for name in schema.names], schema=schema), given_ids
 
 
-def _carry(
-    mapping: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
-) -> Column:
+def _carry(mapping: ColumnMapping, target: str, column: Column, *, is_cell: bool) -> Column:
     """A column in the form that `values` knows. Raises RowByRowNeeded, or an error of Arrow."""
+    wanted = mapping.wanted(target)
     plain = _decoded(column)
     # Arrow believes that text is UTF-8, and that is for us to find out.
     plain.validate(full=True)
-    if mapping.are_texts and arrow.is_string(plain.type):
+    pattern = mapping.patterns.get(target)
+    if pattern is not None:
+        return pattern.read_column(plain.cast(pa.string()))
+    if is_cell and arrow.is_string(plain.type):
         return parse_texts(plain, wanted)
-    if is_identity and arrow.is_integer(plain.type):
+    if mapping.is_identity(target) and arrow.is_integer(plain.type):
         return pc.cast(plain, pa.string())
     if wanted.is_list or wanted.is_vector:
         return _carry_list(plain, wanted)
@@ -194,30 +209,32 @@ def _milliseconds(column: Column, unit: str) -> Column:
 
 
 def _read_one_by_one(mapping: ColumnMapping, rows: pa.Table | pa.RecordBatch) -> Parsed:
-    targets = list(mapping.columns)
+    targets = mapping.targets
     columns = [
-        _spell(
-            mapping,
-            joined(rows[mapping.columns[target]]),
-            column_type(mapping.type, target),
-            is_identity=target in IDENTITIES,
-        )
-        for target in targets
+        _spell_target(mapping, target, joined(rows[name]))
+        for target, name in mapping.columns.items()
     ]
+    for target, text in mapping.constants.items():
+        columns.append([mapping.read_text(target, text)] * rows.num_rows)
     givens = (dict(zip(targets, row, strict=True)) for row in zip(*columns, strict=True))
     return read_givens(mapping, enumerate(givens))
 
 
-def _spell(
-    mapping: ColumnMapping, column: Column, wanted: ValueType, *, is_identity: bool
-) -> Sequence[object]:
+def _spell_target(mapping: ColumnMapping, target: str, column: Column) -> Sequence[object]:
     """A column as JSON values."""
     plain = _decoded(column)
-    if mapping.are_texts and arrow.is_string(plain.type):
+    is_text = arrow.is_string(plain.type) or arrow.is_large_string(plain.type)
+    if is_text and (mapping.are_texts or target in mapping.patterns):
         texts = _texts(plain)
-        return [read_text(each, wanted) if isinstance(each, str) else each for each in texts]
-    if is_identity and arrow.is_integer(plain.type):
+        return [
+            mapping.read_text(target, each) if isinstance(each, str) else each for each in texts
+        ]
+    if mapping.is_identity(target) and arrow.is_integer(plain.type):
         return [None if each is None else str(each) for each in plain.to_pylist()]
+    return [mapping.look_up(target, each) for each in _spell(plain, mapping.wanted(target))]
+
+
+def _spell(plain: Column, wanted: ValueType) -> Sequence[object]:
     if not (wanted.is_list or wanted.is_vector) or arrow.is_null(plain.type):
         return _spell_scalars(plain, wanted.base)
     items = iter(_spell_scalars(_decoded(plain.flatten()), wanted.base))

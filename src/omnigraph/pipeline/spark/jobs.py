@@ -108,6 +108,12 @@ def telling(job: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """The last line of a worker's traceback, which names the error."""
+    """The last line of a worker's traceback, which names the error; or what Spark says first.
+
+    Spark ends its own messages with the expression, underlined, and the stack of the JVM.
+    """
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    is_own = lines[0].startswith("[") and not any(each.startswith("Traceback") for each in lines)
+    return lines[0 if is_own else -1].strip()

@@ -5,6 +5,8 @@ No other process knows a file until the answer of the task names it. Fragments a
 version, which has the same columns.
 """
 
+import json
+import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,13 +22,24 @@ from omnigraph.effects import REAL
 from omnigraph.engine.load.bulk import ORDINAL, LoadMode, LoadTarget
 from omnigraph.engine.tables.columns import schema_of
 from omnigraph.engine.write.base_rows import Type
+from omnigraph.errors import StorageFailure
 from omnigraph.ids import OperationId
+from omnigraph.jsontext import read_json
 from omnigraph.pipeline.stage.buckets import BucketColumn, BucketWriter
 from omnigraph.pipeline.stage.keys import BUCKETS, ROWS_OF_KEYS, keys_of
 from omnigraph.storage.durability import Durability
 from omnigraph.storage.layout import Root
 from omnigraph.storage.stores import Stores, open_stores
-from omnigraph.storage.tables import ROWS_PER_FILE, FragmentDeletions, Mark, Pieces, Receipt
+from omnigraph.storage.tables import (
+    ROWS_PER_FILE,
+    FragmentDeletions,
+    Mark,
+    Pieces,
+    Receipt,
+    TableRef,
+)
+
+logger = logging.getLogger(__name__)
 
 UNNAMED: Final = Mark("staged by a worker")
 """The driver commits what tasks stage, under a mark of its own."""
@@ -47,11 +60,12 @@ class Storage:
 
     def open(self) -> Stores:
         """Raises JobAbandoned."""
-        stores = self._open()
+        stores = self.open_anyway()
         self.check_not_abandoned()
         return stores
 
-    def _open(self) -> Stores:
+    def open_anyway(self) -> Stores:
+        """The stores, also if the driver is gone."""
         # Tasks read and stage; the driver commits, and its stores refuse a branch of elsewhere.
         return open_stores(
             self.root.uri,
@@ -68,7 +82,7 @@ class Storage:
         witness = _witnesses.get(self.operation_id)
         if witness is None:
             witness = _witnesses[self.operation_id] = LivenessProbe(
-                self._open().objects, self.operation_id, REAL
+                self.open_anyway().objects, self.operation_id, REAL
             )
             for old in list(_witnesses)[:-_WITNESSES_MAX]:
                 del _witnesses[old]
@@ -92,6 +106,8 @@ class FragmentWriter:
     storage: Storage
     target: LoadTarget
     mode: LoadMode
+    journal: Path
+    """Names the fragments in the scratch folder, for a load that fails before this task answers."""
     _waiting: list[pa.Table] = field(default_factory=list)
     _waiting_rows: int = 0
     _waiting_bytes: int = 0
@@ -133,7 +149,30 @@ class FragmentWriter:
             staged = tables.stage_overwrite(handle, handle.schema, UNNAMED, ordered)
         else:
             staged = tables.stage_append(handle, rows, UNNAMED)
-        self._receipts += tables.to_pieces(staged).fresh
+        fresh = tables.to_pieces(staged).fresh
+        with self.journal.open("a", encoding="utf-8") as file:
+            for each in fresh:
+                entry = {"ref": asdict(self.target.ref), "receipt": asdict(each)}
+                file.write(f"{json.dumps(entry)}\n")
+        self._receipts += fresh
+
+
+JOURNAL: Final = ".staged.jsonl"
+
+
+def discard_staged(scratch: Path, storage: Storage) -> None:
+    """Delete the fragments in the journals of a failed load's tasks. A task that still runs ends by
+    itself, and cleanup finds what it leaves.
+    """
+    tables = storage.open_anyway().tables
+    for path in sorted(scratch.glob(f"*{JOURNAL}")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = read_json(line)
+                pieces = Pieces(fresh=(Receipt(**entry["receipt"]),))
+                tables.discard(TableRef(**entry["ref"]), pieces)
+            except (StorageFailure, ValueError) as failure:
+                logger.info("left a file for cleaning up: %s", failure)
 
 
 class PendingWriter:
@@ -227,6 +266,30 @@ class KeyWriter:
         return {ROWS_OF_KEYS: self._rows.close(), BUCKETS: self._buckets.close()}
 
 
+class LookupWriter:
+    """The ids of nodes, and the properties by which edges of the same load find them."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self._path = path
+        self._names = ["id", *names]
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        chosen = rows.select(self._names)
+        if self._writer is None:
+            self._writer = pa.ipc.new_file(str(self._path), chosen.schema)
+        self._writer.write_table(chosen)
+
+    def close(self) -> dict[str, Any]:
+        if self._writer is None:
+            return {LOOKED_UP: None}
+        self._writer.close()
+        return {LOOKED_UP: str(self._path)}
+
+
+LOOKED_UP: Final = "looked_up"
+
+
 @dataclass(slots=True)
 class Sink:
     """Everything that is written for one table of one split."""
@@ -234,12 +297,15 @@ class Sink:
     type: Type
     rows: PendingWriter | FragmentWriter
     keys: KeyWriter | None
+    lookup: LookupWriter | None = None
     row_count: int = 0
 
     def write(self, rows: pa.Table, ordinals: "pa.Array[Any]", *, with_ids: bool) -> None:
         """`with_ids`: some records state their id, which another row may have as well."""
         self.row_count += rows.num_rows
         self.rows.write(rows, ordinals)
+        if self.lookup is not None:
+            self.lookup.write(rows)
         if self.keys is not None:
             keys = keys_of(self.type, rows, pa.chunked_array([ordinals]))
             # No edge leads to an edge, so no check reads the generated ids of edges.
@@ -250,6 +316,8 @@ class Sink:
         answer = {"rows": self.row_count, **self.rows.close()}
         if self.keys is not None:
             answer |= self.keys.close()
+        if self.lookup is not None:
+            answer |= self.lookup.close()
         return answer
 
 

@@ -38,8 +38,10 @@ from omnigraph.pipeline.sources.splits import (
     read_blocks,
 )
 from omnigraph.pipeline.stage.fragments import (
+    JOURNAL,
     FragmentWriter,
     KeyWriter,
+    LookupWriter,
     PendingWriter,
     Sink,
     Storage,
@@ -64,6 +66,9 @@ class Ingest:
     """All rows become pending files, because the in-process evaluator may read them."""
     bucket_count: int | None
     """How the keys of rows are cut for the checks; None if no keys are written."""
+    looked_up: Mapping[TableKey, tuple[str, ...]] = field(default_factory=dict)
+    """Properties by which other records of the load find nodes; they are kept aside with the ids.
+    """
     keeps_faults: bool = False
     """All faults are written to a file, not only the first ones."""
     input_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -135,12 +140,14 @@ class Ingest:
         if is_pending:
             rows = PendingWriter(type_, folder / f"{stem}.arrow")
         else:
-            rows = FragmentWriter(self.storage, target, self.mode)
+            rows = FragmentWriter(self.storage, target, self.mode, folder / f"{stem}{JOURNAL}")
         keys = None
         if self.bucket_count is not None:
             columns = bucket_columns(type_, with_partners=self.mode is LoadMode.MERGE)
             keys = KeyWriter(folder / f"{stem}.keys.parquet", columns, self.bucket_count)
-        return Sink(type_, rows, keys)
+        names = self.looked_up.get(type_.table_key)
+        lookup = None if names is None else LookupWriter(folder / f"{stem}.lookup.arrow", names)
+        return Sink(type_, rows, keys, lookup)
 
 
 @dataclass

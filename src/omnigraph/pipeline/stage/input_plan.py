@@ -17,7 +17,12 @@ from omnigraph.engine.load.bulk import Fault
 from omnigraph.engine.load.inputs import LAKES, STDIN, Format, Input
 from omnigraph.engine.write.base_rows import Type
 from omnigraph.errors import LoadRejected, UsageError
-from omnigraph.pipeline.sources.delimited import CountQuotes, read_header, resolve_quotes
+from omnigraph.pipeline.sources.delimited import (
+    CountQuotes,
+    Header,
+    read_header,
+    resolve_quotes,
+)
 from omnigraph.pipeline.sources.lake import LakeListing
 from omnigraph.pipeline.sources.lake_rows import list_lake
 from omnigraph.pipeline.sources.mappings import ColumnMapping, Fitting, find_table_type, fit_columns
@@ -76,6 +81,8 @@ class Table:
     file: InputFile | None = None
     footer: Footer | None = None
     lake: LakeListing | None = None
+    header_bytes: int = 0
+    """Where the rows of a CSV begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +174,34 @@ class InputSurvey:
             case Format.PARQUET:
                 type_ = self._type(source, file.shown)
                 footer = read_footer(file, self.options)
-                fitting = fit_columns(
-                    type_, source, footer.schema, shown=file.shown, are_texts=False
-                )
+                fitting = self._fit(type_, source, footer.schema, file.shown, are_texts=False)
                 return Table(source, file.shown, footer.schema, fitting, file, footer)
             case Format.CSV:
                 type_ = self._type(source, file.shown)
-                delimiter = delimiter_of(source, file.path)
-                names = read_header(file.path, file.shown, self.options, delimiter)
+                header = self._header(source, file)
+                names = name_columns(header, source)
                 schema = pa.schema([pa.field(name, pa.string()) for name in names])
-                fitting = fit_columns(type_, source, schema, shown=file.shown, are_texts=True)
-                return Table(source, file.shown, schema, fitting, file)
+                fitting = self._fit(type_, source, schema, file.shown, are_texts=True)
+                first = header.size_bytes
+                return Table(source, file.shown, schema, fitting, file, header_bytes=first)
             case Format.DELTA | Format.ICEBERG:
                 raise AssertionError("a lake table is not a file")
+
+    def _header(self, source: Input, file: InputFile) -> Header:
+        return read_header(
+            file.path,
+            file.shown,
+            self.options,
+            delimiter_of(source, file.path),
+            is_named=source.header is None,
+            skip=source.skip,
+            is_quoted=source.is_quoted,
+        )
+
+    def _fit(
+        self, type_: Type, source: Input, schema: pa.Schema, shown: str, *, are_texts: bool
+    ) -> Fitting:
+        return fit_columns(self.catalog, type_, source, schema, shown=shown, are_texts=are_texts)
 
     def _type(self, source: Input, shown: str) -> Type:
         if not source.is_table:
@@ -188,7 +210,7 @@ class InputSurvey:
 
     def _lake(self, source: Input, listing: LakeListing) -> Table:
         type_ = self._type(source, listing.shown)
-        fitting = fit_columns(type_, source, listing.schema, shown=listing.shown, are_texts=False)
+        fitting = self._fit(type_, source, listing.schema, listing.shown, are_texts=False)
         return Table(source, listing.shown, listing.schema, fitting, lake=listing)
 
     def _frame(self, source: Input, frame: "DataFrame") -> Table:
@@ -201,7 +223,7 @@ class InputSurvey:
         if source.files:
             schema = pa.schema([each for each in schema if each.name not in (FILE, LINE)])
         type_ = find_table_type(self.catalog, source)
-        fitting = fit_columns(type_, source, schema, shown=shown, are_texts=source.are_texts)
+        fitting = self._fit(type_, source, schema, shown, are_texts=source.are_texts)
         return Table(source, shown, schema, fitting)
 
 
@@ -209,6 +231,21 @@ def format_of(path: str) -> Format:
     """By the ending of the name; JSON lines if it has no known ending."""
     suffixes = [each for each in Path(path).suffixes if each not in CODECS]
     return _SUFFIXES.get(suffixes[-1].lower(), Format.RECORDS) if suffixes else Format.RECORDS
+
+
+def name_columns(header: Header, source: Input) -> list[str]:
+    """The columns of a CSV. One that is mapped by its position is called by it."""
+    count = len(header.cells)
+    if source.header is None:
+        names = list(header.cells)
+    elif source.header:
+        names = list(source.header)
+    else:
+        return [str(number + 1) for number in range(count)]
+    for column in source.mapping.values():
+        if column.isdecimal() and column not in names and 1 <= int(column) <= len(names):
+            names[int(column) - 1] = str(int(column))
+    return names
 
 
 def delimiter_of(source: Input, path: str) -> str:
@@ -292,10 +329,18 @@ def _cut_cells(
         Split(first + number, file.path, file.shown, start, end, content)
         for number, (start, end) in enumerate(cut_bytes(file.size_bytes, split_bytes))
     ]
-    return resolve_quotes(pieces, count_quotes(pieces)) if len(pieces) > 1 else pieces
+    is_counted = content.is_quoted and len(pieces) > 1
+    return resolve_quotes(pieces, count_quotes(pieces)) if is_counted else pieces
 
 
 def cells_of(item: Table, file: InputFile, mapping: ColumnMapping) -> Cells:
     """How the cells of a CSV are read."""
     delimiter = delimiter_of(item.source, file.path)
-    return Cells(mapping, tuple(item.schema.names), delimiter, item.source.null)
+    return Cells(
+        mapping,
+        tuple(item.schema.names),
+        delimiter,
+        item.source.null,
+        item.header_bytes,
+        is_quoted=item.source.is_quoted,
+    )

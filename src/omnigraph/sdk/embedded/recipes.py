@@ -113,6 +113,7 @@ def _find_key(recipe: "Recipe", overrides: Overrides) -> "IdempotencyKey | None"
     shapes: list[tuple[object, ...]] = [
         (each.type, each.edge, dict(each.columns), each.where, each.delimiter, each.null)
         + ((each.spark_format or each.format, dict(each.options)) if each.options else ())
+        + each.dialect
         for each in recipe.inputs
     ]
     branch = overrides.branch or recipe.branch

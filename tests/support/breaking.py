@@ -9,6 +9,7 @@ import json
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,7 @@ from omnigraph.engine.write.batch import Existing
 from omnigraph.engine.write.mutate import MutationResult, WriteRequest
 from omnigraph.engine.write.upkeep import Upkeep
 from omnigraph.engine.write.write_queue import WriteQueue
+from omnigraph.errors import LeaseCorrupt
 from omnigraph.ids import MAIN, BranchName, TableKey, split_table_key
 from omnigraph.lang.source import Source
 from omnigraph.storage.durability import Durability
@@ -294,11 +296,14 @@ def find_debris(stores: Stores) -> Iterator[str]:
 
 
 def _read_leases(stores: Stores) -> Iterator[tuple[str, Lease | None]]:
-    """None for what is a ticket."""
+    """None for what is a ticket, and for what a power cut tore."""
     for listed in stores.objects.list(LEASES):
-        is_lease = listed.key.endswith(".json")
         data = stores.objects.read(listed.key).data
-        yield listed.key, decode_lease(data, key=listed.key) if is_lease else None
+        lease = None
+        if listed.key.endswith(".json"):
+            with suppress(LeaseCorrupt):
+                lease = decode_lease(data, key=listed.key)
+        yield listed.key, lease
 
 
 def find_orphans(stores: Stores) -> Iterator[str]:

@@ -64,6 +64,15 @@ _SYSTEM_CALLS: Final = (
     "test_the_system_calls_of_a_command_reach_the_disk_in_three_waves"
 )
 
+_POWER_CUTS: Final = (
+    "tests/faults/test_power_cuts.py::"
+    "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
+)
+_TORN_PUBLISH: Final = (
+    "tests/faults/test_power_cuts.py::"
+    "test_a_publish_that_a_power_cut_tore_is_removed_and_its_write_finished"
+)
+
 _CACHE: Final = "tests/unit/commit/leases/test_lease_cache.py::"
 _REMOTE: Final = "tests/faults/test_remote_writes.py::"
 _THREE_WAVES: Final = (
@@ -85,6 +94,12 @@ MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
         "storage/durability.py",
         ("nothing is flushed", "os.fsync(descriptor)", "descriptor.bit_length()", _SYSTEM_CALLS),
+        (
+            "files are not flushed, folders are",
+            "_flush(path, os.O_RDONLY)",
+            "path.exists()",
+            _POWER_CUTS,
+        ),
         (
             "folders are not flushed",
             "_flush(path, os.O_RDONLY | os.O_DIRECTORY)",
@@ -204,6 +219,33 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "return self._map_bases(ref, dataset.version)",
             "return dataset",
             "tests/integration/test_moving.py::test_a_copy_never_reads_its_original",
+        ),
+    ),
+    *_of(
+        "storage/lance/branches.py",
+        (
+            "a ref may reach the disk before its branch",
+            "if store.is_remote or (store.is_flushed and waves is None):",
+            "if store.is_remote:",
+            "tests/faults/test_power_cuts.py::test_a_branch_exists_only_once_its_first_version_is_on_the_disk",
+        ),
+    ),
+    *_of(
+        "storage/lance/torn.py",
+        (
+            "a gap hides a torn version",
+            "if not store.root.is_local:\n        return probe(store, shown)",
+            "if store.root.is_local:\n        return probe(store, shown)",
+            "tests/faults/test_power_cuts.py::test_a_torn_version_beyond_a_missing_one_is_found",
+        ),
+    ),
+    *_of(
+        "engine/opening.py",
+        (
+            "a torn publish stays",
+            "        _clear_torn(stores, bases, settings)\n",
+            "        pass\n",
+            _TORN_PUBLISH,
         ),
     ),
     *_of(

@@ -26,7 +26,7 @@ from omnigraph.engine.graph.state import check_signature
 from omnigraph.engine.settings import DEFAULTS, Settings
 from omnigraph.errors import GraphIncomplete, GraphNotFound, SchemaFilesInvalid
 from omnigraph.ids import MAIN
-from omnigraph.storage.layout import SCHEMA_STATE, table_path
+from omnigraph.storage.layout import RECOVERY, SCHEMA_STATE, table_path
 from omnigraph.storage.stores import Stores, open_stores
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ def open_in(
 ) -> Graph:
     """Open the graph of stores that are open already."""
     bases = Bases(stores)
+    if mode is Mode.READ_WRITE:
+        _clear_torn(stores, bases, settings)
     # The stamp comes first: of a newer format nothing else can be judged, not even its schema.
     base = _read_main(stores, bases)
     try:
@@ -176,6 +178,16 @@ def open_in(
     if mode is Mode.READ_WRITE:
         graph.refresh()
     return graph
+
+
+def _clear_torn(stores: Stores, bases: Bases, settings: Settings) -> None:
+    """Before anything reads a branch: after a power cut, its newest version may be unreadable."""
+    if stores.is_remote or not stores.objects.list(RECOVERY):
+        return
+    from omnigraph.commit.context import WriteContext
+    from omnigraph.commit.recovery.torn_manifest import clear_torn_manifests
+
+    clear_torn_manifests(WriteContext(stores, bases, timing=settings.timing))
 
 
 def _relocate(stores: Stores, bases: Bases, settings: Settings) -> RelocateResult:

@@ -259,9 +259,20 @@ def find_base_folder(recorded: str, path: str) -> str | None:
     return None
 
 
+_VERSION_DIGITS: Final = 20
+
+
 def version_file(version: int) -> str:
     """Lance numbers its version files downwards, so that the newest sorts first."""
     return f"{VERSIONS}/{_WORD - 1 - version:020}.manifest"
+
+
+def version_of_file(name: str) -> int | None:
+    """The version of a version file by its name; None for any other file."""
+    number, _, suffix = name.partition(".")
+    if suffix != "manifest" or len(number) != _VERSION_DIGITS or not number.isdecimal():
+        return None
+    return _WORD - 1 - int(number)
 
 
 def detached_file(version: int) -> str:

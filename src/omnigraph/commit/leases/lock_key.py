@@ -32,5 +32,5 @@ def lock_keys_for(branch: BranchName, keys: Collection[TableKey]) -> list[LockKe
 
 
 def manifest_queue_key(branch: BranchName) -> LockKey:
-    """The fair queue of a branch's publishers. It has no lease."""
+    """The fair queue of a branch's publishers. Its lease is held to remove a torn version."""
     return LockKey(TableKey("manifest"), branch)

@@ -19,6 +19,7 @@ from omnigraph.commit.recovery.sidecar_store import AnySidecar
 from omnigraph.errors import (
     BranchNotFound,
     InvariantViolated,
+    ObjectCorrupt,
     TableCorrupt,
     TableNotFound,
     VersionNotFound,
@@ -97,7 +98,7 @@ def _inspect_table(
             clear_torn(context, context.open_pin(visible, base))
     fork = None
     if is_fork and path is not None:
-        fork = context.stores.tables.find_branch(path, pin.branch)
+        fork = _find_fork(context, path, pin.branch)
     head = None if path is None else _open_head(context, path, pin.branch, is_fork=is_fork)
     since: tuple[TransactionRecord, ...] = ()
     if head is not None and head.version > shown:
@@ -161,6 +162,17 @@ def _inspect_new(context: WriteContext, operation_id: OperationId, pin: PinnedWr
     )
 
 
+def _find_fork(context: WriteContext, path: str, branch: BranchName) -> TableBranch | None:
+    """A fork that no branch shows. Removes one whose ref a power cut tore."""
+    tables = context.stores.tables
+    try:
+        return tables.find_branch(path, branch)
+    except ObjectCorrupt:
+        logger.warning("the ref of the fork %s of %s was torn by a power cut", branch, path)
+        tables.clear_branch(path, branch)
+        return None
+
+
 def _open_head(
     context: WriteContext, path: str, branch: BranchName, *, is_fork: bool
 ) -> Handle | None:
@@ -170,10 +182,11 @@ def _open_head(
         return None
     try:
         return tables.open_at(TableRef(path, spelled))
-    except TableCorrupt:
+    except (TableCorrupt, TableNotFound):
         if not is_fork:
             raise
-        # Torn. No branch shows the fork, so the whole fork is removed.
+        # Torn, or its ref reached the disk before its first version did. No branch shows the fork,
+        # so the whole fork is removed.
         tables.clear_branch(path, branch)
         return None
 

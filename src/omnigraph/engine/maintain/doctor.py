@@ -52,6 +52,7 @@ from omnigraph.errors import (
     NotFoundError,
     OmnigraphError,
     ProgramInvalid,
+    TableCorrupt,
 )
 from omnigraph.ids import MAIN, SCHEMA_LOCK, BranchName
 from omnigraph.jsontext import read_json
@@ -65,6 +66,7 @@ CLEANUP_LATER: Final = f"{CLEANUP}, {DEBRIS_AGE_MS // 60_000} minutes after it w
 RESOLVE: Final = "open the graph for writing, or write to it"
 UNREADABLE: Final = "upgrade; or look at the tables it names, and remove it from __recovery"
 BACKUP: Final = "put the files back from a backup"
+CLEANUP_AGAIN: Final = f"{CLEANUP}, if a cleanup was interrupted; else {BACKUP}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def check_formats(stores: Stores) -> Iterator[DoctorFinding]:
 
 def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFinding]:
     """Rules 1 to 4: the manifests. `is_strict` assumes that nothing was ever cleaned up."""
-    checked: dict[tuple[BranchName, int, str], str | None] = {}
+    checked: dict[tuple[BranchName, int, str], tuple[str, str] | None] = {}
     findings: list[DoctorFinding] = []
     for branch in find_branches(stores):
         manifest = read_base(stores, branch).manifest
@@ -126,8 +128,8 @@ def check_manifests(stores: Stores, *, is_strict: bool = True) -> list[DoctorFin
             place = (commit.branch, commit.manifest_version, commit.id)
             if place not in checked:
                 checked[place] = _check_record(stores, commit, is_strict=is_strict)
-            if (problem := checked[place]) is not None:
-                findings.append(DoctorFinding(branch, commit.id, problem))
+            if (found := checked[place]) is not None:
+                findings.append(DoctorFinding(branch, commit.id, *found))
     return findings
 
 
@@ -194,20 +196,24 @@ def _find_false_heads(stores: Stores, manifest: Manifest) -> Iterator[DoctorFind
         yield DoctorFinding(branch, f"graph_head:{branch}", f"names {named}, the head is {head.id}")
 
 
-def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> str | None:
-    """Rule 4: the problem of the manifest version of a commit; None if there is none."""
+def _check_record(stores: Stores, commit: Commit, *, is_strict: bool) -> tuple[str, str] | None:
+    """Rule 4: the problem of the manifest version of a commit, and its remedy."""
     where = f"version {commit.manifest_version} of '{commit.branch}'"
     try:
         shown = read_past(stores, commit.branch, commit.manifest_version)
     except NotFoundError as error:
-        return f"{where} cannot be read: {error}" if is_strict else None
+        return (f"{where} cannot be read: {error}", BACKUP) if is_strict else None
+    except TableCorrupt as error:
+        # Lance removes the files of a version before the version.
+        return f"{where} cannot be read: {error}", CLEANUP_AGAIN
     if shown.log.find(commit.id) is None:
-        return f"{where} does not show it"
+        return f"{where} does not show it", BACKUP
     head = shown.head
     assert head is not None
     # One version may publish several commits; rule 2 checks their order.
     if head.id != commit.id and head.manifest_version != commit.manifest_version:
-        return f"{where} shows {head.id} as the head, recorded at {head.manifest_version}"
+        found = f"{where} shows {head.id} as the head, recorded at {head.manifest_version}"
+        return found, BACKUP
     return None
 
 

@@ -5,6 +5,7 @@ in between leaves a folder without a ref. Lance does not list such a folder, can
 cannot create a branch of that name. `clear_branch` deletes both, in whichever state they are.
 """
 
+from contextlib import suppress
 from functools import partial
 
 from omnigraph.errors import ForkExists, ForkInUse, ObjectCorrupt, ObjectNotFound
@@ -74,7 +75,9 @@ def fork(
     waves: FlushWaves | None = None,
     files: ForkFiles | None = None,
 ) -> LanceHandle:
-    if store.is_remote:
+    if store.is_remote or (store.is_flushed and waves is None):
+        # On a disk each of these puts is flushed before the next begins. No sidecar names a fork
+        # of the manifest, so a power cut must not leave a ref without the version it stands for.
         made = files or fork_files.read_fork(store, source, branch)
         return fork_files.write_fork(store, source, branch, made)
     ref = TableRef(source.ref.path, branch)
@@ -92,7 +95,9 @@ def fork(
                 raise
             raise ours from error
     forked = store.open(ref, source.version)
-    _flush_fork(store, forked, waves)
+    if store.is_flushed:
+        assert waves is not None, "else its files were put one after the other"
+        _flush_fork(store, forked, waves)
     return forked
 
 
@@ -101,9 +106,7 @@ def _has_versions(store: LanceStore, ref: TableRef) -> bool:
     return bool(store.objects.list(folder))
 
 
-def _flush_fork(store: LanceStore, forked: LanceHandle, waves: FlushWaves | None) -> None:
-    if not store.is_flushed:
-        return
+def _flush_fork(store: LanceStore, forked: LanceHandle, waves: FlushWaves) -> None:
     assert forked.ref.branch is not None
     uuid = store.read_transaction(forked).uuid
     table = TableRef(forked.ref.path)
@@ -113,10 +116,7 @@ def _flush_fork(store: LanceStore, forked: LanceHandle, waves: FlushWaves | None
         f"{folder}/{layout.version_file(forked.version)}",
         layout.branch_ref_file(forked.ref.branch),
     )
-    if waves is None:
-        store.flush(table, list(files))
-    else:
-        store.add_flushes(waves, table, list(files))
+    store.add_flushes(waves, table, list(files))
 
 
 def delete_branch(store: LanceStore, path: str, branch: str) -> None:
@@ -131,8 +131,20 @@ def delete_branch(store: LanceStore, path: str, branch: str) -> None:
             raise ours from error
 
 
+def _find_children(store: LanceStore, path: str, parent: str) -> list[str]:
+    """A branch whose ref a power cut tore is the child of nothing: it was never made."""
+
+    def find(name: str) -> TableBranch | None:
+        with suppress(ObjectCorrupt):
+            return find_branch(store, path, name)
+        return None
+
+    found = store.together([partial(find, each) for each in find_branch_names(store, path)])
+    return [each.name for each in found if each is not None and each.parent == parent]
+
+
 def clear_branch(store: LanceStore, path: str, branch: str, *, only: str | None = None) -> None:
-    children = [each.name for each in find_branches(store, path) if each.parent == branch]
+    children = _find_children(store, path, branch)
     if children:
         raise ForkInUse(path, branch=branch, children=children)
     if only is not None:

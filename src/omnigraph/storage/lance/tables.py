@@ -270,6 +270,9 @@ class LanceTables:
     def find_torn(self, shown: Handle) -> int | None:
         return torn.find_torn(self.store, _own(shown))
 
+    def find_whole(self, ref: TableRef) -> Handle | None:
+        return torn.find_whole(self.store, ref)
+
     def remove_torn(self, shown: Handle, version: int) -> None:
         torn.remove_torn(self.store, _own(shown), version)
 

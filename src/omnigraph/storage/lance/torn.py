@@ -10,11 +10,12 @@ zeros as a table of version 0, and a store that does not answer is no power cut.
 from pathlib import Path
 from typing import Final
 
-from omnigraph.errors import ObjectNotFound, TableCorrupt
+from omnigraph.errors import ObjectNotFound, TableCorrupt, VersionNotFound
 from omnigraph.storage import layout
 from omnigraph.storage.lance import table_files
 from omnigraph.storage.lance.read import probe
 from omnigraph.storage.lance.store import LanceHandle, LanceStore, translating
+from omnigraph.storage.tables import TableRef
 
 _ENDINGS: Final = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1"}
 """The last bytes of a complete file of this kind."""
@@ -23,7 +24,7 @@ _TAIL_BYTES: Final = 8
 
 
 def find_torn(store: LanceStore, shown: LanceHandle) -> int | None:
-    newest = probe(store, shown)
+    newest = _find_newest(store, shown)
     if newest == shown.version:
         return None
     try:
@@ -43,6 +44,41 @@ def find_torn(store: LanceStore, shown: LanceHandle) -> int | None:
         return newest if any(map(_is_torn, new)) else None
 
 
+def find_whole(store: LanceStore, ref: TableRef) -> LanceHandle | None:
+    """By the listing: the newest version itself may be the one that Lance cannot open."""
+    for version in sorted(_list_versions(store, ref), reverse=True):
+        if (handle := _open_whole(store, ref, version)) is not None:
+            return handle
+    return None
+
+
+def _find_newest(store: LanceStore, shown: LanceHandle) -> int:
+    """On a disk by the listing: a power cut may leave a version without the one before it, and a
+    probe does not look beyond the gap.
+    """
+    if not store.root.is_local:
+        return probe(store, shown)
+    return max([*_list_versions(store, shown.ref), shown.version])
+
+
+def _list_versions(store: LanceStore, ref: TableRef) -> list[int]:
+    listed = store.objects.list(f"{_home(ref)}/{layout.VERSIONS}")
+    found = (layout.version_of_file(each.key.rpartition("/")[2]) for each in listed)
+    return [each for each in found if each is not None]
+
+
+def _open_whole(store: LanceStore, ref: TableRef, version: int) -> LanceHandle | None:
+    try:
+        data = store.objects.read(f"{_home(ref)}/{layout.version_file(version)}").data
+        if not data.endswith(_ENDINGS[".manifest"]):
+            return None
+        handle = store.open(ref, version)
+    except (ObjectNotFound, VersionNotFound, TableCorrupt):
+        return None
+    with translating(ref, "look through", version=version):
+        return None if any(map(_is_torn, table_files.reachable(handle.dataset))) else handle
+
+
 def remove_torn(store: LanceStore, shown: LanceHandle, version: int) -> None:
     assert version > shown.version, "what is shown stays"
     # Checked again: a process that was suspended must not remove a version made meanwhile.
@@ -51,9 +87,12 @@ def remove_torn(store: LanceStore, shown: LanceHandle, version: int) -> None:
 
 
 def _key(handle: LanceHandle, version: int) -> str:
-    folder = layout.branch_folder(handle.ref.branch)
-    table = f"{handle.ref.path}/{folder}" if folder else handle.ref.path
-    return f"{table}/{layout.version_file(version)}"
+    return f"{_home(handle.ref)}/{layout.version_file(version)}"
+
+
+def _home(ref: TableRef) -> str:
+    folder = layout.branch_folder(ref.branch)
+    return f"{ref.path}/{folder}" if folder else ref.path
 
 
 def _is_torn(file: Path) -> bool:

@@ -349,6 +349,13 @@ class Tables(Protocol):
         """
         ...
 
+    def find_whole(self, ref: TableRef) -> Handle | None:
+        """The newest version that can be read; None if there is none.
+
+        For a table that no other one names the versions of. Reads the ends of all its files.
+        """
+        ...
+
     def remove_torn(self, shown: Handle, version: int) -> None:
         """Delete the file of the newest version. Only under the lease, and only if it is torn: no
         writer ever reported a torn version as landed.

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,27 +130,40 @@ rules:
 """
 
 
+@contextmanager
+def serving(folder: Path, *words: str) -> Iterator[Served]:
+    """A server process with the tokens of this folder."""
+    environment = os.environ | {
+        "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(folder / "tokens.json"),
+        "OMNIGRAPH_HOME": str(folder / "home"),
+    }
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "omnigraph", "serve", *words],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert server.stdout is not None
+    try:
+        line = server.stdout.readline()
+        assert "=" in line, (folder / "server.log").read_text()
+        yield Served(f"http://{line.strip().partition('=')[2]}", folder)
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("browser")
     make_museum(folder)
     write_settings(folder)
-    environment = os.environ | {
-        "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(folder / "tokens.json"),
-        "OMNIGRAPH_HOME": str(folder / "home"),
-    }
-    words = [sys.executable, "-m", "omnigraph", "serve", "--config", str(folder / "server.yaml")]
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(
-            words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    assert "=" in line, (folder / "server.log").read_text()
-    yield Served(f"http://{line.strip().partition('=')[2]}", folder)
-    server.kill()
-    server.wait()
-    server.stdout.close()
+    with serving(folder, "--config", "server.yaml") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The web page in a real browser: what a reviewer does, and what an attacker tries."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 import omnigraph
-from browser.conftest import ROOT, TOKENS, XSS, Served, Tab
+from browser.conftest import ROOT, TOKENS, XSS, Served, Tab, serving
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +157,7 @@ def test_a_proposal_with_a_conflict_is_approved_checked_and_merged(tab: Tab) -> 
     tab.page.get_by_role("link", name="West, not East").click()
     tab.page.get_by_role("button", name="Approve").click()
     expect(tab.page.get_by_label("Approvals")).to_contain_text("dana")
+    expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
     tab.page.get_by_label("theirs · candidate").check()
     shoot(tab, "proposal")
     tab.page.get_by_role("button", name="Merge into release").click()
@@ -265,6 +267,77 @@ def test_an_entity_shows_who_set_each_property(tab: Tab) -> None:
     tab.go("#/entity?type=Artwork&id=AB-3")
     expect(tab.page.locator(".blame-row", has_text="title")).to_contain_text("agent")
     expect(tab.page.locator(".neighbours")).to_contain_text("R03")
+
+
+def test_a_picture_is_walked_and_expanded_by_keyboard(tab: Tab) -> None:
+    tab.login()
+    tab.go("#/entity?type=Artwork&id=AB-3")
+    canvas = tab.page.locator(".canvas[data-drawn-ms]")
+    canvas.focus()
+    said = tab.page.locator(".picture [role=status]")
+    for _ in range(2):
+        canvas.press("ArrowRight")
+    expect(said).to_have_text("Gallery R03")
+    canvas.press("Enter")
+    expect(tab.page.locator(".legend")).to_contain_text("Artwork")
+    shoot(tab, "expanded")
+    for _ in range(2):
+        canvas.press("ArrowRight")
+    expect(said).not_to_have_text("Gallery R03")
+    for _ in range(2):
+        canvas.press("ArrowLeft")
+    expect(said).to_have_text("Gallery R03")
+    canvas.press("Enter")
+    expect(tab.page.get_by_role("heading", name="Gallery R03")).to_be_visible()
+
+
+def test_many_conflicts_are_shown_in_pages(tab: Tab, served: Served) -> None:
+    rows = [{"name": f"painter {at:03}", "born": 1900} for at in range(150)]
+    with omnigraph.connect(served.url, graph="museum", token=TOKENS["dana"]) as graph:
+        ours = graph.branch("ours", create=True)
+        ours.insert("Artist", rows)
+        theirs = graph.branch("theirs", create=True, source="ours")
+        for branch, born in ((ours, 1901), (theirs, 1902)):
+            branch.upsert("Artist", [{**each, "born": born} for each in rows])
+    tab.login()
+    tab.go("#/review?source=theirs&target=ours")
+    expect(tab.page.get_by_text("1 to 100 of 150")).to_be_visible()
+    expect(tab.page.locator(".conflict")).to_have_count(100)
+    tab.page.get_by_role("button", name="Next").click()
+    expect(tab.page.locator(".conflict")).to_have_count(50)
+    tab.page.locator("body").press("k")
+    expect(tab.page.get_by_text("1 to 100 of 150")).to_be_visible()
+    tab.page.get_by_role("button", name="Rest: theirs").click()
+    expect(tab.page.get_by_text("150 of 150 decided")).to_be_visible()
+    tab.page.get_by_role("button", name="Merge into ours").click()
+    expect(tab.page.get_by_text("theirs is merged into ours")).to_be_visible()
+
+
+def test_a_reader_of_several_graphs_goes_from_one_to_another(
+    browser: Browser, tmp_path: Path
+) -> None:
+    for name in ("left", "right"):
+        omnigraph.init(str(tmp_path / f"{name}.omni"), "node A { name: String @key }")
+    (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
+    rule = "{ id: list, allow: { actors: { group: all }, actions: [graph_list] } }"
+    (tmp_path / "list.yaml").write_text(
+        f"version: 1\ngroups: {{ all: [dana] }}\nrules:\n  - {rule}\n"
+    )
+    (tmp_path / "server.yaml").write_text(
+        "version: 1\nbind: 127.0.0.1:0\npolicy: list.yaml\n"
+        "graphs: { left: { uri: left.omni }, right: { uri: right.omni } }\n"
+    )
+    with serving(tmp_path, "--config", "server.yaml") as several:
+        page = browser.new_page()
+        page.goto(f"{several.url}/ui/")
+        page.get_by_label("Token").fill(TOKENS["dana"])
+        page.get_by_role("button", name="Open the graph").click()
+        page.get_by_role("combobox", name="Graph").select_option("right")
+        page.get_by_role("button", name="Open the graph").click()
+        expect(page).to_have_title("Overview · right")
+        page.get_by_role("combobox", name="Graph").select_option("left")
+        expect(page).to_have_title("Overview · left")
+        page.context.close()
 
 
 def test_a_job_is_listed(tab: Tab, served: Served) -> None:

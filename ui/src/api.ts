@@ -156,6 +156,16 @@ export async function askServer<T>(path: string, asked: Asked = {}): Promise<T> 
   return (await (await send(path, asked)).json()) as T;
 }
 
+/** The graphs of the server; none if the reader may not list them. */
+export async function findGraphs(): Promise<string[]> {
+  try {
+    const found = await askServer<{ graphs: { graph_id: string }[] }>("graphs", { quiet: true });
+    return found.graphs.map((each) => each.graph_id);
+  } catch {
+    return [];
+  }
+}
+
 function ofGraph(path: string): string {
   return session.graph ? `graphs/${encodeURIComponent(session.graph)}/${path}` : path;
 }

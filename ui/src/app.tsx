@@ -1,9 +1,9 @@
 /** The frame of all pages: who is asking, where one is, and the keys that work everywhere. */
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, ask, session, watchRequests, type Rights } from "./api";
+import { ApiError, ask, findGraphs, session, watchRequests, type Rights } from "./api";
 import { Failure, Logo, Skeleton } from "./parts/basics";
-import { RightsContext, useKeys } from "./hooks";
+import { RightsContext, useKeys, useMay } from "./hooks";
 import { EntityPage } from "./pages/entity";
 import { JobsPage } from "./pages/jobs";
 import { Login } from "./pages/login";
@@ -51,12 +51,12 @@ export function App() {
   }
   return (
     <RightsContext.Provider value={rights}>
-      <Frame rights={rights} onLeave={leave} />
+      <Frame key={rights.graph_id} rights={rights} onLeave={leave} onEnter={enter} />
     </RightsContext.Provider>
   );
 }
 
-function Frame({ rights, onLeave }: { rights: Rights; onLeave: () => void }) {
+function Frame({ rights, onLeave, onEnter }: { rights: Rights; onLeave: () => void; onEnter: () => Promise<void> }) {
   const place = usePlace();
   const main = useRef<HTMLElement>(null);
   const [showsKeys, setShowsKeys] = useState(false);
@@ -76,9 +76,7 @@ function Frame({ rights, onLeave }: { rights: Rights; onLeave: () => void }) {
           <Logo />
           <span>OmniGraph</span>
         </a>
-        <span class="graph-name" title="The graph">
-          {rights.graph_id}
-        </span>
+        <GraphName current={rights.graph_id} onEnter={onEnter} />
         <span class="stretch" />
         <ThemeButton />
         <button type="button" class="ghost wide-only" onClick={() => setShowsKeys(true)} aria-label="Keyboard shortcuts">
@@ -98,6 +96,26 @@ function Frame({ rights, onLeave }: { rights: Rights; onLeave: () => void }) {
       </main>
       {showsKeys && <Shortcuts onClose={() => setShowsKeys(false)} />}
     </div>
+  );
+}
+
+/** The name of the graph; a choice if the reader may list several graphs. */
+function GraphName({ current, onEnter }: { current: string; onEnter: () => Promise<void> }) {
+  const [graphs, setGraphs] = useState<string[]>([]);
+  const mayList = useMay("graph_list");
+  useEffect(() => void (mayList && findGraphs().then(setGraphs)), [mayList]);
+  if (graphs.length < 2) return <span class="graph-name">{current}</span>;
+  const choose = (graph: string) => {
+    session.keep(session.token, graph);
+    goTo("overview");
+    void onEnter();
+  };
+  return (
+    <select class="graph-name" aria-label="Graph" value={current} onChange={(event) => choose(event.currentTarget.value)}>
+      {[...new Set([current, ...graphs])].map((each) => (
+        <option key={each}>{each}</option>
+      ))}
+    </select>
   );
 }
 
@@ -164,6 +182,7 @@ const KEYS: [string, string][] = [
   ["u", "undo the choice"],
   ["m", "merge, once every conflict is decided"],
   ["Ctrl Enter", "run the query"],
+  ["arrow keys, Enter", "in a picture: go to an entity, open or expand it"],
   ["?", "these keys"],
 ];
 

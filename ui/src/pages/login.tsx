@@ -1,20 +1,10 @@
-import { useState } from "preact/hooks";
-import { ApiError, askServer, session } from "../api";
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, findGraphs, session } from "../api";
 import { Failure, Logo } from "../parts/basics";
-
-/** The graphs of the server, if the reader may list them. */
-async function findGraphs(): Promise<string[]> {
-  try {
-    const found = await askServer<{ graphs: { graph_id: string }[] }>("graphs");
-    return found.graphs.map((each) => each.graph_id);
-  } catch {
-    return [];
-  }
-}
 
 function explain(error: ApiError | undefined): ApiError | undefined {
   if (error?.status !== 404) return error;
-  return new ApiError(404, { error: "This server has several graphs, or none of that name. Name one." });
+  return new ApiError(404, { error: "This server has several graphs, or none of that name. Choose one." });
 }
 
 export function Login({ error, onEnter }: { error: ApiError | undefined; onEnter: () => Promise<void> }) {
@@ -22,6 +12,10 @@ export function Login({ error, onEnter }: { error: ApiError | undefined; onEnter
   const [graph, setGraph] = useState(session.graph);
   const [isBusy, setBusy] = useState(false);
   const [graphs, setGraphs] = useState<string[]>([]);
+  useEffect(() => {
+    // A server without tokens lists its graphs at once; any other does so after the token is given.
+    if (error?.status === 404) void findGraphs().then(setGraphs);
+  }, [error]);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -29,7 +23,7 @@ export function Login({ error, onEnter }: { error: ApiError | undefined; onEnter
     if (!graph.trim()) {
       const found = await findGraphs();
       setGraphs(found);
-      if (found[0]) session.keep(token.trim(), found[0]);
+      if (found.length === 1 && found[0]) session.keep(token.trim(), found[0]);
     }
     await onEnter();
     setBusy(false);
@@ -44,15 +38,22 @@ export function Login({ error, onEnter }: { error: ApiError | undefined; onEnter
           Token
           <input type="password" autocomplete="off" value={token} onInput={(event) => setToken(event.currentTarget.value)} />
         </label>
-        <label>
-          Graph <span class="dim">(only if the server has several)</span>
-          <input list="graphs" value={graph} onInput={(event) => setGraph(event.currentTarget.value)} />
-          <datalist id="graphs">
-            {graphs.map((each) => (
-              <option key={each} value={each} />
-            ))}
-          </datalist>
-        </label>
+        {graphs.length > 0 ? (
+          <label>
+            Graph
+            <select value={graph} onChange={(event) => setGraph(event.currentTarget.value)}>
+              <option value="">choose…</option>
+              {graphs.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+        ) : (
+          <label>
+            Graph <span class="dim">(only if the server has several)</span>
+            <input value={graph} onInput={(event) => setGraph(event.currentTarget.value)} />
+          </label>
+        )}
         <Failure error={explain(error)} />
         <button type="submit" class="primary" disabled={isBusy}>
           {isBusy ? "Opening…" : "Open the graph"}

@@ -11,18 +11,20 @@ import { goTo, linkTo, type Place } from "../route";
 const BRANCHES_SHOWN = 12;
 const COMMITS_SHOWN = 150;
 
-interface History {
+interface Heads {
   summaries: BranchSummary[];
-  commits: Commit[];
   snapshot: Snapshot;
 }
 
-async function readHistory(signal: AbortSignal): Promise<History> {
+async function readHeads(signal: AbortSignal): Promise<Heads> {
   const [listed, snapshot] = await Promise.all([
     ask<{ summaries?: BranchSummary[] | null }>("branches?details=true", { signal }),
     ask<Snapshot>("snapshot", { signal }),
   ]);
-  const summaries = listed.summaries ?? [];
+  return { summaries: listed.summaries ?? [], snapshot };
+}
+
+async function readCommits(summaries: BranchSummary[], signal: AbortSignal): Promise<Commit[]> {
   const pages = await Promise.all(
     summaries.slice(0, BRANCHES_SHOWN).map((each) => {
       const path = address("commits", { branch: each.name, merged: true, limit: COMMITS_SHOWN });
@@ -30,45 +32,50 @@ async function readHistory(signal: AbortSignal): Promise<History> {
     }),
   );
   const byId = new Map(pages.flatMap((page) => page.commits).map((each) => [each.graph_commit_id, each]));
-  const commits = [...byId.values()].sort((a, b) => b.created_at - a.created_at || (a.graph_commit_id < b.graph_commit_id ? 1 : -1));
-  return { summaries, commits, snapshot };
+  return [...byId.values()].sort((a, b) => b.created_at - a.created_at || (a.graph_commit_id < b.graph_commit_id ? 1 : -1));
 }
 
 export function OverviewPage({ place }: { place: Place }) {
-  const found = useLoad("history", readHistory);
+  const found = useLoad("heads", readHeads);
   const chosen = place.with["commit"];
   return (
     <>
       <h1>Overview</h1>
       <Failure error={found.error} onRetry={found.reload} />
-      {found.data ? <Shown history={found.data} /> : !found.error && <Skeleton lines={8} />}
+      {found.data ? <Shown heads={found.data} /> : !found.error && <Skeleton lines={8} />}
       {chosen && <CommitDrawer id={chosen} />}
     </>
   );
 }
 
-function Shown({ history }: { history: History }) {
+/** The branches at once; the commits, which take longer, below them. */
+function Shown({ heads }: { heads: Heads }) {
+  const { summaries } = heads;
+  const newest = summaries.map((each) => each.head?.graph_commit_id).join();
+  const found = useLoad(newest, (signal) => readCommits(summaries, signal));
   const count = (kind: string) =>
-    history.snapshot.datasets.filter((each) => each.entity_kind === kind).reduce((sum, each) => sum + each.entity_count, 0);
+    heads.snapshot.datasets.filter((each) => each.entity_kind === kind).reduce((sum, each) => sum + each.entity_count, 0);
   return (
     <>
       <dl class="stats">
         <Stat name="Nodes" value={numberText(count("node"))} />
         <Stat name="Edges" value={numberText(count("edge"))} />
-        <Stat name="Branches" value={numberText(history.summaries.length)} />
-        <Stat name="Commits shown" value={numberText(history.commits.length)} />
+        <Stat name="Branches" value={numberText(summaries.length)} />
+        <Stat name="Commits shown" value={found.data ? numberText(found.data.length) : "…"} />
       </dl>
       <section class="card" aria-labelledby="branches-title">
         <h2 id="branches-title">Branches</h2>
         <div class="rows">
-          {history.summaries.map((each) => (
+          {summaries.map((each) => (
             <BranchRow key={each.name} branch={each} />
           ))}
         </div>
       </section>
       <section class="card" aria-labelledby="commits-title">
         <h2 id="commits-title">Commits</h2>
-        {history.commits.length ? <CommitList history={history} /> : <Empty title="No commits yet" />}
+        <Failure error={found.error} onRetry={found.reload} />
+        {!found.data && !found.error && <Skeleton lines={8} label="Loading the commits" />}
+        {found.data && (found.data.length ? <CommitList commits={found.data} summaries={summaries} /> : <Empty title="No commits yet" />)}
       </section>
     </>
   );
@@ -120,29 +127,29 @@ function Drift({ ahead, behind }: { ahead: number | null; behind: number | null 
 const ROW = 46;
 const LANE = 18;
 
-function CommitList({ history }: { history: History }) {
-  const rows = useMemo(() => findLanes(history.commits), [history.commits]);
+function CommitList({ commits, summaries }: { commits: Commit[]; summaries: BranchSummary[] }) {
+  const rows = useMemo(() => findLanes(commits), [commits]);
   const [shown, setShown] = useState(100);
   const width = LANE * (1 + Math.max(...rows.map((each) => Math.max(each.lane, ...each.links.map((link) => Math.max(link.from, link.to))))));
   const heads = useMemo(() => {
     const byCommit = new Map<string, string[]>();
-    for (const each of history.summaries) {
+    for (const each of summaries) {
       const id = each.head?.graph_commit_id;
       if (id) byCommit.set(id, [...(byCommit.get(id) ?? []), each.name]);
     }
     return byCommit;
-  }, [history.summaries]);
+  }, [summaries]);
   return (
     <>
       <ol class="commits" style={{ "--lanes": `${width + 6}px` }}>
-        {history.commits.slice(0, shown).map((commit, at) => (
+        {commits.slice(0, shown).map((commit, at) => (
           <li key={commit.graph_commit_id}>
             <Lanes row={rows[at] as LaneRow} width={width} />
             <CommitLine commit={commit} heads={heads.get(commit.graph_commit_id) ?? []} />
           </li>
         ))}
       </ol>
-      {shown < history.commits.length && (
+      {shown < commits.length && (
         <button type="button" onClick={() => setShown(shown + 200)}>
           Show older commits
         </button>

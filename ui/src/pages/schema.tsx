@@ -6,9 +6,18 @@ import { Empty, Failure, Skeleton, Tabs } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { dotKey, Picture, type Drawing } from "../parts/picture";
 
+const PROPERTIES_DRAWN = 8;
+
+/** The name of a type, then its properties; `*` marks the key. */
+function boxText(type: NodeType): string {
+  const shown = type.properties.slice(0, PROPERTIES_DRAWN).map((each) => `${each.is_key ? "* " : ""}${each.name}: ${each.type}`);
+  const more = type.properties.length - shown.length;
+  return [type.name, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join("\n");
+}
+
 function draw(types: Types): Drawing {
   return {
-    dots: types.nodes.map((each) => ({ type: "type", id: each.name, tone: "plain" as const })),
+    dots: types.nodes.map((each) => ({ type: "type", id: each.name, tone: "plain" as const, text: boxText(each), isBox: true })),
     lines: types.edges.map((each) => ({ type: each.name, from: dotKey("type", each.source), to: dotKey("type", each.target), tone: "plain" as const })),
   };
 }

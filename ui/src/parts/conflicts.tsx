@@ -1,7 +1,7 @@
 /** Conflicts one by one: base, ours and theirs, a choice for each, by mouse or by key. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Conflict, Json, MergeReply } from "../api";
-import { sameJson, saveFile, valueText } from "../format";
+import { numberText, sameJson, saveFile, valueText } from "../format";
 import { useKeys } from "../hooks";
 
 export type Choice = "ours" | "theirs" | { value: Json };
@@ -28,6 +28,9 @@ export function resolutionsFile(merge: MergeReply, choices: Choices): string {
   return `${JSON.stringify({ format: 1, source, target, source_commit_id, target_commit_id, detect: "property", conflicts }, null, 2)}\n`;
 }
 
+/** So many conflicts are in the page at once. */
+const PAGE = 100;
+
 export function Conflicts(props: {
   merge: MergeReply;
   choices: Choices;
@@ -36,11 +39,9 @@ export function Conflicts(props: {
   const conflicts = props.merge.merge_conflicts as unknown as Conflict[];
   const [current, setCurrent] = useState(0);
   const list = useRef<HTMLOListElement>(null);
-  const go = (at: number) => {
-    const next = Math.max(0, Math.min(conflicts.length - 1, at));
-    setCurrent(next);
-    list.current?.children[next]?.scrollIntoView({ block: "nearest" });
-  };
+  const first = PAGE * Math.floor(current / PAGE);
+  const go = (at: number) => setCurrent(Math.max(0, Math.min(conflicts.length - 1, at)));
+  useEffect(() => list.current?.children[current - first]?.scrollIntoView({ block: "nearest" }), [current]);
   const set = (at: number, choice: Choice | undefined) => {
     const found = conflicts[at];
     if (!found) return;
@@ -84,18 +85,31 @@ export function Conflicts(props: {
         <kbd>u</kbd> undoes.
       </p>
       <ol class="conflicts" ref={list} aria-label="Conflicts">
-        {conflicts.map((each, at) => (
+        {conflicts.slice(first, first + PAGE).map((each, at) => (
           <ConflictCard
             key={keyOf(each)}
             conflict={each}
             merge={props.merge}
-            isCurrent={at === current}
+            isCurrent={first + at === current}
             choice={props.choices[keyOf(each)]}
-            onFocus={() => setCurrent(at)}
-            onChoose={(choice) => set(at, choice)}
+            onFocus={() => setCurrent(first + at)}
+            onChoose={(choice) => set(first + at, choice)}
           />
         ))}
       </ol>
+      {conflicts.length > PAGE && (
+        <div class="bar">
+          <button type="button" disabled={first === 0} onClick={() => go(first - PAGE)}>
+            Previous
+          </button>
+          <span class="dim" role="status">
+            {numberText(first + 1)} to {numberText(Math.min(first + PAGE, conflicts.length))} of {numberText(conflicts.length)}
+          </span>
+          <button type="button" disabled={first + PAGE >= conflicts.length} onClick={() => go(first + PAGE)}>
+            Next
+          </button>
+        </div>
+      )}
     </>
   );
 }

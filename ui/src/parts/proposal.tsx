@@ -1,8 +1,8 @@
 /** Proposals: the list, and the one under review with its approvals, checks and comments. */
-import { useState } from "preact/hooks";
+import { useContext, useState } from "preact/hooks";
 import { ask, write, type Proposal, type ProposalEntry } from "../api";
 import { counted, shortId } from "../format";
-import { useAction, useLoad, useMay } from "../hooks";
+import { RightsContext, useAction, useLoad, useMay } from "../hooks";
 import { goTo, linkTo } from "../route";
 import { Actor, Age, Empty, Failure, Skeleton } from "./basics";
 
@@ -46,6 +46,8 @@ export function ProposalCard({ proposal, onChange }: { proposal: Proposal; onCha
       onChange();
     });
   const isOpen = proposal.state === "open";
+  const actor = useContext(RightsContext).actor_id;
+  const hasApproved = proposal.approvals.some((each) => each.actor_id === actor && each.source_commit_id === proposal.source_commit_id);
   return (
     <section class="card" aria-label="Proposal">
       <div class="bar">
@@ -60,7 +62,7 @@ export function ProposalCard({ proposal, onChange }: { proposal: Proposal; onCha
       <Checks proposal={proposal} />
       {isOpen && (
         <div class="bar">
-          {mayApprove && (
+          {mayApprove && !hasApproved && (
             <button type="button" disabled={isBusy} onClick={() => void send("approvals", { if_source: proposal.source_commit_id })}>
               Approve
             </button>

@@ -99,14 +99,14 @@ def list_rights(
     requests = (
         AccessRequest(context.actor, each, source, into if each in ON_TARGET else None)
         for each in Action
+        if each is not Action.GRAPH_LIST
     )
     allows = context.served_graph.guard.allows
+    actions = [str(each.action) for each in requests if allows(each)]
+    if context.state.allows_listing(context.actor):
+        actions.append(str(Action.GRAPH_LIST))
     return answer(
-        {
-            "graph_id": context.served_graph.id,
-            "actor_id": context.actor,
-            "actions": [str(each.action) for each in requests if allows(each)],
-        }
+        {"graph_id": context.served_graph.id, "actor_id": context.actor, "actions": actions}
     )
 
 

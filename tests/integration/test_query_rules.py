@@ -393,7 +393,50 @@ ORDERS = [
     ),
 ]
 
-CASES = [*EXECUTION, *FILTERS, *TRAVERSALS, *BLOCKS, *PROJECTIONS, *ORDERS]
+MEASURED = [
+    Case("what exists keeps its rows", artwork("exists { $a hangs $g }"), ones("A1", "A2", "A4")),
+    Case(
+        "a block counts distinct neighbours",
+        artwork("count { $a hangs $g } = 1"),
+        ones("A1", "A2", "A4"),
+    ),
+    Case(
+        "a block with an edge variable counts edges",
+        artwork("count { $a $h:hangs $g } >= 2"),
+        ones("A1"),
+    ),
+    Case("nothing counts zero", artwork("count { $a hangs $g } < 1"), ones("A3")),
+    Case(
+        "a sum over nothing is null and compares with nothing",
+        artwork("sum($h.nails) { $a $h:hangs $g } != 5"),
+        ones("A4"),
+    ),
+    Case("a sum over a block", artwork("sum($h.nails) { $a $h:hangs $g } = 5"), ones("A1")),
+    Case("an average over a block", artwork("avg($h.nails) { $a $h:hangs $g } = 2.5"), ones("A1")),
+    Case(
+        "the largest date of a block",
+        artwork('max($h.since) { $a $h:hangs $g } = date("2024-02-01")'),
+        ones("A1"),
+    ),
+    Case(
+        "a block is compared with a property of the row",
+        gallery("count { $a hangs $g } >= $g.floor"),
+        ones("G1", "G2"),
+    ),
+    Case(
+        "distinct values of a block",
+        gallery("count(distinct $a.medium) { $a hangs $g } = $n"),
+        ones("G2"),
+        (("n", "I64", 2),),
+    ),
+    Case(
+        "blocks within blocks",
+        gallery("exists { $a hangs $g count { $b inspired $a } = 1 }"),
+        ones("G1", "G2"),
+    ),
+]
+
+CASES = [*EXECUTION, *FILTERS, *TRAVERSALS, *BLOCKS, *MEASURED, *PROJECTIONS, *ORDERS]
 
 
 @pytest.fixture(scope="module")

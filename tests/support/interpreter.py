@@ -218,6 +218,14 @@ class Execution:
             case ir.Without(steps):
                 if not self.rows(steps, [row]):
                     yield row
+            case ir.Within(steps):
+                if self.rows(steps, [row]):
+                    yield row
+            case ir.Measured(steps, over, comparator, bound):
+                values = [self.value(over.argument, each) for each in self.rows(steps, [row])]
+                measured = aggregate(over.function, values, distinct=over.distinct)
+                if compare(measured, comparator, self.value(bound, row)) is True:
+                    yield row
             case ir.Optionally(steps):
                 unbound: Row = dict.fromkeys(bound_by(steps))
                 yield from self.rows(steps, [row]) or [{**unbound, **row}]

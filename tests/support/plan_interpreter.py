@@ -118,6 +118,16 @@ class _PlanExecution:
             case plan.AntiJoin(given, inner, on):
                 found = self.inner_rows(rows := self.rows(given, outside), inner, on)
                 return [row for row in rows if _binding(row, on) not in found]
+            case plan.SemiJoin(given, inner, on):
+                found = self.inner_rows(rows := self.rows(given, outside), inner, on)
+                return [row for row in rows if _binding(row, on) in found]
+            case plan.Measure(given, inner, on):
+                found = self.inner_rows(rows := self.rows(given, outside), inner, on)
+                return [
+                    row
+                    for row in rows
+                    if self.measures(operator, row, found.get(_binding(row, on)))
+                ]
             case plan.LeftJoin(given, inner, on, binds):
                 found = self.inner_rows(rows := self.rows(given, outside), inner, on)
                 nothing: list[Row] = [dict.fromkeys(binds)]
@@ -197,6 +207,15 @@ class _PlanExecution:
         for row in self.rows(inner, given.values()) if rows else ():
             found.setdefault(_binding(row, on), []).append(row)
         return found
+
+    def measures(self, operator: plan.Measure, row: Row, members: list[Row] | None) -> bool:
+        over = operator.aggregate
+        values = [self.execution.value(over.argument, each) for each in members or ()]
+        measured = aggregate(over.function, values, distinct=over.distinct)
+        return (
+            compare(measured, operator.comparator, self.execution.value(operator.bound, row))
+            is True
+        )
 
     def top_ranked(self, operator: plan.TopRanked, rows: list[Row]) -> list[Row]:
         _, most = self.window(operator.offset, operator.limit)

@@ -125,7 +125,21 @@ _simple_clauses: st.SearchStrategy[ast.Clause] = st.one_of(
 
 def _blocks(of: st.SearchStrategy[ast.Clause]) -> st.SearchStrategy[ast.Clause]:
     several = st.lists(of, min_size=1, max_size=3).map(tuple)
-    return st.one_of(several.map(ast.Negation), several.map(ast.OptionalMatch))
+    return st.one_of(
+        several.map(ast.Negation),
+        several.map(ast.OptionalMatch),
+        several.map(ast.Existence),
+        st.builds(
+            ast.Measure,
+            st.none()
+            | st.builds(
+                ast.Aggregate, st.sampled_from(ast.AggregateFunction), _property_refs, st.booleans()
+            ),
+            several,
+            st.sampled_from([each for each in ast.Operator if not each.isidentifier()]),
+            _property_refs,
+        ),
+    )
 
 
 clauses: st.SearchStrategy[ast.Clause] = st.recursive(_simple_clauses, _blocks, max_leaves=4)

@@ -29,6 +29,7 @@ from omnigraph.compiler.ir import (
     Direction,
     Expand,
     IdOf,
+    Measured,
     Member,
     Nearest,
     Now,
@@ -53,6 +54,7 @@ from omnigraph.compiler.ir import (
     TextMatch,
     Value,
     Where,
+    Within,
     Without,
 )
 from support.graphs import IDS, SCALARS, values
@@ -232,7 +234,7 @@ class _Builder:
         kinds = ["expand", "expand", "expand", "where"]
         # A scan in a block finds something for every row, so that a negation leaves none.
         kinds += ["scan"] if len(scope.nodes) < 4 and (depth == 0 or self.flip()) else []
-        kinds += ["without", "optionally"] if depth < 2 else []
+        kinds += ["without", "optionally", "within", "measured", "measured"] if depth < 2 else []
         match self.draw(st.sampled_from(kinds)):
             case "scan":
                 return self.scan(scope)
@@ -240,12 +242,32 @@ class _Builder:
                 return self.expand(scope) or Where(self.condition(scope))
             case "without":
                 return Without(self.block(scope, depth + 1).steps)
+            case "within":
+                return Within(self.block(scope, depth + 1).steps)
+            case "measured":
+                return self.measured(scope, depth)
             case "optionally":
                 inner = self.block(scope, depth + 1)
                 scope.nodes, scope.edges = inner.scope.nodes, inner.scope.edges
                 return Optionally(inner.steps)
             case _:
                 return Where(self.condition(scope))
+
+    def measured(self, scope: _Scope, depth: int) -> Measured:
+        """A block whose solutions are counted, or aggregated; often a walk and nothing else."""
+        walk = self.expand(scope.copy()) if self.flip() else None
+        inner = self.block(scope, depth + 1)
+        steps = inner.steps if walk is None else (replace(walk, filters=()),)
+        aggregate = Aggregate(AggregateFunction.COUNT, Constant(1, I64), distinct=False, type=I64)
+        if walk is None and self.flip():
+            aggregate = self.aggregate(inner.scope)
+        counts = st.sampled_from([Constant(each, I64) for each in range(4)])
+        bound = (
+            self.draw(counts)
+            if aggregate.function is AggregateFunction.COUNT
+            else self.operand_like(aggregate.type, scope)
+        )
+        return Measured(steps, aggregate, self.draw(st.sampled_from(Comparator)), bound)
 
     def scan(self, scope: _Scope) -> Scan:
         node = self.draw(st.sampled_from(self.catalog.nodes))

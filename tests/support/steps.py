@@ -8,6 +8,7 @@ from omnigraph.compiler.phrases import (
     condition_text,
     conditions_text,
     expression_text,
+    measure_text,
     variable_text,
 )
 
@@ -41,6 +42,13 @@ def _steps(steps: Sequence[ir.Step], indent: str) -> Iterator[str]:
                 yield f"{indent}where {condition_text(condition)}"
             case ir.Without(inner):
                 yield f"{indent}not"
+                yield from _steps(inner, indent + "  ")
+            case ir.Within(inner):
+                yield f"{indent}exists"
+                yield from _steps(inner, indent + "  ")
+            case ir.Measured(inner, aggregate, comparator, bound):
+                measured = f"{measure_text(aggregate)} {comparator} {expression_text(bound)}"
+                yield f"{indent}measured {measured}"
                 yield from _steps(inner, indent + "  ")
             case ir.Optionally(inner):
                 yield f"{indent}optional"

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from omnigraph.compiler import ir
-from omnigraph.compiler.phrases import condition_text, expression_text, variable_text
+from omnigraph.compiler.phrases import (
+    condition_text,
+    expression_text,
+    measure_text,
+    variable_text,
+)
 
 
 def as_text(query: ir.Read) -> str:
@@ -46,6 +51,14 @@ def _clauses(steps: Sequence[ir.Step]) -> Iterator[str]:
                 yield "not {"
                 yield from _clauses(inner)
                 yield "}"
+            case ir.Within(inner):
+                yield "exists {"
+                yield from _clauses(inner)
+                yield "}"
+            case ir.Measured(inner, aggregate, comparator, bound):
+                yield f"{measure_text(aggregate)} {{"
+                yield from _clauses(inner)
+                yield f"}} {comparator} {expression_text(bound)}"
             case ir.Optionally(inner):
                 yield "optional {"
                 yield from _clauses(inner)

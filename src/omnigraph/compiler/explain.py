@@ -12,6 +12,7 @@ from omnigraph.compiler import ir, plan
 from omnigraph.compiler.phrases import (
     conditions_text,
     expression_text,
+    measure_text,
     variable_text,
     variables_text,
 )
@@ -75,6 +76,11 @@ def headline(operator: plan.Operator) -> str:
             return "cross join"
         case plan.AntiJoin(on=on):
             return f"anti join on {variables_text(on)}" if on else "anti join"
+        case plan.SemiJoin(on=on):
+            return f"semi join on {variables_text(on)}" if on else "semi join"
+        case plan.Measure(_, _, on, aggregate, comparator, bound):
+            asked = f"{measure_text(aggregate)} {comparator} {expression_text(bound)}"
+            return f"keep where {asked}" + (f", for each {variables_text(on)}" if on else "")
         case plan.LeftJoin(on=on):
             return f"left join on {variables_text(on)}" if on else "left join"
         case plan.Filter(_, conditions):

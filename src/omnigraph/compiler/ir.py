@@ -9,12 +9,15 @@ starts from one empty row, and each step takes rows to rows:
   block left unbound it leads nowhere;
 - `Where` keeps rows for which its condition is true (null is not true);
 - `Without` drops rows for which its steps, started from that one row, yield anything (`not { }`);
+- `Within` keeps rows for which its steps yield something (`exists { }`);
+- `Measured` keeps rows for which an aggregate over what its steps yield compares as wanted
+  (`count { } > 2`); over nothing, a count is 0 and every other aggregate null;
 - `Optionally` joins each row with what its steps yield for it, or, when they yield nothing, keeps
   it once with the inner variables unbound (`optional { }`): every property of an unbound variable
   is null, its id is null, and it counts as null.
 
 `resolve` emits steps in the order of the language's execution model: scans and expands, then
-filters, then optionals, then negations. One kind of filter is not free to come that early: a
+filters, then optionals, then the other blocks. One kind of filter is not free to come that early: a
 `Where` that reads a variable of an `Optionally` follows it, and so sees the rows it left unbound.
 Passes may reorder whatever keeps the bag of rows.
 
@@ -334,7 +337,25 @@ class Optionally:
     steps: "tuple[Step, ...]"
 
 
-Step = Scan | Expand | Where | Without | Optionally
+@dataclass(frozen=True, slots=True)
+class Within:
+    steps: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    steps: "tuple[Step, ...]"
+    aggregate: Aggregate
+    """Reads variables of the block and of the blocks around it; a constant counts solutions."""
+    comparator: Comparator
+    bound: Operand
+    """Reads variables around the block only."""
+
+
+Test = Without | Within | Measured
+"""A block that keeps a row or drops it, by what its steps yield for that row."""
+
+Step = Scan | Expand | Where | Test | Optionally
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 

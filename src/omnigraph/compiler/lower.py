@@ -16,9 +16,11 @@ from omnigraph.compiler.scope import (
     conjuncts_of,
     is_named,
     mentioned_in,
+    operands_in,
     ranked_variable,
     ranking_of,
     selected_by_rank,
+    variables_in,
     variables_of,
 )
 from omnigraph.ids import TypeKind
@@ -138,6 +140,12 @@ class _Block:
             case ir.Without(steps):
                 inner, on = self._inner(steps)
                 self.rows = plan.AntiJoin(self.rows, inner.rows, on)
+            case ir.Within(steps):
+                inner, on = self._inner(steps)
+                self.rows = plan.SemiJoin(self.rows, inner.rows, on)
+            case ir.Measured(steps, aggregate, comparator, bound):
+                inner, on = self._inner(steps, variables_in(operands_in(aggregate)))
+                self.rows = plan.Measure(self.rows, inner.rows, on, aggregate, comparator, bound)
             case ir.Optionally(steps):
                 inner, on = self._inner(steps)
                 binds = tuple(sorted(inner.types.keys() - self.types.keys()))
@@ -146,8 +154,10 @@ class _Block:
             case _:
                 assert_never(step)
 
-    def _inner(self, steps: Sequence[ir.Step]) -> "tuple[_Block, tuple[str, ...]]":
-        on = tuple(sorted(self.types.keys() & mentioned_in(steps)))
+    def _inner(
+        self, steps: Sequence[ir.Step], read: frozenset[str] = frozenset()
+    ) -> "tuple[_Block, tuple[str, ...]]":
+        on = tuple(sorted(self.types.keys() & (mentioned_in(steps) | read)))
         inner = _Block(
             self.catalog,
             self.query,
@@ -250,7 +260,7 @@ def _conditions_on(variable: str, steps: Sequence[ir.Step]) -> list[ir.Condition
                 found += filters
             case ir.Where(condition):
                 found += conjuncts_of(condition)
-            case ir.Scan() | ir.Without() | ir.Optionally():
+            case ir.Scan() | ir.Without() | ir.Within() | ir.Measured() | ir.Optionally():
                 pass
             case _:
                 assert_never(step)

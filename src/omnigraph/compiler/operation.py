@@ -15,6 +15,7 @@ from omnigraph.compiler.ir import (
     Expand,
     IdOf,
     Insert,
+    Measured,
     Mutation,
     ObjectOf,
     Optionally,
@@ -25,6 +26,7 @@ from omnigraph.compiler.ir import (
     Step,
     Update,
     Where,
+    Within,
     Without,
 )
 from omnigraph.ids import TypeKind
@@ -147,7 +149,7 @@ def _walked(steps: Iterable[Step], catalog: Catalog) -> Iterator[TypeUse]:
                 yield TypeUse("node", type_name)
             case Expand(edge=edge):
                 yield from _edge_and_ends(edge, catalog)
-            case Without(inner) | Optionally(inner):
+            case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from _walked(inner, catalog)
             case Where():
                 pass

@@ -67,6 +67,12 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             assert_never(expression)
 
 
+def measure_text(aggregate: Aggregate) -> str:
+    """An aggregate over a block: `count`, `sum($x.p)`."""
+    is_plain = isinstance(aggregate.argument, Constant)
+    return aggregate.function.value if is_plain else expression_text(aggregate)
+
+
 def condition_text(condition: Condition) -> str:
     match condition:
         case Compare(left, comparator, right):

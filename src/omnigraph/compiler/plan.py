@@ -4,9 +4,10 @@ An operator yields rows. A row binds variables to nodes and edges, by id, with t
 binding operator names; an unbound variable has a null id and null columns. `Project` and
 `Aggregate` end that and yield plain columns.
 
-`AntiJoin` and `LeftJoin` run their inner tree once for all rows: its leaf `Given` stands for the
-distinct bindings, in the rows of the other side, of the variables listed in `on`, and its rows are
-matched with those by id, null with null. How any of this runs is not said here.
+`AntiJoin`, `SemiJoin`, `Measure` and `LeftJoin` run their inner tree once for all rows: its leaf
+`Given` stands for the distinct bindings, in the rows of the other side, of the variables listed in
+`on`, and its rows are matched with those by id, null with null. How any of this runs is not said
+here.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from omnigraph.compiler.access import KeyPart
 from omnigraph.compiler.ir import (
     Aggregate as AggregateExpression,
     Assignment,
+    Comparator,
     Condition,
     Direction,
     ObjectOf,
@@ -123,6 +125,27 @@ class AntiJoin:
     input: "Operator"
     inner: "Operator"
     on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SemiJoin:
+    """The input rows for which the inner tree yields something."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The input rows for which an aggregate over the rows of the inner tree compares as wanted."""
+
+    input: "Operator"
+    inner: "Operator"
+    on: tuple[str, ...]
+    aggregate: AggregateExpression
+    comparator: Comparator
+    bound: Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +274,8 @@ Operator = (
     | Expand
     | CrossJoin
     | AntiJoin
+    | SemiJoin
+    | Measure
     | LeftJoin
     | Filter
     | TopRanked
@@ -269,7 +294,12 @@ def inputs_of(operator: Operator) -> tuple[Operator, ...]:
             return ()
         case CrossJoin(left, right):
             return (left, right)
-        case AntiJoin(given, inner) | LeftJoin(given, inner):
+        case (
+            AntiJoin(given, inner)
+            | SemiJoin(given, inner)
+            | Measure(given, inner)
+            | LeftJoin(given, inner)
+        ):
             return (given, inner)
         case (
             Expand(input=given)

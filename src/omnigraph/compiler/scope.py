@@ -18,6 +18,7 @@ from omnigraph.compiler.ir import (
     Constant,
     Expand,
     IdOf,
+    Measured,
     Member,
     Nearest,
     Now,
@@ -35,6 +36,7 @@ from omnigraph.compiler.ir import (
     StringMatch,
     TextMatch,
     Where,
+    Within,
     Without,
 )
 
@@ -116,9 +118,14 @@ def step_operands(step: Step) -> Iterator[Operand]:
                 yield from operands_of(each)
         case Where(condition):
             yield from operands_of(condition)
-        case Without(steps) | Optionally(steps):
+        case Without(steps) | Within(steps) | Optionally(steps):
             for inner in steps:
                 yield from step_operands(inner)
+        case Measured(steps, aggregate, _, bound):
+            for inner in steps:
+                yield from step_operands(inner)
+            yield from operands_in(aggregate)
+            yield bound
         case _:
             assert_never(step)
 
@@ -136,7 +143,7 @@ def bound_by(steps: Iterable[Step]) -> tuple[str, ...]:
                     bound[edge_variable] = None
             case Optionally(inner):
                 bound.update(dict.fromkeys(bound_by(inner)))
-            case Where() | Without():
+            case Where() | Without() | Within() | Measured():
                 pass
             case _:
                 assert_never(step)
@@ -153,7 +160,7 @@ def mentioned_in(steps: Iterable[Step]) -> frozenset[str]:
                 names.add(variable)
             case Expand(source=source, target=target, edge_variable=edge_variable):
                 names |= {source, target} | ({edge_variable} if edge_variable else set())
-            case Without(inner) | Optionally(inner):
+            case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 names |= mentioned_in(inner)
             case Where():
                 pass

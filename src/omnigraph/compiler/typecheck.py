@@ -14,6 +14,7 @@ from omnigraph.catalog.types import Scalar, ValueType, Vector, are_compatible
 from omnigraph.compiler.ir import (
     F64,
     I64,
+    Aggregate,
     AggregateFunction,
     Comparator,
     Constant,
@@ -252,6 +253,22 @@ def aggregate_type(function: AggregateFunction, argument: Operand) -> ValueType:
             return argument.type.optional()
         case _:
             assert_never(function)
+
+
+def find_measure_problem(aggregate: Aggregate, bound: Operand) -> TypeProblem | None:
+    """T7 and U11: what an aggregate over a block is compared with."""
+    if bound.type is None:
+        message = f"comparing `{aggregate.function} {{ }}` with null never matches"
+        return TypeProblem(QueryRule.U11, message, "leave the block out, or compare with a value")
+    problem = find_scalar_problem(bound)
+    if problem is not None:
+        return problem
+    if are_compatible(aggregate.type, bound.type):
+        return None
+    message = (
+        f"`{aggregate.function} {{ }}` ({aggregate.type}) and {describe(bound)} cannot be compared"
+    )
+    return TypeProblem(QueryRule.T7, message, hint_for_text(bound, aggregate.type))
 
 
 # ── search ───────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     ALWAYS,
     NEVER,
+    AggregateFunction,
     AllOf,
     AnyOf,
     Comparator,
@@ -22,6 +23,7 @@ from omnigraph.compiler.ir import (
     Condition,
     Constant,
     Expand,
+    Measured,
     Member,
     Now,
     NullTest,
@@ -36,6 +38,7 @@ from omnigraph.compiler.ir import (
     TextMatch,
     Value,
     Where,
+    Within,
     Without,
 )
 from omnigraph.compiler.scope import conjuncts_of, ranking_of, variables_of
@@ -57,6 +60,10 @@ MIRRORED: Mapping[Comparator, Comparator] = {
     Comparator.GT: Comparator.LT,
     Comparator.GE: Comparator.LE,
 }
+
+_IS_SOME = ((Comparator.GT, 0), (Comparator.GE, 1), (Comparator.NE, 0))
+_IS_NONE = ((Comparator.EQ, 0), (Comparator.LT, 1), (Comparator.LE, 0))
+"""The comparisons of a count that ask for a solution, and for none."""
 
 LOWER = frozenset({Comparator.GT, Comparator.GE})
 UPPER = frozenset({Comparator.LT, Comparator.LE})
@@ -107,6 +114,15 @@ def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
                 yield Where(NEVER)  # the row itself is a solution, whatever it is
             elif not any(map(_yields_nothing, inner)):
                 yield Without(inner)
+        case Within(steps):
+            inner = _fold_block(steps)
+            if any(map(_yields_nothing, inner)):
+                yield Where(NEVER)
+            elif inner:
+                yield Within(inner)
+        case Measured(steps):
+            inner = _fold_block(steps)
+            yield from _fold_measured(replace(step, steps=inner))
         case Optionally(steps):
             inner = _fold_block(steps)
             if inner:
@@ -115,13 +131,30 @@ def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
             assert_never(step)
 
 
+def _fold_measured(step: Measured) -> Iterator[Step]:
+    """A count that asks only whether there is a solution need not count."""
+    is_count = step.aggregate.function is AggregateFunction.COUNT
+    if any(map(_yields_nothing, step.steps)):
+        none = Constant(0 if is_count else None, step.aggregate.type)
+        yield from map(Where, _fold_all(Compare(none, step.comparator, step.bound)))
+        return
+    counts_solutions = is_count and isinstance(step.aggregate.argument, Constant)
+    asked = (step.comparator, step.bound.value if isinstance(step.bound, Constant) else None)
+    if counts_solutions and asked in _IS_SOME:
+        yield from _fold_step(Within(step.steps), keep_readers=False)
+    elif counts_solutions and asked in _IS_NONE:
+        yield from _fold_step(Without(step.steps), keep_readers=False)
+    else:
+        yield step
+
+
 def _yields_nothing(step: Step) -> bool:
     match step:
         case Scan() | Expand():
             return NEVER in step.filters
         case Where(condition):
             return condition == NEVER
-        case Without() | Optionally():
+        case Without() | Within() | Measured() | Optionally():
             return False
         case _:
             assert_never(step)

@@ -23,11 +23,13 @@ from omnigraph.compiler.ir import (
     Condition,
     Direction,
     Expand,
+    Measured,
     Optionally,
     Read,
     Scan,
     Step,
     Where,
+    Within,
     Without,
 )
 from omnigraph.compiler.scope import (
@@ -112,9 +114,9 @@ def _order_block(
         match step:
             case Scan() | Expand() | Where():
                 together.append(step)
-            case Without(inner):
+            case Without(inner) | Within(inner) | Measured(inner):
                 flush()
-                ordered.append(Without(_order_block(inner, inner_rules, outer=bound)))
+                ordered.append(replace(step, steps=_order_block(inner, inner_rules, outer=bound)))
             case Optionally(inner):
                 flush()
                 ordered.append(Optionally(_order_block(inner, inner_rules, outer=bound)))

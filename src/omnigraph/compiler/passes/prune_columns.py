@@ -11,6 +11,7 @@ from typing import assert_never
 from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
     Expand,
+    Measured,
     Operand,
     Optionally,
     PropertyOf,
@@ -18,6 +19,7 @@ from omnigraph.compiler.ir import (
     Scan,
     Step,
     Where,
+    Within,
     Without,
 )
 from omnigraph.compiler.scope import (
@@ -74,8 +76,11 @@ def _prune_step(step: Step, needs: Needs, bound: frozenset[str]) -> Step:
             )
         case Where():
             return step
-        case Without(steps):
-            return Without(_prune(steps, frozenset(), bound))
+        case Without(steps) | Within(steps):
+            return replace(step, steps=_prune(steps, frozenset(), bound))
+        case Measured(steps, aggregate):
+            read = _read_by(operands_in(aggregate))
+            return replace(step, steps=_prune(steps, read, bound))
         case Optionally(steps):
             return Optionally(_prune(steps, needs, bound))
         case _:

@@ -13,11 +13,13 @@ from omnigraph.catalog.model import Catalog
 from omnigraph.compiler.ir import (
     Condition,
     Expand,
+    Measured,
     Optionally,
     Read,
     Scan,
     Step,
     Where,
+    Within,
     Without,
 )
 from omnigraph.compiler.scope import bound_by, conjuncts_of, variables_of
@@ -66,8 +68,8 @@ def _push(steps: Sequence[Step], *, outer: frozenset[str]) -> tuple[Step, ...]:
 
 def _push_inside(step: Step, *, outer: frozenset[str]) -> Step:
     match step:
-        case Without(steps):
-            return Without(_push(steps, outer=outer))
+        case Without(steps) | Within(steps) | Measured(steps):
+            return replace(step, steps=_push(steps, outer=outer))
         case Optionally(steps):
             # The variables this block binds are in `outer` already, but are not yet bound inside.
             return Optionally(_push(steps, outer=outer.difference(bound_by(steps))))

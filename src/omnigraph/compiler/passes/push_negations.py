@@ -1,6 +1,6 @@
-"""Ask `not { }` as soon as its variables are bound, before later steps multiply the rows.
+"""Ask `not { }`, `exists { }` and `count { } > 2` as soon as their variables are bound.
 
-A negation depends only on the variables that it shares with the rows around it. A row that it drops
+Such a block depends only on the variables that it shares with the rows around it. A row it drops
 early would be dropped later in every copy that other steps make of it, so the bag of rows stays.
 Steps that can only drop rows keep their place before it: they cost less than its own steps.
 """
@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from omnigraph.catalog.model import Catalog
-from omnigraph.compiler.ir import Expand, Optionally, Read, Step, Where, Without
+from omnigraph.compiler.ir import (
+    Expand,
+    Measured,
+    Optionally,
+    Read,
+    Step,
+    Test,
+    Where,
+    Within,
+    Without,
+)
 from omnigraph.compiler.scope import bound_by, mentioned_in
 
 
@@ -20,11 +30,11 @@ def push_negations(query: Read, catalog: Catalog) -> Read:
 
 def _push(steps: Sequence[Step], *, outer: frozenset[str]) -> tuple[Step, ...]:
     binds = outer.union(bound_by(steps))
-    waiting = [_push_inside(each, outer=binds) for each in steps if isinstance(each, Without)]
+    waiting = [_push_inside(each, outer=binds) for each in steps if isinstance(each, Test)]
     placed: list[Step] = []
     bound = outer
     for step in steps:
-        if isinstance(step, Without):
+        if isinstance(step, Test):
             continue
         if (placed or outer) and not _only_drops(step, bound):
             placed += [each for each in waiting if _shared(each, binds) <= bound]
@@ -36,14 +46,14 @@ def _push(steps: Sequence[Step], *, outer: frozenset[str]) -> tuple[Step, ...]:
 
 def _push_inside(step: Step, *, outer: frozenset[str]) -> Step:
     match step:
-        case Without(steps) | Optionally(steps):
+        case Without(steps) | Within(steps) | Measured(steps) | Optionally(steps):
             return replace(step, steps=_push(steps, outer=outer))
         case _:
             return step
 
 
 def _shared(step: Step, binds: frozenset[str]) -> frozenset[str]:
-    """The variables of a negation that the rows around it bind."""
+    """The variables of a block that the rows around it bind."""
     return mentioned_in([step]) & binds
 
 

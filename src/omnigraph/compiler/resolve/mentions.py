@@ -17,7 +17,12 @@ def bound_names(clauses: Iterable[ast.Clause]) -> Iterator[str]:
                 yield target.name
                 if edge_variable is not None:
                     yield edge_variable.name
-            case ast.Negation(inner) | ast.OptionalMatch(inner):
+            case (
+                ast.Negation(inner)
+                | ast.OptionalMatch(inner)
+                | ast.Existence(inner)
+                | ast.Measure(clauses=inner)
+            ):
                 yield from bound_names(inner)
             case ast.Filter():
                 pass
@@ -35,7 +40,7 @@ def mentioned_names(clause: ast.Clause, *, parameters: Container[str]) -> Iterat
             yield from bound_names((clause,))
         case ast.Filter(condition):
             yield from _in_condition(condition, parameters)
-        case ast.Negation() | ast.OptionalMatch():
+        case ast.Negation() | ast.OptionalMatch() | ast.Existence() | ast.Measure():
             pass
         case _:
             assert_never(clause)

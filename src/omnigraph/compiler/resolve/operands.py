@@ -181,7 +181,7 @@ def _candidates_for(name: str, scope: BlockScope, context: Context) -> tuple[str
 
 def _hint_for_variable(name: str, scope: BlockScope, context: Context) -> str | None:
     if name in set(bound_names(context.pattern)):
-        return "it is bound further down, or inside a `not` block; bind it above"
+        return "it is bound further down, or inside a block; bind it above"
     best = closest(name, {*scope.names(), *context.parameters})
     return None if best is None else f"did you mean `${best}`?"
 

@@ -2,40 +2,53 @@
 
 Clauses are read from top to bottom: a filter or block may use what is bound above it. They run in
 another order. Bindings and traversals make the rows; then come the filters, the optional blocks,
-and the negations. Of that order only one thing can be seen, so it is a rule: a filter that reads a
-variable of an optional block runs after the block, on rows where the variable may be unbound.
+and the blocks that keep rows or drop them. Of that order only one thing can be seen, so it is a
+rule: a filter that reads a variable of an optional block runs after the block, on rows where the
+variable may be unbound.
 """
 
 from typing import assert_never
 
 from omnigraph.compiler.ir import (
+    I64,
     NEVER,
     STRING,
+    Aggregate,
+    AggregateFunction,
+    Comparator,
     Condition,
+    Constant,
     Direction,
     Expand,
     IdOf,
+    Measured,
     NullTest,
     Optionally,
     Scan,
     Step,
     Where,
+    Within,
     Without,
 )
 from omnigraph.compiler.resolve.conditions import resolve_condition, resolve_match
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.mentions import mentioned_names
+from omnigraph.compiler.resolve.operands import resolve_operand
+from omnigraph.compiler.resolve.outputs import resolve_aggregate
 from omnigraph.compiler.resolve.variables import (
-    close_negation,
     close_optional,
+    close_test,
     declare,
     is_usable_node,
 )
 from omnigraph.compiler.resolve.walks import Walk, resolve_walk
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.spelling import rank_candidates, suggest
-from omnigraph.compiler.typecheck import TypeProblem
+from omnigraph.compiler.typecheck import TypeProblem, find_measure_problem
 from omnigraph.lang.query import ast
+
+COUNT_SOLUTIONS = Aggregate(AggregateFunction.COUNT, Constant(1, I64), distinct=False, type=I64)
+"""`count { … }`."""
 
 
 def resolve_pattern(
@@ -61,7 +74,7 @@ class _Block:
         self._filters: list[Step] = []
         self._optionals: list[Step] = []
         """Optional blocks, and the filters that need them."""
-        self._negations: list[Step] = []
+        self._tests: list[Step] = []
 
     def add(self, clause: ast.Clause) -> None:
         match clause:
@@ -75,12 +88,16 @@ class _Block:
                 self._add_negation(clause)
             case ast.OptionalMatch():
                 self._add_optional(clause)
+            case ast.Existence():
+                self._tests.append(Within(self._resolve_test(clause, "`exists` block")[0]))
+            case ast.Measure():
+                self._add_measure(clause)
             case _:
                 assert_never(clause)
 
     def steps(self) -> tuple[Step, ...]:
         rows = self._arrange()
-        return (*rows, *self._filters, *self._optionals, *self._negations)
+        return (*rows, *self._filters, *self._optionals, *self._tests)
 
     # ── clauses ──────────────────────────────────────────────────────────────────────────────────
 
@@ -155,13 +172,34 @@ class _Block:
         (self._optionals if needs_optional else self._filters).append(Where(condition))
 
     def _add_negation(self, clause: ast.Negation) -> None:
+        self._tests.append(Without(self._resolve_test(clause, "negation")[0]))
+
+    def _add_measure(self, clause: ast.Measure) -> None:
+        steps, inner = self._resolve_test(clause, "block that is measured")
+        aggregate: Aggregate | None = COUNT_SOLUTIONS
+        if clause.aggregate is not None:
+            aggregate = resolve_aggregate(clause.aggregate, inner, self._context)
+        bound = resolve_operand(clause.bound, self._scope, self._context)
+        if aggregate is None or bound is None:
+            return
+        problem = find_measure_problem(aggregate, bound)
+        if problem is not None:
+            self._context.report(problem, clause.bound.span)
+            return
+        comparator = Comparator(clause.operator.value)
+        self._tests.append(Measured(steps, aggregate, comparator, bound))
+
+    def _resolve_test(
+        self, clause: ast.Negation | ast.Existence | ast.Measure, name: str
+    ) -> tuple[tuple[Step, ...], BlockScope]:
+        """The steps of a block that keeps rows or drops them, and the scope it leaves."""
         inner = BlockScope(outer=self._scope)
         message = (
-            "the negation mentions no variable from outside, so it means the same for every row"
+            f"the {name} mentions no variable from outside, so it means the same for every row"
         )
         steps = self._resolve_block(clause, inner, TypeProblem(QueryRule.T9, message))
-        close_negation(inner, self._scope)
-        self._negations.append(Without(steps))
+        close_test(inner, self._scope)
+        return steps, inner
 
     def _add_optional(self, clause: ast.OptionalMatch) -> None:
         inner = BlockScope(outer=self._scope)
@@ -171,7 +209,7 @@ class _Block:
         self._optionals.append(Optionally(steps))
 
     def _resolve_block(
-        self, clause: ast.Negation | ast.OptionalMatch, inner: BlockScope, detached: TypeProblem
+        self, clause: ast.Block, inner: BlockScope, detached: TypeProblem
     ) -> tuple[Step, ...]:
         faults = self._context.fault_count
         steps = resolve_pattern(clause.clauses, inner, self._context)

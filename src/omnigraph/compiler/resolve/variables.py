@@ -19,7 +19,7 @@ def declare(
 ) -> None:
     """Bind a name that is free in this scope and around it."""
     if name in scope.sealed:
-        message = f"`${name}` is bound here, and above is a variable of a `not` block"
+        message = f"`${name}` is bound here, and above is a variable of a block"
         hint = "bind it above that block, or use another name"
         context.report(TypeProblem(QueryRule.U17, message, hint), span)
     scope.variables[name] = bound
@@ -42,8 +42,8 @@ def is_usable_node(variable: ast.Variable, scope: BlockScope, context: Context) 
     return True
 
 
-def close_negation(inner: BlockScope, scope: BlockScope) -> None:
-    """The variables of a `not` block are local to it."""
+def close_test(inner: BlockScope, scope: BlockScope) -> None:
+    """The variables of a block that only keeps or drops rows are local to it."""
     scope.sealed |= inner.variables.keys() | inner.sealed
 
 

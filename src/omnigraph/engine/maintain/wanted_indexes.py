@@ -14,6 +14,7 @@ from omnigraph.compiler.ir import (
     AnyOf,
     Condition,
     Expand,
+    Measured,
     Optionally,
     PropertyOf,
     Read,
@@ -22,6 +23,7 @@ from omnigraph.compiler.ir import (
     StringMatch,
     StringTest,
     Where,
+    Within,
     Without,
 )
 from omnigraph.lang.source import Source
@@ -98,7 +100,7 @@ def _conditions(steps: Iterable[Step], types: dict[str, str]) -> Iterator[Condit
                 yield from _parts(filters)
             case Where(condition):
                 yield from _parts((condition,))
-            case Without(inner) | Optionally(inner):
+            case Without(inner) | Within(inner) | Measured(inner) | Optionally(inner):
                 yield from _conditions(inner, types)
 
 

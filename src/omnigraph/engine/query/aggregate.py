@@ -222,7 +222,7 @@ class _Reduction:
         """Assign the distinct values to the known groups."""
         values = _merge(self.values[place], ())
         *keys, column = values.keys
-        joined = [_concat(pair) for pair in zip(whole.keys, keys, strict=True)]
+        joined = [concat_columns(pair) for pair in zip(whole.keys, keys, strict=True)]
         numbers = group(joined, whole.row_count + values.row_count).of_row
         place_of = np.empty(whole.row_count, np.int64)
         place_of[numbers[: whole.row_count]] = np.arange(whole.row_count)
@@ -327,18 +327,18 @@ def _empty(aggregate: ir.Aggregate) -> Array:
 def _merge(parts: Sequence[_Part], functions: Sequence[ir.Aggregate]) -> _Part:
     if len(parts) == 1:
         return parts[0]
-    keys = [_concat(each) for each in zip(*(part.keys for part in parts), strict=True)]
+    keys = [concat_columns(each) for each in zip(*(part.keys for part in parts), strict=True)]
     groups = group(keys, sum(part.row_count for part in parts))
     states: list[State] = []
     for place, each in enumerate(functions):
         check_cancelled()
         columns = zip(*(part.states[place] for part in parts), strict=True)
-        joined = tuple(_concat(column) for column in columns)
+        joined = tuple(concat_columns(column) for column in columns)
         states.append(joined if each.distinct else go_on(each.function, joined, groups))
     return _Part(tuple(pick(each, groups.firsts) for each in keys), tuple(states), groups.count)
 
 
-def _concat(arrays: Sequence[Array]) -> Array:
+def concat_columns(arrays: Sequence[Array]) -> Array:
     """Concatenate; a morsel without bindings of a variable has columns of type null."""
     kinds = [each.type for each in arrays if not is_null(each)]
     if kinds:

@@ -4,7 +4,7 @@ The walk is always the same (`walk`). The adjacency has two sources: all edges o
 once and cached; or only the edges around the nodes of this morsel, read through an index.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -330,15 +330,20 @@ def counted_expand(operator: plan.Aggregate) -> plan.Expand | None:
     never null, so counting nodes is counting rows.
     """
     walk = operator.input
-    if not isinstance(walk, plan.Expand) or walk.closes or walk.filters:
+    if not isinstance(walk, plan.Expand):
         return None
-    if walk.mode not in (WalkMode.NEIGHBOURS, WalkMode.EDGES):
-        return None
+    columns = [each.expression for each in operator.columns]
+    return walk if is_only_counted(walk, columns) else None
+
+
+def is_only_counted(
+    walk: plan.Expand, expressions: Sequence[ir.Operand | ir.ObjectOf | ir.Aggregate]
+) -> bool:
+    """Do these expressions read nothing of what the walk reaches, except to count it?"""
+    if walk.closes or walk.filters or walk.mode not in (WalkMode.NEIGHBOURS, WalkMode.EDGES):
+        return False
     reached = {walk.target, walk.edge_variable}
-    for column in operator.columns:
-        if not _counts(column.expression, reached) and _reads(column.expression, reached):
-            return None
-    return walk
+    return all(_counts(each, reached) or not _reads(each, reached) for each in expressions)
 
 
 def _counts(expression: ir.Operand | ir.ObjectOf | ir.Aggregate, reached: set[str | None]) -> bool:

@@ -16,6 +16,7 @@ from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, concat, pieces_of
 from omnigraph.engine.query.rows import UNBOUND, Ordinals
+from omnigraph.engine.tables.arrays import Mask
 
 Places = npt.NDArray[np.int64]
 RunInner = Callable[[Frame], Frames]
@@ -25,7 +26,7 @@ NUMBER: Final = "#"
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class DistinctBindings:
     """The distinct bindings of some variables, and the number of the binding of each row."""
 
     frame: Frame
@@ -55,23 +56,36 @@ def cross_join(left: Frames, right: Frames, execution: Execution) -> Frames:
 
 def anti_join(operator: plan.AntiJoin, frames: Frames, run_inner: RunInner) -> Frames:
     for frame in frames:
-        given = _give(frame, operator.on)
-        found = np.zeros(given.count, np.bool_)
-        for inner in run_inner(given.frame):
-            check_cancelled()
-            found[inner.bound[NUMBER].at] = True
-            if found.all():
-                break
-        kept = frame.keep(~found[given.of_row])
+        given = give(frame, operator.on)
+        kept = frame.keep(~_is_matched(given, run_inner)[given.of_row])
         if kept.count:
             yield kept
+
+
+def semi_join(operator: plan.SemiJoin, frames: Frames, run_inner: RunInner) -> Frames:
+    for frame in frames:
+        given = give(frame, operator.on)
+        kept = frame.keep(_is_matched(given, run_inner)[given.of_row])
+        if kept.count:
+            yield kept
+
+
+def _is_matched(given: DistinctBindings, run_inner: RunInner) -> Mask:
+    """For each binding: does the block yield a row?"""
+    found = np.zeros(given.count, np.bool_)
+    for inner in run_inner(given.frame):
+        check_cancelled()
+        found[inner.bound[NUMBER].at] = True
+        if found.all():
+            break
+    return found
 
 
 def left_join(
     operator: plan.LeftJoin, frames: Frames, run_inner: RunInner, execution: Execution
 ) -> Frames:
     for frame in frames:
-        given = _give(frame, operator.on)
+        given = give(frame, operator.on)
         hold = execution.memory.hold_frame
         inner = [hold("left join", each) for each in run_inner(given.frame)]
         yield from _with_matches(operator, frame, given, inner)
@@ -79,7 +93,7 @@ def left_join(
 
 
 def _with_matches(
-    operator: plan.LeftJoin, frame: Frame, given: _Given, inner: list[Frame]
+    operator: plan.LeftJoin, frame: Frame, given: DistinctBindings, inner: list[Frame]
 ) -> Iterator[Frame]:
     if not inner:
         unbound = Bound(UNBOUND, np.full(frame.count, -1, np.int32))
@@ -110,11 +124,11 @@ def _pair(of_row: Places, counts: Places, firsts: Places) -> tuple[Places, Place
     return rows, np.where(found[rows] == 0, -1, places)
 
 
-def _give(frame: Frame, on: tuple[str, ...]) -> _Given:
+def give(frame: Frame, on: tuple[str, ...]) -> DistinctBindings:
     if not on:
-        return _Given(_numbered(Frame(1, {})), np.zeros(frame.count, np.int64))
+        return DistinctBindings(_numbered(Frame(1, {})), np.zeros(frame.count, np.int64))
     firsts, of_row = distinct([frame.bound[name].at for name in on])
-    return _Given(_numbered(frame.only(on).pick(firsts)), of_row)
+    return DistinctBindings(_numbered(frame.only(on).pick(firsts)), of_row)
 
 
 def _numbered(frame: Frame) -> Frame:

@@ -176,6 +176,8 @@ def types_of(root: plan.Operator) -> tuple[ValueType, ...]:
             | plan.Expand()
             | plan.CrossJoin()
             | plan.AntiJoin()
+            | plan.SemiJoin()
+            | plan.Measure()
             | plan.LeftJoin()
             | plan.Filter()
             | plan.TopRanked()

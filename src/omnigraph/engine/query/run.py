@@ -14,7 +14,8 @@ from omnigraph.engine.query.aggregate import aggregate
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.expand import Counted, count_expand, counted_expand, expand
 from omnigraph.engine.query.frame import ONE_ROW, Frame
-from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join
+from omnigraph.engine.query.join import NUMBER, anti_join, cross_join, left_join, semi_join
+from omnigraph.engine.query.measure import counted_walk, measure
 from omnigraph.engine.query.rank import rank_rows, rank_scan
 from omnigraph.engine.query.scan import look_up, scan
 from omnigraph.engine.query.sort import places_of, sort, sort_columns
@@ -47,8 +48,9 @@ class Runner:
         match operator:
             case plan.Project(given):
                 return project(operator, self.rows(given, ONE_ROW), self._execution)
-            case plan.Aggregate():
-                return aggregate(operator, self._counted(operator), self._execution)
+            case plan.Aggregate(given):
+                counted = self._counted(given, counted_expand(operator), ONE_ROW)
+                return aggregate(operator, counted, self._execution)
             case plan.SortColumns(given):
                 return sort_columns(operator, self.table(given))
             case plan.Limit(given):
@@ -57,12 +59,18 @@ class Runner:
             case _:
                 raise AssertionError(f"{type(operator).__name__} yields rows, not columns")
 
-    def _counted(self, operator: plan.Aggregate) -> Counted:
-        walk = counted_expand(operator)
+    def _counted(
+        self, operator: plan.Operator, walk: plan.Expand | None, outside: Frame
+    ) -> Counted:
+        """The rows of an operator; those of a walk that is only counted as weights."""
         if walk is None:
-            return ((frame, None) for frame in self.rows(operator.input, ONE_ROW))
-        counted = count_expand(walk, self.rows(walk.input, ONE_ROW), self._execution)
+            return ((frame, None) for frame in self.rows(operator, outside))
+        counted = count_expand(walk, self.rows(walk.input, outside), self._execution)
         return counted if self._watch is None else self._watch.counted(walk, counted)
+
+    def _measured(self, operator: plan.Measure) -> Callable[[Frame], Counted]:
+        walk = counted_walk(operator)
+        return lambda frame: self._counted(operator.inner, walk, frame)
 
     def rows(self, operator: plan.Operator, outside: Frame) -> Frames:
         """The rows of an operator; `outside` is the frame of the operator `Given`."""
@@ -86,6 +94,12 @@ class Runner:
             case plan.AntiJoin(given, inner):
                 rows = self.rows(given, outside)
                 return anti_join(operator, rows, lambda frame: self.rows(inner, frame))
+            case plan.SemiJoin(given, inner):
+                rows = self.rows(given, outside)
+                return semi_join(operator, rows, lambda frame: self.rows(inner, frame))
+            case plan.Measure(given):
+                rows = self.rows(given, outside)
+                return measure(operator, rows, self._measured(operator), execution)
             case plan.LeftJoin(given, inner):
                 rows = self.rows(given, outside)
                 run_inner = self._inner(inner)

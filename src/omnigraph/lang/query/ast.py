@@ -298,7 +298,30 @@ class OptionalMatch:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Clause = Binding | Traversal | Filter | Negation | OptionalMatch
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """`exists { … }`: the block has a solution (extension)."""
+
+    clauses: "tuple[Clause, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`count { … } > 2`, `sum($x.p) { … } > 100`: an aggregate over a block (extension)."""
+
+    aggregate: Aggregate | None
+    """None counts the solutions of the block."""
+    clauses: "tuple[Clause, ...]"
+    operator: Operator
+    bound: Expression
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Block = Negation | OptionalMatch | Existence | Measure
+"""A clause with clauses of its own."""
+
+Clause = Binding | Traversal | Filter | Block
 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 

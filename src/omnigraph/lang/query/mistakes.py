@@ -21,8 +21,31 @@ VARIABLE = "a variable"
 
 KEYWORDS = frozenset(
     {
-        *("QUERY", "MATCH", "RETURN", "ORDER", "LIMIT", "OFFSET", "OPTIONAL", "AS", "ASC", "DESC"),
-        *("AND", "OR", "NULL", "NOW", "NEAREST", "SEARCH", "MATCH_TEXT", "FUZZY", "BM25", "RRF"),
+        *(
+            "QUERY",
+            "MATCH",
+            "RETURN",
+            "ORDER",
+            "LIMIT",
+            "OFFSET",
+            "OPTIONAL",
+            "EXISTS",
+            "AS",
+            "ASC",
+        ),
+        *(
+            "DESC",
+            "AND",
+            "OR",
+            "NULL",
+            "NOW",
+            "NEAREST",
+            "SEARCH",
+            "MATCH_TEXT",
+            "FUZZY",
+            "BM25",
+            "RRF",
+        ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
     }
@@ -158,6 +181,7 @@ _MISTAKES = (
         found="not",
         before=r"\$\w+",
     ),
+    _Mistake("what exists stands in braces: exists { … }", found=r"\$.*|\(", before=r"\bexists"),
     _Mistake(
         "an optional part stands in braces: optional { … }", found=r"\$.*|\(", before=r"\boptional"
     ),

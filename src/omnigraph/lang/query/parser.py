@@ -118,7 +118,7 @@ class _Reader:
         while remaining:
             clause = remaining.pop()
             count += 1
-            if isinstance(clause, ast.Negation | ast.OptionalMatch):
+            if isinstance(clause, ast.Block):
                 remaining += clause.clauses
         if count > CLAUSES_MAX:
             message = f"query {quoted(query.name.text)} has {count:,} clauses; the most is "
@@ -223,6 +223,10 @@ class _Reader:
                 return ast.Negation(self._clauses(tree.children), span_of(tree))
             case "optional":
                 return ast.OptionalMatch(self._clauses(tree.children), span_of(tree))
+            case "existence":
+                return ast.Existence(self._clauses(tree.children), span_of(tree))
+            case "measure":
+                return self._measure(tree)
             case kind:
                 return self._traversal(tree, undirected=kind == "undirected_traversal")
 
@@ -249,6 +253,17 @@ class _Reader:
             undirected=undirected,
             hops=hops,
             target=_variable(target),
+            span=span_of(tree),
+        )
+
+    def _measure(self, tree: Tree[Token]) -> ast.Measure:
+        measured, *clauses, operator, bound = tree.children
+        (what,) = _tree(measured).children
+        return ast.Measure(
+            aggregate=None if isinstance(what, Token) else self._aggregate(what),
+            clauses=self._clauses(clauses),
+            operator=ast.Operator(str(operator)),
+            bound=self._expression(bound),
             span=span_of(tree),
         )
 

@@ -192,6 +192,12 @@ def _clause(clause: ast.Clause) -> list[str]:
             return _block("not", clauses)
         case ast.OptionalMatch(clauses):
             return _block("optional", clauses)
+        case ast.Existence(clauses):
+            return _block("exists", clauses)
+        case ast.Measure(aggregate, clauses, operator, bound):
+            head = "count" if aggregate is None else print_expression(aggregate)
+            *lines, last = _block(head, clauses)
+            return [*lines, f"{last} {operator} {print_expression(bound)}"]
         case _:
             assert_never(clause)
 

@@ -79,7 +79,7 @@ def aggregate(
             of = argument.type or ir.I64
             given = names.fresh()
             inputs.append(result_of(argument, of, rows, execution).alias(given))
-            made = _function(each.expression, f.col(given), of)
+            made = function_of(each.expression, f.col(given), of)
             functions.append(made.cast(wanted).alias(name))
         else:
             inputs.append(result_of(each.expression, each.type, rows, execution).alias(name))
@@ -90,7 +90,7 @@ def aggregate(
     return Shown(data.select(*shown), tuple(shown))
 
 
-def _function(aggregate: ir.Aggregate, column: Column, of: ValueType) -> Column:
+def function_of(aggregate: ir.Aggregate, column: Column, of: ValueType) -> Column:
     match aggregate.function:
         case AggregateFunction.COUNT:
             return f.count_distinct(column) if aggregate.distinct else f.count(column)

@@ -5,21 +5,62 @@ from operator import and_
 
 from pyspark.sql import Column, functions as f
 
+from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import plan
+from omnigraph.compiler.ir import I64, AggregateFunction
+from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.rows import ID
+from omnigraph.pipeline.datasource_schema import spark_type
+from omnigraph.pipeline.queries.columns import function_of
 from omnigraph.pipeline.queries.rows import Names, SparkRows
+from omnigraph.pipeline.queries.terms import compare, result_of, stored_term, term_of
 
 
 def anti_join(
     operator: plan.AntiJoin, rows: SparkRows, inner: SparkRows, names: Names
 ) -> SparkRows:
     """The rows for which the block yields nothing."""
-    if not operator.on:
+    return _matched(operator.on, rows, inner, names, "left_anti")
+
+
+def semi_join(
+    operator: plan.SemiJoin, rows: SparkRows, inner: SparkRows, names: Names
+) -> SparkRows:
+    """The rows for which the block yields something."""
+    return _matched(operator.on, rows, inner, names, "left_semi")
+
+
+def _matched(
+    on: tuple[str, ...], rows: SparkRows, inner: SparkRows, names: Names, how: str
+) -> SparkRows:
+    if not on:
         some = inner.data.limit(1).select(f.lit(True).alias(names.fresh()))
-        return SparkRows(rows.data.join(some, f.lit(True), "left_anti"), rows.names)
+        return SparkRows(rows.data.join(some, f.lit(True), how), rows.names)
+    ids = names.many(len(on))
+    found = inner.data.select(*_aliased(inner, on, ids)).distinct()
+    return SparkRows(rows.data.join(found, _same(rows, on, ids), how), rows.names)
+
+
+def measure(
+    operator: plan.Measure, rows: SparkRows, inner: SparkRows, execution: Execution, names: Names
+) -> SparkRows:
+    """The rows for which an aggregate over the block compares as wanted."""
     ids = names.many(len(operator.on))
-    found = inner.data.select(*_aliased(inner, operator.on, ids)).distinct()
-    return SparkRows(rows.data.join(found, _same(rows, operator.on, ids), "left_anti"), rows.names)
+    given, found = names.many(2)
+    aggregate = operator.aggregate
+    of = aggregate.argument.type or I64
+    argument = result_of(aggregate.argument, of, inner, execution).alias(given)
+    value = function_of(aggregate, f.col(given), of).cast(spark_type(arrow_type(aggregate.type)))
+    rows_of_block = inner.data.select(*_aliased(inner, operator.on, ids), argument)
+    measured = rows_of_block.groupBy(*ids).agg(value.alias(found))
+    joined = rows.data.join(measured, _same(rows, operator.on, ids), "left").drop(*ids)
+    is_count = aggregate.function is AggregateFunction.COUNT
+    column = f.coalesce(f.col(found), f.lit(0)) if is_count else f.col(found)
+    left = stored_term(column, aggregate.type)
+    after = SparkRows(joined, rows.names)
+    right = term_of(operator.bound, after, execution)
+    kept = joined.where(compare(left, operator.comparator, right)).drop(found)
+    return SparkRows(kept, rows.names)
 
 
 def left_join(

@@ -18,7 +18,7 @@ from omnigraph.engine.tables import filters
 from omnigraph.errors import UsageError
 from omnigraph.pipeline.queries.columns import Shown, aggregate, project, sort, sort_groups
 from omnigraph.pipeline.queries.conditions import all_hold
-from omnigraph.pipeline.queries.joins import anti_join, left_join
+from omnigraph.pipeline.queries.joins import anti_join, left_join, measure, semi_join
 from omnigraph.pipeline.queries.ranking import rank
 from omnigraph.pipeline.queries.rows import Names, SparkRows
 from omnigraph.pipeline.queries.scans import Scans
@@ -69,6 +69,13 @@ class Lowering:
             case plan.AntiJoin(given, inner, on):
                 rows = self.rows(given, outside)
                 return anti_join(operator, rows, self._inner(rows, inner, on), self.names)
+            case plan.SemiJoin(given, inner, on):
+                rows = self.rows(given, outside)
+                return semi_join(operator, rows, self._inner(rows, inner, on), self.names)
+            case plan.Measure(given, inner, on):
+                rows = self.rows(given, outside)
+                found = self._inner(rows, inner, on)
+                return measure(operator, rows, found, self.execution, self.names)
             case plan.LeftJoin(given, inner, on):
                 rows = self.rows(given, outside)
                 return left_join(operator, rows, self._inner(rows, inner, on), self.names)

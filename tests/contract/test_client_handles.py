@@ -14,7 +14,10 @@ from omnigraph.errors import (
     ConstraintViolation,
     GraphClosed,
     KeyReused,
+    NotARead,
     OmnigraphError,
+    ParameterInvalid,
+    QueryInvalid,
     UsageError,
 )
 from omnigraph.sdk.client import GraphClient
@@ -206,3 +209,27 @@ def test_the_package_lists_its_names() -> None:
     for name in omnigraph.__all__:
         assert getattr(omnigraph, name) is not None
     assert issubclass(GraphClosed, OmnigraphError)
+
+
+def test_a_prepared_read_is_checked_once_and_runs_often(graph: GraphClient) -> None:
+    text = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"
+    statement = graph.prepare(text)
+    assert statement.name == "q"
+    assert [row["p.age"] for row in statement({"n": "Ada"})] == [36]
+    graph.insert("Person", [{"name": "Bo", "age": 7}])
+    graph.branches.create("old")
+    graph.insert("Person", [{"name": "Cy", "age": 8}])
+    assert [row["p.age"] for row in statement(n="Bo")] == [7]
+    assert [len(statement({"n": "Cy"}, branch=each)) for each in ("main", "old")] == [1, 0]
+    with pytest.raises(ParameterInvalid, match="n"):
+        statement()
+    graph.branches.delete("old")
+    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  nick: String?"))
+    assert [row["p.age"] for row in statement(n="Bo")] == [7]
+
+
+def test_a_program_that_cannot_run_cannot_be_prepared(graph: GraphClient) -> None:
+    with pytest.raises(QueryInvalid, match="Persn"):
+        graph.prepare("query q() { match { $p: Persn } return { $p.name } }")
+    with pytest.raises(NotARead, match="grow"):
+        graph.prepare('query grow() { insert Person { name: "Eve" } }')

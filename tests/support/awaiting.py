@@ -33,6 +33,9 @@ class Adapter:
     def __str__(self) -> str:
         return str(self._target)
 
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._forward(self._target.__call__)(*args, **options)
+
     def __len__(self) -> int:
         return len(self._target)
 

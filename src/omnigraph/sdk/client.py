@@ -24,6 +24,7 @@ from omnigraph.errors import BranchNotFound
 from omnigraph.ids import MAIN, BranchName, parse_branch
 from omnigraph.sdk.handles import Branch, Snapshot, Transaction
 from omnigraph.sdk.history import HistoryClient
+from omnigraph.sdk.prepared import PreparedRead
 from omnigraph.sdk.steps import Steps, WriteOptions
 
 if TYPE_CHECKING:
@@ -221,6 +222,12 @@ class GraphClient(Steps["MutationResult"], HistoryClient, Protocol):
         at: datetime | str | None = None,
         timeout: float | None = None,
     ) -> Result: ...
+
+    def prepare(self, source: str | Path, *, name: str | None = None) -> PreparedRead[Result]:
+        """A read to run often: `statement = graph.prepare(text)`, `statement({"lo": 2})`.
+
+        It is checked now. Raises QueryInvalid, QueryNotFound, NotARead.
+        """
 
     def find(
         self,

@@ -21,6 +21,7 @@ from omnigraph.engine.query.blob import BlobName, OpenBlob, find_blob_owner
 from omnigraph.engine.query.reading import (
     BoundQuery,
     Explanation,
+    PreparedQuery,
     ReadView,
     bind_query,
     explain_query,
@@ -113,7 +114,7 @@ class GraphReads(OpenGraph):
 
     def query(
         self,
-        source: Source,
+        source: Source | PreparedQuery,
         *,
         name: str | None = None,
         params: object = None,
@@ -134,6 +135,15 @@ class GraphReads(OpenGraph):
                 source, catalog, name=name, params=params, now_ms=now_ms, binding=binding
             )
             return self._reader.execute(bound, catalog, view)
+
+    def compile(self, source: Source, *, name: str | None = None) -> tuple[PreparedQuery, str]:
+        """A read to run often, checked by the schema of main, and its name.
+
+        Raises QueryInvalid, QueryNotFound, NotARead, Forbidden.
+        """
+        _, catalog = self._see(NOW_ON_MAIN)
+        prepared = PreparedQuery(source, name)
+        return prepared, prepared.compiled(catalog).name
 
     def prepare(
         self,

@@ -15,7 +15,7 @@ from omnigraph.catalog.types import ValueType
 from omnigraph.commit.manifest.records import JsonObject
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.compiler import plan
-from omnigraph.compiler.compile import compile_query
+from omnigraph.compiler.compile import CompiledQuery, compile_query
 from omnigraph.compiler.explain import explain
 from omnigraph.compiler.ir import NOW_PARAMETER, Value
 from omnigraph.compiler.parameters import IntegerEncoding, bind
@@ -44,8 +44,31 @@ class BoundQuery:
     values: Mapping[str, Value]
 
 
+class PreparedQuery:
+    """A read that is compiled once for each schema that it meets in a row.
+
+    Threads may share it: at worst two of them compile the same text.
+    """
+
+    def __init__(self, source: Source, name: str | None) -> None:
+        self._source = source
+        self._name = name
+        self._compiled: tuple[Catalog, CompiledQuery] | None = None
+
+    def compiled(self, catalog: Catalog) -> CompiledQuery:
+        """Raises QueryInvalid, QueryNotFound, NotARead."""
+        held = self._compiled
+        if held is not None and held[0] is catalog:
+            return held[1]
+        compiled = compile_query(self._source, catalog, name=self._name)
+        if not isinstance(compiled.plan, plan.ReadPlan):
+            raise NotARead(compiled.name)
+        self._compiled = catalog, compiled
+        return compiled
+
+
 def bind_query(
-    source: Source,
+    source: Source | PreparedQuery,
     catalog: Catalog,
     *,
     name: str | None,
@@ -54,7 +77,10 @@ def bind_query(
     binding: IntegerEncoding = IntegerEncoding.NATIVE,
 ) -> BoundQuery:
     """Raises QueryInvalid, QueryNotFound, ParameterInvalid, NotARead."""
-    compiled = compile_query(source, catalog, name=name)
+    if isinstance(source, PreparedQuery):
+        compiled = source.compiled(catalog)
+    else:
+        compiled = compile_query(source, catalog, name=name)
     if not isinstance(compiled.plan, plan.ReadPlan):
         raise NotARead(compiled.name)
     values = bind(compiled.parameters, params, binding)

@@ -18,6 +18,7 @@ from omnigraph.lang.source import Source
 from omnigraph.sdk.files import read_text
 from omnigraph.sdk.frames import plain_params
 from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.prepared import PreparedRead
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.datasource import SparkSession
@@ -78,6 +79,24 @@ class LocalReads:
             timeout=timeout,
             binding=binding,
         )
+
+    def prepare(self, source: str | Path, *, name: str | None = None) -> PreparedRead[QueryResult]:
+        """A read to run often: `statement = graph.prepare(text)`, `statement({"lo": 2})`.
+
+        The text is parsed, checked and planned now, by the schema of main, and again only when a
+        state with another schema is read. Raises QueryInvalid, QueryNotFound, NotARead.
+        """
+        text, called = read_text(source, "<query>")
+        prepared, query_name = self._graph.compile(Source(called, text), name=name)
+
+        def run(
+            params: Mapping[str, object] | None, *, timeout: float | None, **where: Any
+        ) -> QueryResult:
+            target = target_of(where.pop("branch"), **where)
+            given = plain_params(params)
+            return self._graph.query(prepared, params=given, target=target, timeout=timeout)
+
+        return PreparedRead(query_name, run)
 
     def spark(self, spark: "SparkSession | SparkSettings | None" = None) -> "GraphOnSpark":
         """The reads of this graph on Spark: `graph.spark(session).query(…)` is a DataFrame.

@@ -9,6 +9,7 @@ Every method runs the method of the same name of `AsyncGraph` on a transport tha
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import cast
 
 from omnigraph.catalog.model import Catalog
@@ -18,12 +19,14 @@ from omnigraph.engine.query.blob import OpenBlob
 from omnigraph.ids import MAIN, TableKey
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.handles import Closed
+from omnigraph.sdk.prepared import PreparedRead
 from omnigraph.sdk.remote.async_graph import AsyncGraph, address_of
 from omnigraph.sdk.remote.blocking import blocking, blocking_iterator, run
 from omnigraph.sdk.remote.branches import AsyncBranches
 from omnigraph.sdk.remote.history import AsyncTags
 from omnigraph.sdk.remote.http import ServerConnection
 from omnigraph.sdk.remote.proposals import AsyncProposals
+from omnigraph.sdk.remote.result import RemoteResult
 from omnigraph.sdk.remote.review import AsyncBaseline, AsyncDiff
 
 
@@ -170,6 +173,12 @@ class RemoteGraph(GraphClient):
     describe = blocking(AsyncGraph.describe)
     query = blocking(AsyncGraph.query)
     explain = blocking(AsyncGraph.explain)
+
+    def prepare(self, source: str | Path, *, name: str | None = None) -> PreparedRead[RemoteResult]:
+        """A read to run often, checked by the server now."""
+        prepared = run(self._core.prepare(source, name=name))
+        return PreparedRead(prepared.name, lambda *given, **how: run(prepared.run(*given, **how)))
+
     look_up = blocking(AsyncGraph.look_up)
     run_stored = blocking(AsyncGraph.run_stored)
     stored_queries = blocking(AsyncGraph.stored_queries)

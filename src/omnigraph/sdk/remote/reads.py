@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from omnigraph.commit.manifest.records import Commit
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot
 from omnigraph.engine.query.blob import BlobName
 from omnigraph.engine.query.reading import Explanation
-from omnigraph.errors import UsageError
+from omnigraph.errors import NotARead, UsageError
 from omnigraph.ids import MAIN
 from omnigraph.lang.source import Source
 from omnigraph.sdk.files import read_text
 from omnigraph.sdk.frames import plain
 from omnigraph.sdk.moments import target_of
+from omnigraph.sdk.prepared import AsyncPreparedRead
 from omnigraph.sdk.remote.blob import AsyncBlob, open_remote_blob
 from omnigraph.sdk.remote.decoding import (
     decode_commit,
@@ -109,6 +111,20 @@ class AsyncReads(AsyncReview):
         )
         text = "\n".join(reply.plan)
         return Explanation(reply.query_name, text, tuple(reply.steps), reply.row_count)
+
+    async def prepare(
+        self, source: str | Path, *, name: str | None = None
+    ) -> AsyncPreparedRead[RemoteResult]:
+        """A read to run often: `statement = await graph.prepare(text)`, `await statement(lo=2)`.
+
+        The server checks it now, and keeps the plans of the texts it ran last. Raises QueryInvalid,
+        QueryNotFound, NotARead.
+        """
+        text = read_text(source)[0]
+        checked = await self.explain(text, name=name)
+        if checked.text.startswith("mutation "):
+            raise NotARead(checked.query_name)
+        return AsyncPreparedRead(checked.query_name, partial(self.query, text, name=name))
 
     async def query(
         self,

@@ -40,11 +40,11 @@ def test_a_merge_is_told_in_a_line_and_counts(graph: str, capsys: Streams) -> No
     capsys.readouterr()
     assert run(["branch", "merge", "topic", graph, "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "would merge topic into main: fast_forward",
+        "would merge topic into main (fast-forward)",
         "  node:Person: +1 ~0 −0",
     ]
     assert run(["branch", "merge", "topic", "--uri", graph, "--delete-branch"]) == 0
-    assert capsys.readouterr().out.startswith("merged topic into main: fast_forward\n")
+    assert capsys.readouterr().out.startswith("merged topic into main (fast-forward): commit 01")
     assert run(["branch", "list", graph, "--json"]) == 0
     assert printed(capsys)["branches"] == ["main"]
 
@@ -100,7 +100,7 @@ def test_conflicts_go_to_a_file_and_come_back_resolved(
     filled["conflicts"][0]["resolution"] = {"value": 7}
     Path(file).write_text(json.dumps(filled))
     assert run([*ask, "--resolutions", file]) == 0
-    assert "merged topic into main: merged" in capsys.readouterr().out
+    assert "merged topic into main: commit 01" in capsys.readouterr().out
     assert run([*ask, "--resolutions", file]) == 4, "the heads are others now"
 
 

@@ -131,6 +131,10 @@ def iso_seconds(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def iso_of_micros(micros: int) -> str:
+    return iso_seconds(datetime.fromtimestamp(micros // 1_000_000, UTC))
+
+
 _UNITS: tuple[tuple[int, str], ...] = (
     (365 * 86_400, "year"),
     (30 * 86_400, "month"),

@@ -60,13 +60,23 @@ def show_merge(
     if as_json:
         print_json(merge_document(result))
     else:
-        print_line(f"{done}: {result.outcome.value}")
+        print_line(f"{done}{_describe(result)}")
         for key, each in result.counts.items():
             print_line(f"  {key}: {each}")
         for line in clash_lines(result.conflicts):
             print_line(line)
     if result.conflicts:  # only a dry run returns them
         raise typer.Exit(Exit.FAILED)
+
+
+def _describe(result: "MergeResult") -> str:
+    """How it ended, and the commit that it made."""
+    if result.conflicts:
+        return f": {counted(len(result.conflicts), 'conflict')}"
+    if result.outcome.value == "already_up_to_date":
+        return ": already up to date"
+    how = " (fast-forward)" if result.outcome.value == "fast_forward" else ""
+    return how if result.commit is None else f"{how}: commit {result.commit.id}"
 
 
 def _write_conflicts(path: Path, result: "MergeResult", detect: str) -> None:

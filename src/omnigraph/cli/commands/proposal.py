@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnigraph.cli.graphs import find_writer, open_client
-from omnigraph.cli.history import aligned
+from omnigraph.cli.history import aligned, iso_of_micros
 from omnigraph.cli.merges import (
     Conflicts,
     Detect,
@@ -228,22 +228,20 @@ def _tell(standing: "ProposalStanding", done: str, *, as_json: bool) -> None:
 
 
 def _lines(standing: "ProposalStanding") -> list[str]:
-    from omnigraph.sdk.documents import iso_time
-
     found = standing.proposal
     lines = [
         f"proposal {found.id}: {found.title}",
         f"state: {found.state.value}",
         f"source: {found.source} @ {standing.source_head or 'deleted'}",
         f"target: {found.target} @ {standing.target_head or 'deleted'}",
-        f"author: {found.author or '-'}, {iso_time(found.created_at_us)}",
+        f"author: {found.author or '-'}, {iso_of_micros(found.created_at_us)}",
     ]
     lines += [f"    {line}" for line in found.text.splitlines()]
     for each in found.approvals:
         counts = "" if each.actor in standing.counted else " (does not count any more)"
         lines.append(f"approved by {each.actor or '-'} @ {each.source_head}{counts}")
     for result in found.checks:
-        rows = result.reason or f"{result.row_count} rows"
+        rows = result.reason or counted(result.row_count or 0, "row")
         verdict = "passed" if result.passed else f"failed: {rows}"
         old = "" if standing.is_current(result) else " (of other heads)"
         lines.append(f"check {result.name}: {verdict}{old}")

@@ -1,12 +1,11 @@
 """`omnigraph tag`: names for commits."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from omnigraph.cli.graphs import find_writer, open_client
-from omnigraph.cli.history import aligned, iso_seconds
+from omnigraph.cli.history import aligned, iso_of_micros
 from omnigraph.cli.options import GraphUri, Json, Message
 from omnigraph.cli.render import print_json, print_line, print_target
 
@@ -56,7 +55,7 @@ def list_(context: typer.Context, uri: GraphUri = None, *, as_json: Json = False
         (
             each.name,
             each.commit_id,
-            iso_seconds(datetime.fromtimestamp(each.created_at_us / 1e6, UTC)),
+            iso_of_micros(each.created_at_us),
             each.actor or "-",
             each.message or "-",
         )

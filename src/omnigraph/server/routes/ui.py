@@ -106,7 +106,7 @@ def list_rights(
     if context.state.allows_listing(context.actor):
         actions.append(str(Action.GRAPH_LIST))
     return answer(
-        {"graph_id": context.served_graph.id, "actor_id": context.actor, "actions": actions}
+        {"graph_id": context.served_graph.id, "actor_id": context.actor, "actions": [*actions]}
     )
 
 

@@ -4,10 +4,14 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.errors import UsageError
+from omnigraph.mcp.paging import PAGED, PageCursor, cut_page, read_cursor
+from omnigraph.mcp.review_tools import ReviewTools
+from omnigraph.mcp.search_tool import SearchTool, find_commit
 from omnigraph.mcp.stored_query_tools import StoredQuerySource, stored_tools
 from omnigraph.mcp.tools import (
     KEY,
@@ -19,7 +23,6 @@ from omnigraph.mcp.tools import (
     Resource,
     Schema,
     Tool,
-    truncate_rows,
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.describing import SAMPLES_MAX, outline_document
@@ -33,6 +36,9 @@ from omnigraph.sdk.documents import (
 )
 
 COMMITS_DEFAULT: Final = 20
+LANGUAGE: Final = "omnigraph://language"
+ON_A_BRANCH: Final = frozenset({"change", "ingest", "branches_create", "branches_delete"})
+"""Tools that may be of use to a caller who cannot change main."""
 
 _TEXT: Final[Schema] = {"type": "string"}
 _QUERY: Final[Mapping[str, Schema]] = {
@@ -60,15 +66,22 @@ class GraphToolbox:
     actor: str | None = None
     read_only: bool = False
     only_stored: bool = False
+    title: str | None = None
+    """What the graph is called; its address by default."""
+    may_write: bool = True
+    """Does a policy allow the caller to change main? If not, only `change` and proposing stay."""
+    may_propose: bool = True
 
     @property
     def instructions(self) -> str:
+        place = f"at {self.graph.uri}" if self.title is None else f"called {self.title}"
         if self.only_stored:
-            return f"Stored queries of a typed property graph at {self.graph.uri}."
+            return f"Stored queries of a typed property graph {place}."
         return (
-            f"A typed property graph at {self.graph.uri}. Call `describe` with your question "
-            "before you write a query. A write is one commit or nothing; try changes on a branch, "
-            "then merge it."
+            f"A typed property graph {place}. Read the resource {LANGUAGE} once. Call `describe` "
+            "with your question before you write a query. A write is one commit or nothing. To "
+            "change something that people should review: `task_begin`, `change` on its branch, "
+            "`diff`, `proposal_open`."
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -82,6 +95,7 @@ class GraphToolbox:
         if self.only_stored:
             return []
         return [
+            Resource(LANGUAGE, "language", "text/markdown", read_language),
             Resource(
                 "omnigraph://schema", "schema", "text/plain", lambda: self.graph.schema_source
             ),
@@ -94,7 +108,14 @@ class GraphToolbox:
         ]
 
     def _plain_tools(self) -> list[Tool]:
-        return self._reading() if self.read_only else [*self._reading(), *self._writing()]
+        review = ReviewTools(self.graph, self.actor)
+        reading = [*self._reading(), SearchTool(self.graph).tool(), *review.reading()]
+        if self.read_only:
+            return reading
+        writing = self._writing()
+        if not self.may_write:
+            writing = [each for each in writing if each.name in ON_A_BRANCH]
+        return [*reading, *writing, *(review.proposing() if self.may_propose else [])]
 
     def _reading(self) -> list[Tool]:
         past = {"snapshot": {"type": "string", "description": "Read the state at this commit."}}
@@ -116,7 +137,7 @@ class GraphToolbox:
                 "read",
                 "Run a query that reads.",
                 self._read,
-                {**_QUERY, **past, MAX_ROWS: ROWS_SCHEMA},
+                {**_QUERY, **past, MAX_ROWS: ROWS_SCHEMA, **PAGED},
                 ("query",),
             ),
             Tool(
@@ -179,14 +200,15 @@ class GraphToolbox:
         return outline_document(outline)
 
     def _read(self, given: Arguments) -> dict[str, Any]:
+        cursor = read_cursor(given)
+        commit = cursor.commit or given.get("snapshot")
+        if commit is None:
+            commit = find_commit(self.graph, given.get("branch"))
         document = self.graph.query(
-            given["query"],
-            name=given.get("name"),
-            params=given.get("params"),
-            branch=given.get("branch"),
-            snapshot=given.get("snapshot"),
+            given["query"], name=given.get("name"), params=given.get("params"), snapshot=commit
         ).document()
-        return truncate_rows(document, given.get(MAX_ROWS, ROWS_DEFAULT))
+        rows_max = given.get(MAX_ROWS, ROWS_DEFAULT)
+        return cut_page(document, "rows", given, PageCursor(cursor.offset, commit), rows_max)
 
     def _snapshot(self, given: Arguments) -> dict[str, Any]:
         return snapshot_document(self.graph.snapshot(given.get("branch")))
@@ -256,6 +278,11 @@ class GraphToolbox:
             idempotency_key=_key_of(given),
         )
         return schema_result_document(self.graph.uri, result)
+
+
+def read_language() -> str:
+    """The page that teaches the query language."""
+    return resources.files("omnigraph.mcp").joinpath("language.md").read_text(encoding="utf-8")
 
 
 def _writer(

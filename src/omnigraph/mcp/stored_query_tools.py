@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from omnigraph.mcp.paging import PAGED, PageCursor, cut_page, read_cursor
+from omnigraph.mcp.search_tool import find_commit
 from omnigraph.mcp.tools import (
     KEY,
     KEY_SCHEMA,
@@ -18,12 +20,11 @@ from omnigraph.mcp.tools import (
     Arguments,
     Schema,
     Tool,
-    truncate_rows,
 )
 from omnigraph.sdk.client import GraphClient
 from omnigraph.sdk.documents import mutation_document
 from omnigraph.sdk.remote.graph import RemoteGraph
-from omnigraph.server.runtime.stored_queries import read_stored
+from omnigraph.sdk.stored_queries import read_stored
 
 BRANCH: Final = "branch"
 
@@ -45,8 +46,10 @@ class StoredQuerySource(Protocol):
     def catalog(self) -> Sequence[Mapping[str, Any]]: ...
 
     def read(
-        self, name: str, params: Mapping[str, object], branch: str | None
+        self, name: str, params: Mapping[str, object], commit: str | None
     ) -> dict[str, Any]: ...
+
+    def find_head(self, branch: str | None) -> str | None: ...
 
     def write(
         self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
@@ -61,8 +64,11 @@ class ServerQueries:
         found: list[Mapping[str, Any]] = self.graph.stored_queries()["queries"]
         return found
 
-    def read(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
-        return self.graph.run_stored(name, params=params, branch=branch).document()
+    def read(self, name: str, params: Mapping[str, object], commit: str | None) -> dict[str, Any]:
+        return self.graph.run_stored(name, params=params, commit=commit).document()
+
+    def find_head(self, branch: str | None) -> str | None:
+        return find_commit(self.graph, branch)
 
     def write(
         self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
@@ -81,10 +87,13 @@ class FolderQueries:
         found = read_stored(self.folder, self.graph.catalog).queries
         return [found[name].document() for name in sorted(found)]
 
-    def read(self, name: str, params: Mapping[str, object], branch: str | None) -> dict[str, Any]:
+    def read(self, name: str, params: Mapping[str, object], commit: str | None) -> dict[str, Any]:
         return self.graph.query(
-            self._text(name), name=name, params=params, branch=branch
+            self._text(name), name=name, params=params, snapshot=commit
         ).document()
+
+    def find_head(self, branch: str | None) -> str | None:
+        return find_commit(self.graph, branch)
 
     def write(
         self, name: str, params: Mapping[str, object], branch: str | None, key: str | None
@@ -118,7 +127,7 @@ def _tool(stored: StoredQuerySource, entry: Mapping[str, Any], taken: frozenset[
     name, params, is_writing = str(entry["name"]), entry["params"], entry["mutation"]
     declared = {each["name"]: _schema(each) for each in params}
     # Arguments that every tool takes. A parameter of the same name has precedence.
-    added = {KEY: KEY_SCHEMA} if is_writing else {MAX_ROWS: ROWS_SCHEMA}
+    added = {KEY: KEY_SCHEMA} if is_writing else {MAX_ROWS: ROWS_SCHEMA, **PAGED}
     added[BRANCH] = {"type": "string", "description": "The branch; main by default."}
 
     def run(arguments: Arguments) -> dict[str, Any]:
@@ -126,9 +135,11 @@ def _tool(stored: StoredQuerySource, entry: Mapping[str, Any], taken: frozenset[
         ours = {key: value for key, value in arguments.items() if key not in declared}
         if is_writing:
             return stored.write(name, given, ours.get(BRANCH), ours.get(KEY))
-        return truncate_rows(
-            stored.read(name, given, ours.get(BRANCH)), ours.get(MAX_ROWS, ROWS_DEFAULT)
-        )
+        cursor = read_cursor(ours)
+        commit = cursor.commit or stored.find_head(ours.get(BRANCH))
+        document = stored.read(name, given, commit)
+        rows_max = ours.get(MAX_ROWS, ROWS_DEFAULT)
+        return cut_page(document, "rows", ours, PageCursor(cursor.offset, commit), rows_max)
 
     words = [entry.get("description"), entry.get("instruction")]
     return Tool(

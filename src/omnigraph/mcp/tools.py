@@ -108,14 +108,6 @@ def failure_text(error: OmnigraphError) -> str:
     return text
 
 
-def truncate_rows(document: dict[str, Any], rows_max: int) -> dict[str, Any]:
-    """The result with at most `rows_max` rows; `truncated` is set if rows were left out."""
-    rows = document["rows"]
-    if len(rows) <= rows_max:
-        return document
-    return {**document, "rows": rows[:rows_max], "truncated": True}
-
-
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A text that a client reads by its URI, without calling a tool."""

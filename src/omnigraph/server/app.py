@@ -16,6 +16,7 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.server.responses.error_mapping import problem
 from omnigraph.server.responses.openapi import find_methods
 from omnigraph.server.routes import (
+    agents,
     blobs,
     branches,
     flat,
@@ -53,6 +54,7 @@ ROUTERS = (
     jobs.router,
     upkeep.router,
     ui.router,
+    agents.router,
 )
 
 

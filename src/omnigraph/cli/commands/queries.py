@@ -15,7 +15,7 @@ from omnigraph.errors import Misaddressed
 from omnigraph.errors.base import counted
 
 if TYPE_CHECKING:
-    from omnigraph.server.runtime.stored_queries import StoredQueries, StoredQuery
+    from omnigraph.sdk.stored_queries import StoredQueries, StoredQuery
 
 app = typer.Typer(help="List and check stored queries.", no_args_is_help=True)
 
@@ -89,7 +89,7 @@ def _fetch(uri: str | None, settings: Globals) -> dict[str, Any]:
 
 
 def _read(folder: Path, schema: Path | None, uri: str | None, settings: Globals) -> "StoredQueries":
-    from omnigraph.server.runtime.stored_queries import read_stored
+    from omnigraph.sdk.stored_queries import read_stored
 
     catalog, _ = find_schema(schema, uri, settings)
     return read_stored(folder, catalog)

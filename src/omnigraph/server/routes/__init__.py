@@ -12,6 +12,7 @@ No route catches an error; `responses.error_mapping` maps errors to answers.
     loading    records in JSON, as a stream, as files
     stored     stored queries by name
     upkeep     schema changes, optimize
+    agents     the graph as tools for agents: `/mcp`
     ui         the files of the web page, the caller's rights, the types
     jobs       the state of a job, cancellation
 """

@@ -13,6 +13,7 @@ from omnigraph.ids import MAIN
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import AccessRequest
 from omnigraph.sdk.documents import mutation_document
+from omnigraph.sdk.stored_queries import StoredQuery
 from omnigraph.server.request_context import (
     IF_COMMIT,
     KEYED,
@@ -25,7 +26,6 @@ from omnigraph.server.responses.answers import answer
 from omnigraph.server.responses.openapi import READING, WRITING
 from omnigraph.server.routes.querying import render, run_query
 from omnigraph.server.routes.writing import IfCommit, check_unconditional, run_mutation
-from omnigraph.server.runtime.stored_queries import StoredQuery
 from omnigraph.wire.replies import MutationReply, ReadReply, StoredQueriesReply
 from omnigraph.wire.requests import InvokeBody, MutateBody, QueryBody
 

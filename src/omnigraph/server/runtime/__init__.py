@@ -12,7 +12,6 @@ Modules, in reading order:
 
     settings          flags, `server.yaml` and the environment, as values
     tokens            bearer tokens: the actor of a token
-    stored_queries    folders of `.gq` files, checked against the schema
     configuration     all of these as one value
     config_broadcast  how one worker hands that value to the others
     guard             authentication modes, and the gate of each graph

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import ConfigInvalid
+from omnigraph.sdk.stored_queries import QueryFile, read_query_files
 from omnigraph.server.runtime.settings import Flags, ServerSettings, read_settings
-from omnigraph.server.runtime.stored_queries import QueryFile, read_query_files
 from omnigraph.server.runtime.tokens import Tokens, read_tokens
 
 

@@ -19,7 +19,7 @@ from omnigraph.errors import ConfigInvalid, Forbidden
 from omnigraph.ids import BranchName
 from omnigraph.policy.actions import Action
 from omnigraph.policy.cedar import AccessRequest, Policy
-from omnigraph.server.runtime.stored_queries import StoredQueries
+from omnigraph.sdk.stored_queries import StoredQueries
 from omnigraph.server.runtime.tokens import FILE, INLINE, SINGLE
 
 NO_QUERIES: Final = StoredQueries()

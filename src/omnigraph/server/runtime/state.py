@@ -21,6 +21,7 @@ from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import parse_bundle
 from omnigraph.policy.cedar import AccessRequest, Policy
 from omnigraph.sdk.embedded.graph import LocalGraph
+from omnigraph.sdk.stored_queries import StoredQueries, check_stored
 from omnigraph.server.jobs.queue import JobQueue
 from omnigraph.server.runtime.admission import Admission
 from omnigraph.server.runtime.config_broadcast import ConfigBroadcast
@@ -34,7 +35,6 @@ from omnigraph.server.runtime.settings import (
     GraphSettings,
     ServerSettings,
 )
-from omnigraph.server.runtime.stored_queries import StoredQueries, check_stored
 from omnigraph.server.runtime.tokens import Tokens
 from omnigraph.server.telemetry import metrics
 from omnigraph.server.telemetry.tracing import find_tracer

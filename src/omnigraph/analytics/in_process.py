@@ -29,14 +29,22 @@ def pagerank(scope: EdgeScope, rounds: int, damping: float) -> pa.Table:
     if not count:
         return _table(scope.ids, np.empty(0))
     degrees = np.bincount(into.targets, minlength=count)
-    is_end = degrees == 0
+    ends = np.flatnonzero(degrees == 0)
     shares = 1.0 / np.maximum(degrees, 1)
+    # NumPy would turn narrower places into these in each round, which takes as long as the gather.
+    sources = into.targets.astype(np.intp, copy=False)
+    brought = np.empty(len(sources))
+    reached = np.flatnonzero(np.diff(into.starts))
+    firsts = into.starts[reached]
+    sums = np.zeros(count)
     ranks = np.full(count, 1.0 / count)
     for _ in range(rounds):
         check_cancelled()
-        lost = ranks[is_end].sum()
-        brought = _add_up(into, (ranks * shares)[into.targets])
-        ranks = (1.0 - damping + damping * lost) / count + damping * brought
+        lost = ranks[ends].sum()
+        if len(reached):
+            np.take(ranks * shares, sources, out=brought, mode="clip")  # "raise" would copy
+            sums[reached] = np.add.reduceat(brought, firsts)
+        ranks = (1.0 - damping + damping * lost) / count + damping * sums
     return _table(scope.ids, ranks)
 
 
@@ -104,15 +112,6 @@ def triangles(scope: EdgeScope) -> pa.Table:
             found += np.bincount(corners[closed], minlength=count)
         start = stop
     return _table(scope.ids, found)
-
-
-def _add_up(adjacency: Adjacency, values: Numbers) -> Numbers:
-    """The sum over the neighbours of each node."""
-    sums = np.zeros(len(adjacency.starts) - 1)
-    there = np.flatnonzero(np.diff(adjacency.starts))
-    if len(there):
-        sums[there] = np.add.reduceat(values, adjacency.starts[there])
-    return sums
 
 
 def _smallest(adjacency: Adjacency, labels: Numbers) -> Numbers:

@@ -67,22 +67,29 @@ def write(
 
 def frames(
     graph: LocalGraph,
-    edge: str,
+    edge: str | None = None,
     *,
     spark: SparkSession | None = None,
     branch: str | None = None,
     commit: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """The vertices and edges of one edge type, as GraphFrames takes them.
+    """The vertices and edges of one edge type, or of all, as GraphFrames takes them.
 
     Vertices have `id` and their properties, edges `src`, `dst`, `id` and theirs; blobs are left
-    out. Both show one snapshot. Raises TypeUnknown, UsageError.
+    out. Without an edge type, both have the column `type`, and ids carry it: `Person:ada`. Both
+    show one snapshot. Raises TypeUnknown, UsageError.
     """
     require("pyspark", extra="spark")
+    from omnigraph.analytics.all_types import read_all_types  # noqa: PLC0415 - few need it
     from omnigraph.analytics.edges import read_scope  # noqa: PLC0415 - few need it
     from omnigraph.pipeline.queries import whole_graph  # noqa: PLC0415 - imports pyspark
     from omnigraph.pipeline.queries.run import session_of  # noqa: PLC0415 - as above
 
+    if edge is None:
+        all_ = read_all_types(graph, branch, commit)
+        return whole_graph.frames_of_all(
+            session_of(spark), all_.view, graph.engine, all_.nodes, all_.edges
+        )
     scope = read_scope(graph, edge, branch, commit)
     return whole_graph.frames(session_of(spark), scope.view, scope.engine, scope.node, scope.edge)
 

@@ -152,6 +152,54 @@ def test_frames_have_the_columns_of_graphframes(spark: SparkSession, tmp_path: P
     assert pairs == sorted(known)
 
 
+MIXED = """
+node Ant { code: String @key  type: String?  size: I32?  scan: Blob? }
+node Bee { code: String @key  size: F64? }
+edge Eats: Ant -> Ant { much: I32? }
+edge Meets: Ant -> Bee
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> LocalGraph:
+    graph = omnigraph.init(tmp_path / "mixed", MIXED, durability=Durability.RELAXED)
+    graph.insert("Ant", [{"code": "x", "type": "red", "size": 1}])
+    graph.insert("Bee", [{"code": "x", "size": 0.5}])
+    graph.insert("Meets", [{"id": "m", "from": "x", "to": "x"}])
+    graph.insert("Eats", [{"id": "e", "from": "x", "to": "x", "much": 3}])
+    return graph
+
+
+OF_ANT = {"code": "x", "Ant_type": "red", "Ant_size": 1, "Bee_size": None}
+OF_BEE = {"code": "x", "Ant_type": None, "Ant_size": None, "Bee_size": 0.5}
+NODES_OF_ALL = [
+    {"id": "Ant:x", "type": "Ant", **OF_ANT},
+    {"id": "Bee:x", "type": "Bee", **OF_BEE},
+]
+EDGES_OF_ALL = [
+    {"src": "Ant:x", "dst": "Ant:x", "id": "Eats:e", "type": "Eats", "much": 3},
+    {"src": "Ant:x", "dst": "Bee:x", "id": "Meets:m", "type": "Meets", "much": None},
+]
+
+
+def test_tables_of_all_types_tell_them_apart(mixed: LocalGraph) -> None:
+    nodes, edges = analytics.tables(mixed)
+    assert nodes.sort_by("id").to_pylist() == NODES_OF_ALL
+    assert edges.sort_by("id").to_pylist() == EDGES_OF_ALL
+
+
+def test_frames_of_all_types_tell_them_apart(spark: SparkSession, mixed: LocalGraph) -> None:
+    vertices, edges = frames(mixed, spark=spark)
+    assert [row.asDict() for row in vertices.orderBy("id").collect()] == NODES_OF_ALL
+    assert [row.asDict() for row in edges.orderBy("id").collect()] == EDGES_OF_ALL
+
+
+def test_a_graph_without_edge_types_is_refused(tmp_path: Path) -> None:
+    graph = omnigraph.init(tmp_path / "g", "node Ant { code: String @key }")
+    with pytest.raises(UsageError, match="no edge type"):
+        analytics.tables(graph)
+
+
 @pytest.mark.slow
 def test_spark_answers_as_the_definitions(spark: SparkSession, tmp_path: Path) -> None:
     check(*make_graph(tmp_path, 2), spark)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from omnigraph.analytics import in_process
+from omnigraph.analytics import all_types, in_process
 from omnigraph.analytics.edges import EdgeScope, read_scope
 from omnigraph.extras import require
 
@@ -144,9 +144,18 @@ def triangles(
 
 
 def tables(
-    graph: LocalGraph, edge: str, *, branch: str | None = None, commit: str | None = None
+    graph: LocalGraph,
+    edge: str | None = None,
+    *,
+    branch: str | None = None,
+    commit: str | None = None,
 ) -> tuple[pa.Table, pa.Table]:
-    """Nodes and edges as Arrow tables, with `id` and `src`, `dst`, for NetworkX and igraph."""
+    """Nodes and edges as Arrow tables, with `id` and `src`, `dst`, for NetworkX and igraph.
+
+    Without an edge type, of all types: both have the column `type`, and ids carry it: `Person:ada`.
+    """
+    if edge is None:
+        return all_types.read_tables(all_types.read_all_types(graph, branch, commit))
     return in_process.read_tables(read_scope(graph, edge, branch, commit))
 
 

@@ -3,7 +3,7 @@
 A round ends in a local checkpoint, because the plan of a round contains the plan of the one before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
@@ -42,6 +42,43 @@ def frames(
         names = (*own, *(each.name for each in type_.properties if not each.type.is_blob))
         made.append(scans.read(type_, names, names))
     return made[0], made[1]
+
+
+def frames_of_all(
+    spark: SparkSession,
+    view: View,
+    graph: Graph,
+    nodes: Sequence[tuple[NodeType, Mapping[str, str]]],
+    edges: Sequence[tuple[EdgeType, Mapping[str, str]]],
+) -> tuple[DataFrame, DataFrame]:
+    """Vertices and edges of all types; each type names the columns of its properties."""
+    scans = Scans(spark, view, storage_of(graph))
+
+    def read(
+        type_: NodeType | EdgeType, ends: Mapping[str, str], columns: Mapping[str, str]
+    ) -> DataFrame:
+        """The ids of these columns are of these types."""
+        names = (*ends, *columns)
+        places = [f"c{number}" for number in range(len(names))]
+        rows = scans.read(type_, names, places)
+        shown = dict(zip(names, places, strict=True))
+        ids = [f.concat(f.lit(f"{of}:"), shown[end]).alias(end) for end, of in ends.items()]
+        cells = [f.col(shown[name]).alias(column) for name, column in columns.items()]
+        return rows.select(*ids, f.lit(type_.name).alias("type"), *cells)
+
+    vertices = [read(each, {"id": each.name}, columns) for each, columns in nodes]
+    ways = [
+        read(each, {"src": each.source, "dst": each.target, "id": each.name}, columns)
+        for each, columns in edges
+    ]
+    return _put_together(vertices), _put_together(ways)
+
+
+def _put_together(parts: Sequence[DataFrame]) -> DataFrame:
+    whole = parts[0]
+    for each in parts[1:]:
+        whole = whole.unionByName(each, allowMissingColumns=True)
+    return whole
 
 
 def pagerank(nodes: DataFrame, edges: DataFrame, rounds: int, damping: float) -> pa.Table:

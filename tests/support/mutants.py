@@ -898,6 +898,39 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "pipeline/dataframes/staged_load.py",
+        (
+            "a frame overwrites what came between",
+            "        if job.mode is LoadMode.OVERWRITE and now.version",
+            "        if job.mode is LoadMode.MERGE and now.version",
+            "tests/pipeline/test_frame_writes.py::test_an_overwrite_does_not_undo_a_write_that_came_between",
+        ),
+        (
+            "an abort deletes committed files",
+            "        if not self.is_handed_over and self.begun.is_open(self.graph):",
+            "        if not self.is_handed_over:",
+            "tests/pipeline/test_frame_writes.py::test_files_change_hands_once",
+        ),
+    ),
+    *_of(
+        "pipeline/dataframes/write_options.py",
+        (
+            "all batches of a stream are one",
+            "        identity = [self.sink_id, str(self.branch), types, batch_id]",
+            "        identity = [self.sink_id, str(self.branch), types]",
+            "tests/pipeline/test_frame_writes.py::test_a_batch_is_one_commit_also_if_it_is_written_twice",
+        ),
+    ),
+    *_of(
+        "pipeline/dataframes/writers.py",
+        (
+            "a batch is written twice",
+            "        self.frame.commit(messages, self.frame.options.batch_key(batchId))",
+            "        self.frame.commit(messages, None)",
+            "tests/pipeline/test_frame_writes.py::test_a_batch_is_one_commit_also_if_it_is_written_twice",
+        ),
+    ),
+    *_of(
         "engine/write/idempotency.py",
         (
             "a key answers another request",

@@ -50,6 +50,8 @@ soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
 	OMNIGRAPH_SWEEP_STRIDE=1 OMNIGRAPH_MERGE_EXAMPLES=200 OMNIGRAPH_MERGE_ROWS=1000000 \
 	  $(BIN)/pytest tests/faults/test_merge_sweep.py tests/properties/test_merge_machine.py tests/cost/test_cost_of_merging.py
 	OMNIGRAPH_QUERY_EXAMPLES=2000 $(BIN)/pytest tests/properties/test_{query,pass}_laws.py
+	OMNIGRAPH_SPARK_KILLS=20 OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_frame_storm.py
+	OMNIGRAPH_CLUSTER_ROWS=20000 $(BIN)/pytest tests/pipeline/test_cluster.py
 	OMNIGRAPH_SPARK_QUERY_EXAMPLES=300 $(BIN)/pytest tests/pipeline/test_query_on_spark_laws.py
 	OMNIGRAPH_CHECK_EXAMPLES=200 OMNIGRAPH_ENGINE_EXAMPLES=100 OMNIGRAPH_PREFILTER_EXAMPLES=5000 $(BIN)/pytest tests/pipeline/test_check_laws.py tests/pipeline/test_engine_laws.py tests/pipeline/test_prefilter_laws.py
 	OMNIGRAPH_API_EXAMPLES=200 $(BIN)/pytest tests/integration/test_openapi.py

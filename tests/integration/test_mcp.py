@@ -269,7 +269,7 @@ RUN = "import sys; from omnigraph.cli.app import run; sys.exit(run(sys.argv[1:])
 
 def test_the_command_speaks_the_protocol_and_nothing_else(tmp_path: Path, folder: Path) -> None:
     """As the documentation says that it is started."""
-    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs/mcp.md").read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```json\n(.*?)```", (ROOT / "docs/mcp.md").read_text(), re.DOTALL)
     (_, place, _, queries) = arguments = json.loads(block)["mcpServers"]["museum"]["args"]
     omnigraph.init(tmp_path / place, SCHEMA).insert("Person", PEOPLE)
     (tmp_path / queries).parent.mkdir()

@@ -82,8 +82,8 @@ def ask(url: str, token: str, talk: Callable[[Any], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def call(client: Any, name: str, **arguments: object) -> dict[str, Any]:
-    result = await client.call_tool(name, arguments)
+async def call(client: Any, tool: str, /, **arguments: object) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     found: dict[str, Any] = result.structured_content
     return found

@@ -14,7 +14,7 @@ from omnigraph.catalog.fitting import Misread
 from omnigraph.catalog.types import Scalar
 from omnigraph.engine.load.bulk import BulkLoader, LoadMode
 from omnigraph.engine.load.inputs import Input
-from omnigraph.errors import FileUnreadable, LoadRejected, RecipeInvalid
+from omnigraph.errors import FileUnreadable, KeyConflict, LoadRejected, RecipeInvalid
 from omnigraph.pipeline.local_load import LocalLoader
 from omnigraph.pipeline.sources.moments import MomentPattern, PatternUnknown, check_pattern
 from support.loading import LARGE, SMALL, new_loader, person
@@ -26,12 +26,15 @@ SCHEMA: Final = """
 node Person { name: String @key  age: I32?  mail: String? @unique  born: Date?  seen: DateTime? }
 edge Knows: Person -> Person { since: Date?  kind: String? }
 """
+KEYED: Final = SCHEMA.replace("-> Person {", "-> Person @key(src, dst) {")
 
 
-def outcome(folder: Path, bulk: BulkLoader, mode: LoadMode, *sources: Input) -> object:
+def outcome(
+    folder: Path, bulk: BulkLoader, mode: LoadMode, *sources: Input, schema: str = SCHEMA
+) -> object:
     """The rows after a load onto ada and eve, or its faults."""
     folder.mkdir()
-    loader = new_loader(folder, LocalLoader(), SCHEMA)
+    loader = new_loader(folder, LocalLoader(), schema)
     loader.put(LoadMode.APPEND, person("ada", mail="a@x"), person("eve", mail="e@x"))
     try:
         replace(loader, bulk=bulk).load(mode, *sources)
@@ -40,7 +43,11 @@ def outcome(folder: Path, bulk: BulkLoader, mode: LoadMode, *sources: Input) -> 
             (each.kind, each.message, Path(each.file or "").name, each.line, each.value)
             for each in rejected.faults
         ]
+    except KeyConflict as conflict:
+        return conflict.type_name, conflict.ids
     found = loader.tables()
+    if schema is KEYED:
+        return found["Person"], found["Knows"]
     return found["Person"], sorted(
         (row["src"], row["dst"], row["since"], row["kind"]) for row in found["Knows"].values()
     )
@@ -298,6 +305,25 @@ def test_spark_makes_the_same_of_it(
     people = Input(write(tmp_path, "people.csv", "name,mail\nbob,b@x\n"), type="Person")
     expected = local(tmp_path, LoadMode.MERGE, edges, people)
     assert outcome(tmp_path / "spark", bulk, LoadMode.MERGE, edges, people) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [LoadMode.APPEND, LoadMode.MERGE])
+@pytest.mark.parametrize("text", ["ada,eve\neve,ada\n", "ada,eve\nada,eve\n"])
+def test_spark_makes_the_same_of_keyed_edges(
+    spark: SparkSession,  # noqa: ARG001 - starts Spark
+    tmp_path: Path,
+    mode: LoadMode,
+    text: str,
+) -> None:
+    source = Input(write(tmp_path, "k.csv", text), edge="Knows", header=("src", "dst"))
+    bulks: tuple[BulkLoader, ...] = (*LOCALS, SMALL, LARGE)
+    found = [
+        outcome(tmp_path / f"g{number}", bulk, mode, source, schema=KEYED)
+        for number, bulk in enumerate(bulks)
+    ]
+    assert all(each == found[0] for each in found)
+    assert isinstance(found[0], list) == (text.count("ada,eve") == 2)
 
 
 @pytest.fixture

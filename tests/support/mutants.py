@@ -92,6 +92,33 @@ _STANDING: Final = "tests/unit/engine/proposals/test_standing.py"
 
 MUTANTS: Final[Sequence[Mutant]] = (
     *_of(
+        "catalog/model.py",
+        (
+            "the ends of a keyed edge are not in its id",
+            "        return (*ENDS, *own) if columns else ()",
+            "        return own",
+            "tests/integration/test_edge_keys.py::test_a_second_insert_replaces",
+        ),
+    ),
+    *_of(
+        "engine/schema/rekeying.py",
+        (
+            "edges that share a new key become one",
+            "    if not doubled.num_rows:\n        return\n",
+            "    return\n",
+            "tests/integration/test_edge_keys.py::test_a_key_that_edges_share_is_refused_and_they_are_named",
+        ),
+    ),
+    *_of(
+        "pipeline/sources/lookups.py",
+        (
+            "a value that several nodes have finds one of them",
+            'pc.if_else(is_one, found["id_min"], none)',
+            'found["id_min"]',
+            "tests/pipeline/test_existing_files.py::test_a_value_that_several_nodes_have_finds_none",
+        ),
+    ),
+    *_of(
         "storage/durability.py",
         ("nothing is flushed", "os.fsync(descriptor)", "descriptor.bit_length()", _SYSTEM_CALLS),
         (

@@ -29,6 +29,7 @@ from omnigraph.catalog.model import (
     Range,
     Unique,
 )
+from omnigraph.catalog.portability import find_extensions
 from omnigraph.catalog.types import VECTOR_DIMENSION_MAX, Scalar, ValueType, Vector
 from omnigraph.errors import SchemaCorrupt
 
@@ -36,6 +37,8 @@ JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[st
 JsonObject = dict[str, JsonValue]
 
 IR_VERSION: Final = 1
+EXTENDED_IR_VERSION: Final = 2
+"""Of a schema that the reference does not understand (`catalog.portability`)."""
 
 
 def schema_hash(catalog: Catalog) -> str:
@@ -55,7 +58,7 @@ def encode_pretty(catalog: Catalog) -> str:
 
 def encode_ir(catalog: Catalog) -> JsonObject:
     return {
-        "ir_version": IR_VERSION,
+        "ir_version": _version_of(catalog),
         "interfaces": [_encode_interface(each) for each in catalog.interfaces],
         "nodes": [_encode_node(each) for each in catalog.nodes],
         "edges": [_encode_edge(each) for each in catalog.edges],
@@ -189,15 +192,23 @@ def decode_ir(text: str) -> Catalog:
     """
     root = read_document(text)
     version = root.key("ir_version").whole_number()
-    if version != IR_VERSION:
-        raise SchemaCorrupt("ir_version", reason=f"version {version} is not {IR_VERSION}")
+    if version not in (IR_VERSION, EXTENDED_IR_VERSION):
+        known = f"{IR_VERSION} or {EXTENDED_IR_VERSION}"
+        raise SchemaCorrupt("ir_version", reason=f"version {version} is not {known}")
     catalog = Catalog(
         interfaces=root.key("interfaces").each(_decode_interface),
         nodes=root.key("nodes").each(_decode_node),
         edges=root.key("edges").each(_decode_edge),
     )
     _check_references(catalog)
+    if version != _version_of(catalog):
+        reason = f"version {version} is not that of its content, {_version_of(catalog)}"
+        raise SchemaCorrupt("ir_version", reason=reason)
     return catalog
+
+
+def _version_of(catalog: Catalog) -> int:
+    return EXTENDED_IR_VERSION if find_extensions(catalog) else IR_VERSION
 
 
 def _decode_interface(field: Field) -> InterfaceType:

@@ -17,16 +17,23 @@ EDGE_ENDS: Final = frozenset({"src", "dst"})
 
 def check_constraints(draft: DraftType, findings: Findings) -> None:
     keys = [each for each in draft.constraints if isinstance(each.value, Key)]
-    if draft.kind == "node":
-        for extra in keys[1:]:
+    for extra in keys[1:]:
+        findings.add(
+            SchemaRule.C2,
+            f"{draft.kind} {draft.name.text} has a second @key",
+            extra.span,
+            hint="a key of several properties is one constraint: @key(a, b)",
+        )
+    for each in keys if draft.kind == "edge" else ():
+        if not {name.text for name in each.names} >= EDGE_ENDS:
             findings.add(
-                SchemaRule.C2,
-                f"node {draft.name.text} has a second @key",
-                extra.span,
-                hint="a key of several properties is one constraint: @key(a, b)",
+                SchemaRule.C14,
+                f"the key of edge {draft.name.text} does not name both of its ends",
+                each.span,
+                hint="write @key(src, dst), and behind them properties if there are any",
             )
     for each in draft.constraints:
-        if draft.kind == "edge" and isinstance(each.value, Key | Range | Check):
+        if draft.kind == "edge" and isinstance(each.value, Range | Check):
             name = type(each.value).__name__.lower()
             message = f"@{name} stands on edge {draft.name.text}; only nodes have it"
             findings.add(SchemaRule.C1, message, each.span)

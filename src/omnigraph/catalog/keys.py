@@ -3,7 +3,7 @@
 A string is its own text, an integer is decimal, a boolean is `true` or `false`, a Date is the days
 and a DateTime the milliseconds since the epoch, a float is the shortest decimal that identifies it
 at its stored width. The id of several members is a JSON array of their texts, sorted by the names
-of the members.
+of the members. The id of a keyed edge is always an array: its ends, `src` and `dst`, stand first.
 """
 
 import json
@@ -14,7 +14,7 @@ from math import isfinite
 
 import numpy as np
 
-from omnigraph.catalog.model import NodeType
+from omnigraph.catalog.model import ENDS, EdgeType, NodeType
 from omnigraph.catalog.types import FLOATS, INTEGER_BOUNDS, Scalar, ValueType
 from omnigraph.errors import KeyInvalid
 from omnigraph.ids import is_encodable
@@ -22,13 +22,14 @@ from omnigraph.ids import is_encodable
 KeyValue = str | int | float | bool | None
 """A member of a key as it is stored: a Date is days, a DateTime milliseconds."""
 
+_END = ValueType(Scalar.STRING)
 _STORED_WIDTH = {Scalar.DATE: Scalar.I32, Scalar.DATETIME: Scalar.I64}
 
 
-def derive_id(node: NodeType, values: Mapping[str, KeyValue]) -> str:
-    """The id of a row of a keyed node. Raises `KeyInvalid` if a member has no key text."""
-    assert node.key, "a node without a key gets its ids from elsewhere"
-    texts = [_member_text(node, name, values.get(name)) for name in node.key]
+def derive_id(type_: NodeType | EdgeType, values: Mapping[str, KeyValue]) -> str:
+    """The id of a row of a keyed type. Raises `KeyInvalid` if a member has no key text."""
+    assert type_.key, "a type without a key gets its ids from elsewhere"
+    texts = [_member_text(type_, name, values.get(name)) for name in type_.key]
     if len(texts) == 1:
         return texts[0]
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
@@ -42,12 +43,13 @@ def key_text(value: KeyValue, value_type: ValueType) -> str:
     return text
 
 
-def _member_text(node: NodeType, name: str, value: KeyValue) -> str:
-    member = node.find(name)
-    assert member is not None, "the members of a key are properties"
-    text = _find_text(value, member.type)
+def _member_text(type_: NodeType | EdgeType, name: str, value: KeyValue) -> str:
+    member = type_.find(name)
+    assert member is not None or name in ENDS, "the members of a key are properties or ends"
+    declared = _END if member is None else member.type
+    text = _find_text(value, declared)
     if text is None:
-        raise KeyInvalid(f"{node.name}.{name}", declared=str(member.type), value=value)
+        raise KeyInvalid(f"{type_.name}.{name}", declared=str(declared), value=value)
     return text
 
 

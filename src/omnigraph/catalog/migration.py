@@ -28,7 +28,7 @@ from omnigraph.catalog.diff import (
     TypeRenamed,
     diff,
 )
-from omnigraph.catalog.model import Catalog, IndexConstraint, Property
+from omnigraph.catalog.model import ENDS, Catalog, IndexConstraint, Key, Property
 from omnigraph.catalog.steps import (
     AddConstraint,
     AddProperty,
@@ -116,7 +116,45 @@ def plan_migration(
     committed rows. A property with `@default` need not be named.
     """
     changes = diff(accepted, desired)
-    return MigrationPlan(tuple(_plan(change, drop_mode, filled) for change in changes))
+    steps = [_plan(change, drop_mode, filled) for change in changes]
+    added = {
+        (each.type_name, each.property_name) for each in steps if isinstance(each, AddProperty)
+    }
+    checked = (_check_key_added(step, added) for step in steps)
+    return MigrationPlan(tuple(_check_key_order(step, desired) for step in checked))
+
+
+def _check_key_order(step: Step, desired: Catalog) -> Step:
+    """(D12) The id of a row lists the members of its key by name, so their order must stay."""
+    if not isinstance(step, RenameProperty) or step.type_kind == "interface":
+        return step
+    is_node = step.type_kind == "node"
+    type_ = desired.node(step.type_name) if is_node else desired.edge(step.type_name)
+    assert type_ is not None, "a renamed property is in the new schema"
+    own = [name for name in type_.key if name not in ENDS]
+    if step.new not in own:
+        return step
+    before = sorted(step.old if name == step.new else name for name in own)
+    if [step.new if name == step.old else name for name in before] == own:
+        return step
+    return UnsupportedChange(
+        f"{step.type_kind}:{step.type_name}.{step.new}",
+        f"'{step.old}' cannot be called '{step.new}': the members of the key would come in "
+        "another order, and with it the ids of all rows would change",
+    )
+
+
+def _check_key_added(step: Step, added: Collection[tuple[str, str]]) -> Step:
+    """A key needs properties that the rows have already."""
+    if isinstance(step, AddConstraint) and isinstance(step.constraint, Key):
+        for name in step.constraint.columns:
+            if (step.type_name, name) in added:
+                return UnsupportedChange(
+                    f"edge:{step.type_name}",
+                    f"'{name}' is new, so it cannot be a member of the key at once; add it first, "
+                    f"then {describe_constraint(step.constraint)}",
+                )
+    return step
 
 
 def _plan(change: SchemaChange, drop_mode: DropMode, filled: Collection[str]) -> Step:
@@ -141,6 +179,9 @@ def _plan(change: SchemaChange, drop_mode: DropMode, filled: Collection[str]) ->
             return _plan_changed_type(change)
         case ConstraintAdded(kind, type_name, IndexConstraint() as index):
             return AddConstraint(kind, type_name, index)
+        case ConstraintAdded("edge", type_name, Key() as key):
+            # Whether two stored edges share the key is seen when it is applied.
+            return AddConstraint("edge", type_name, key)
         case ConstraintAdded(kind, type_name, constraint):
             return UnsupportedChange(
                 f"{kind}:{type_name}",

@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 from omnigraph.catalog.types import ValueType
 from omnigraph.ids import TableKey, table_key
+
+ENDS: Final = ("src", "dst")
+"""The columns of the ends of an edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The identity of a node: its columns, sorted."""
+    """The identity of a row: its columns, sorted; for an edge `src` and `dst` are among them."""
 
     columns: tuple[str, ...]
 
@@ -175,6 +179,13 @@ class EdgeType:
 
     def find(self, name: str) -> Property | None:
         return self._properties_by_name.get(name)
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The members of `@key`: `src`, `dst`, then properties, sorted; empty without a key."""
+        columns = next((each.columns for each in self.constraints if isinstance(each, Key)), ())
+        own = tuple(each for each in columns if each not in ENDS)
+        return (*ENDS, *own) if columns else ()
 
     @property
     def indexes(self) -> tuple[tuple[str, WantedIndexKind], ...]:

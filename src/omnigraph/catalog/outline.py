@@ -184,7 +184,7 @@ def _line(catalog: Catalog, name: str, detail: _Detail) -> str:
     node, edge = catalog.node(name), catalog.edge(name)
     owner = node or edge
     assert owner is not None, name
-    key = () if node is None else node.key
+    key = owner.key
     head = f"node {name}" if edge is None else _edge_head(edge)
     shown = [each for each in owner.properties if not detail.only_keys or each.name in key]
     held = detail.samples.get(name, {})

@@ -66,8 +66,8 @@ class SchemaRule(StrEnum):
     A18 = "A18", "@default on a list, a vector or a Blob"
     A19 = "A19", "@default is not a value the property accepts"
 
-    C1 = "C1", "@key, @range or @check on an edge"
-    C2 = "C2", "a second @key on one node"
+    C1 = "C1", "@range or @check on an edge"
+    C2 = "C2", "a second @key on one type"
     C3 = "C3", "a constraint names a property that the type does not have"
     C4 = "C4", "a member of a key is nullable, a list, a vector or a Blob"
     C5 = "C5", "@index on a Blob"
@@ -79,6 +79,7 @@ class SchemaRule(StrEnum):
     C11 = "C11", "a whole bound of @range does not fit in 64 bits with a sign"
     C12 = "C12", "a constraint names a property twice"
     C13 = "C13", "the pattern of @check is too large"
+    C14 = "C14", "the key of an edge does not name src and dst"
 
     K1 = "K1", "two nodes have one name"
     K2 = "K2", "two edges have one name"

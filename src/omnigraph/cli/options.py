@@ -65,6 +65,10 @@ Ops = Annotated[
     list[str] | None, typer.Option("--op", help="Only insert, update or delete. Repeatable.")
 ]
 
+Portable = Annotated[
+    bool,
+    typer.Option("--portable", help="Refuse a schema that the reference 0.8 does not understand."),
+]
 Message = Annotated[str | None, typer.Option("--message", "-m", help="Why; the commit keeps it.")]
 IdempotencyKey = Annotated[
     str | None,

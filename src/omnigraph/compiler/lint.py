@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from omnigraph.catalog.model import Catalog, NodeType
+from omnigraph.catalog.portability import find_extensions
 from omnigraph.compiler.compile import find_faults
 from omnigraph.compiler.ir import Mutation, Update
 from omnigraph.compiler.operation import Operation, describe_operation
@@ -202,8 +203,16 @@ def lint(
         schema_source,
         source.name,
         tuple(_report(each, catalog, source) for each in checked),
-        tuple(sorted(_find_never_updated(checked, catalog), key=_rank)),
+        tuple(sorted((*_find_never_updated(checked, catalog), *_unportable(catalog)), key=_rank)),
     )
+
+
+def _unportable(catalog: Catalog) -> Iterator[LintFinding]:
+    """L301: what the reference 0.8 does not understand of the schema."""
+    for each in find_extensions(catalog):
+        message = f"{each}; the reference 0.8 cannot open such a graph"
+        type_name = each.entity.partition(":")[2].partition(".")[0]
+        yield LintFinding(Severity.INFO, "L301", message, type_name)
 
 
 def _rank(finding: LintFinding) -> tuple[int, str, str, str]:

@@ -287,8 +287,8 @@ def _lower_statement(statement: ir.Statement, catalog: Catalog) -> plan.Statemen
 
 
 def _key(kind: TypeKind, type_name: str, catalog: Catalog) -> tuple[str, ...]:
-    node = catalog.node(type_name) if kind == "node" else None
-    return () if node is None else node.key
+    found = catalog.node(type_name) if kind == "node" else catalog.edge(type_name)
+    return () if found is None else found.key
 
 
 def _pins(where: ir.Predicate, key: tuple[str, ...]) -> bool:

@@ -17,14 +17,16 @@ from omnigraph.cli.options import (
     IdempotencyKey,
     Json,
     Message,
+    Portable,
     SparkMaster,
     SparkRemote,
     find_spark,
 )
 from omnigraph.cli.progress import ShowProgress, showing
-from omnigraph.cli.render import print_json, print_line, print_target
+from omnigraph.cli.render import print_json, print_line, print_note, print_target
 from omnigraph.errors import UsageError
 from omnigraph.errors.base import counted
+from omnigraph.lang.source import Source
 
 if TYPE_CHECKING:
     from omnigraph.engine.schema.plan import SchemaPlan
@@ -91,6 +93,7 @@ def apply(
     schema: _Schema,
     allow_data_loss: _DataLoss = False,
     backfill: _Backfill = None,
+    portable: Portable = False,
     message: Message = None,
     idempotency_key: IdempotencyKey = None,
     spark_master: SparkMaster = None,
@@ -99,6 +102,7 @@ def apply(
     as_json: Json = False,
 ) -> None:
     """Apply another schema as one commit, or none."""
+    from omnigraph.catalog.portability import check_portable, describe_extensions, find_extensions
     from omnigraph.sdk.documents import schema_result_document
     from omnigraph.sdk.embedded.graph import LocalGraph
 
@@ -106,6 +110,13 @@ def apply(
     graph = open_client(uri, settings)
     if allow_data_loss:
         confirm_destructive("drop data of", graph.uri, settings, interactive=not as_json)
+    desired = compile_schema(read_source(schema))
+    if portable:
+        check_portable(desired)
+    fresh = find_extensions(desired)
+    if fresh:
+        before = compile_schema(Source("<schema>", graph.schema_source), in_force=True)
+        fresh = () if find_extensions(before) else fresh
     print_target("schema apply", graph.uri, settings)
     actor, fill = find_writer(graph, settings), _read_backfill(backfill)
     if isinstance(graph, LocalGraph):
@@ -131,11 +142,14 @@ def apply(
             message=message,
         )
     if as_json:
-        print_json(schema_result_document(graph.uri, result))
+        told = {"extensions": [str(each) for each in fresh]} if fresh else {}
+        print_json({**schema_result_document(graph.uri, result), **told})
         return
     _print_steps(result.plan.migration)
     _print_effects(result.plan)
     print_line(f"applied: {'yes' if result.applied else 'no'}")
+    if fresh and result.applied:
+        print_note(f"note: {describe_extensions(fresh)}")
 
 
 @app.command()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from omnigraph.catalog.model import EdgeType
 from omnigraph.commit.attempt.locks import WriteLock, acquire_write_locks
 from omnigraph.commit.attempt.phases import run
 from omnigraph.commit.attempt.schema_lock import check_unlocked, locked
@@ -36,6 +37,7 @@ from omnigraph.engine.schema.plan import (
     find_effects,
     plan_shapes,
 )
+from omnigraph.engine.schema.rekeying import check_rekeying, stage_rekeying
 from omnigraph.engine.schema.rewriting import RewriterFactory, Rewriting, in_process
 from omnigraph.engine.stages import stage
 from omnigraph.engine.tables.columns import schema_of
@@ -48,7 +50,7 @@ from omnigraph.errors import (
 )
 from omnigraph.ids import MAIN, TableKey, Version
 from omnigraph.storage.layout import table_path
-from omnigraph.storage.tables import Handle, Mark, Staged, TableRef, TableSettings
+from omnigraph.storage.tables import Handle, Mark, Reshape, Staged, TableRef, TableSettings
 
 LIFT: Final = TableSettings(config={"omnigraph.lift": "1"})
 """(2) The content of an empty commit."""
@@ -130,6 +132,7 @@ def _apply(
             for each in (accepted, desired):
                 keep_schema(context.stores.objects, each.source, each.schema_hash)
             draft = _Draft(lock, shapes, rewriter_for)
+            draft.check_keys()
             change = replace(
                 draft.change(accepted, desired, request.actor, _idempotency_record(plan, request)),
                 message=request.message,
@@ -178,6 +181,7 @@ _COUNTED: Final[Mapping[EffectKind, Callable[[int], RowCounts]]] = {
     EffectKind.RESHAPED: lambda _: RowCounts(),
     EffectKind.FILLED: lambda rows: RowCounts(updated=rows),
     EffectKind.REWRITTEN: lambda rows: RowCounts(updated=rows),
+    EffectKind.REKEYED: lambda rows: RowCounts(inserted=rows, deleted=rows),
     EffectKind.HIDDEN: lambda rows: RowCounts(deleted=rows),
     EffectKind.REMOVED: lambda rows: RowCounts(deleted=rows),
 }
@@ -199,6 +203,16 @@ class _Draft:
         self.writes: list[TableWrite] = []
         self.updates: list[Update] = []
         self.taken = {pin.path for pin in self.manifest.pins.values()}
+
+    def check_keys(self) -> None:
+        """Raises MigrationUnsupported if edges would share a new key."""
+        for shape in self.shapes:
+            pin = self.manifest.pins.get(shape.was)
+            if shape.is_rekeyed and pin is not None and pin.row_count:
+                assert isinstance(shape.type, EdgeType), "only edges get a key later"
+                former = {new: old for old, new in shape.renames.items()}
+                handle = self.tables.open_at(TableRef(pin.path), pin.version)
+                check_rekeying(self.tables, handle, shape.type, former)
 
     def change(
         self,
@@ -258,9 +272,16 @@ class _Draft:
             self.updates.append(SetVersion(moved))
 
     def _stages(self, shape: TableShape, pin: Pin) -> Iterator[Stage]:
-        type_, reshape = shape.type, shape.reshape
-        if type_ is None or reshape is None:
-            return
+        if shape.reshape is not None:
+            yield from self._reshaping(shape, shape.reshape, pin)
+        if shape.is_rekeyed and pin.row_count:
+            edge = shape.type
+            assert isinstance(edge, EdgeType), "only edges get a key later"
+            yield lambda handle, mark: stage_rekeying(self.tables, handle, mark, edge)
+
+    def _reshaping(self, shape: TableShape, reshape: Reshape, pin: Pin) -> Iterator[Stage]:
+        type_ = shape.type
+        assert type_ is not None, "a dropped type is not reshaped"
         schema = schema_of(type_)
 
         def alter(handle: Handle, mark: Mark) -> Staged:

@@ -8,6 +8,7 @@ Planning reads the manifest and writes nothing. `apply` carries the same shapes 
 | a type is renamed | unchanged | the same table under the new key, the old key hidden |
 | a type is dropped | unchanged; removed after the commit if data loss is allowed | hidden |
 | properties are added, renamed, dropped | other columns for the same rows, one commit | version |
+| a key is added to an edge type | every row under the id that its key spells | version |
 | anything else | unchanged | the commit alone |
 """
 
@@ -19,9 +20,10 @@ from typing import cast
 import pyarrow as pa
 
 from omnigraph.catalog.migration import MigrationPlan, plan_migration
-from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.model import Catalog, EdgeType, Key, NodeType, Property
 from omnigraph.catalog.plan_codec import decode_plan
 from omnigraph.catalog.steps import (
+    AddConstraint,
     AddProperty,
     AddType,
     DropMode,
@@ -73,6 +75,8 @@ class EffectKind(StrEnum):
     """One or more columns are written for every row."""
     REWRITTEN = "rewritten"
     """Every row is written again."""
+    REKEYED = "rekeyed"
+    """Every row is written again, under another id."""
     HIDDEN = "hidden"
     """The branch no longer shows the table; older commits still do."""
     REMOVED = "removed"
@@ -144,6 +148,8 @@ class TableShape:
     renames: dict[str, str] = field(default_factory=dict)
     added: list[Property] = field(default_factory=list)
     reshape: Reshape | None = None
+    is_rekeyed: bool = False
+    """Do the rows get the ids that a new key spells?"""
 
     @property
     def key(self) -> TableKey:
@@ -195,6 +201,8 @@ def _group_steps(steps: tuple[Step, ...], desired: Catalog) -> tuple[TableShape,
                 shape = _shape(shapes, desired, kind, name)
                 shape.drops.append(property_name)
                 shape.is_hard |= mode is DropMode.HARD
+            case AddConstraint("edge" as kind, name, Key()):
+                _shape(shapes, desired, kind, name).is_rekeyed = True
             case _:
                 continue
     return tuple(shapes.values())
@@ -236,8 +244,10 @@ def _effect_on(shape: TableShape, row_count: int) -> EffectKind:
         return EffectKind.CREATED
     if shape.type is None:
         return EffectKind.REMOVED if shape.is_hard else EffectKind.HIDDEN
+    if row_count and shape.is_rekeyed:
+        return EffectKind.REKEYED
     if shape.reshape is None:
-        return EffectKind.RENAMED
+        return EffectKind.RESHAPED if shape.is_rekeyed else EffectKind.RENAMED
     if row_count and shape.is_hard:
         return EffectKind.REWRITTEN
     return EffectKind.FILLED if row_count and shape.reshape.fills else EffectKind.RESHAPED

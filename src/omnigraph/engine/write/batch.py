@@ -122,7 +122,7 @@ def _find_repeated(type_: Type, rows: Sequence[Coerced]) -> list[Violation]:
 
 
 def _identity_name(type_: Type) -> str:
-    key = () if isinstance(type_, EdgeType) else type_.key
+    key = type_.key
     if not key:
         return "id"
     return key[0] if len(key) == 1 else f"({', '.join(key)})"

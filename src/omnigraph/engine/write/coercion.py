@@ -79,8 +79,7 @@ class _Reading:
     @property
     def has_identity(self) -> bool:
         """Does the row have a key or an explicit id?"""
-        key = self.type.key if isinstance(self.type, NodeType) else ()
-        return bool(key) or self.given.get("id") is not None
+        return bool(self.type.key) or self.given.get("id") is not None
 
     def cells(self) -> dict[str, Cell]:
         self._find_unknown()
@@ -98,7 +97,7 @@ class _Reading:
         if given is not None and not isinstance(given, str):
             self._report(ViolationKind.VALUE, "id", given, "an id is a string")
             return None
-        if not isinstance(self.type, NodeType) or not self.type.key:
+        if not self.type.key:
             return given
         spelled = spell_key(self.type, row)
         if given is not None and spelled is not None and given != spelled:
@@ -152,8 +151,7 @@ class _Reading:
 
 
 def spell_key(type_: NodeType | EdgeType, row: Row) -> str | None:
-    """The id of a row of a keyed node; None if a key property is missing."""
-    assert isinstance(type_, NodeType), "edges have no keys"
+    """The id of a row of a keyed type; None if a member of the key is missing."""
     members: dict[str, KeyValue] = {}
     for name in type_.key:
         cell = row[name]

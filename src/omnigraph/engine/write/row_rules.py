@@ -165,7 +165,7 @@ def rules_of_merge(catalog: Catalog, type_: Type) -> Iterator[MergeRule]:
 
 
 def is_keyed(type_: Type) -> bool:
-    return isinstance(type_, NodeType) and bool(type_.key)
+    return bool(type_.key)
 
 
 def table_read(rule: KeyRule, replaced: Collection[TableKey] = ()) -> TableKey | None:

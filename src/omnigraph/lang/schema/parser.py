@@ -112,6 +112,7 @@ _DIALECT = Dialect(
         "ENUM": "a property type",
         "ENUM_VALUE": "a value of the enum",
         "NAME": "a name",
+        "END_NAME": "a name",
         "STRING": "a string",
         "BOOL": "true or false",
         "INT": "a number",
@@ -198,15 +199,20 @@ class _Reader:
                     f"@card of edge {name} must come right after the target type, and once",
                     span_of(mark),
                 )
+        others = [mark for mark in marks if _mark_name(mark) != "card"]
+        keys = [mark for mark in others if _is_key(mark)]
+        annotations = self._header_annotations(
+            [mark for mark in others if not _is_key(mark)], owner=f"edge {name}"
+        )
+        # A key in the header is the first constraint of the body, in another place.
+        key = (each for each in map(self._mark, keys) if isinstance(each, Constraint))
         return Edge(
             _name(name),
             _name(source),
             _name(target),
             cardinality,
-            self._header_annotations(
-                [mark for mark in marks if _mark_name(mark) != "card"], owner=f"edge {name}"
-            ),
-            self._members(tree),
+            annotations,
+            (*key, *self._members(tree)),
             span_of(tree),
         )
 
@@ -336,6 +342,8 @@ class _Reader:
         self, name: str, argument: Token | Tree[Token]
     ) -> Name | Literal | Range | None:
         match argument:
+            case Token(type="END_NAME"):
+                return Name(str(argument).removeprefix("@"), span_of(argument))
             case Token():  # `true` too: a property may be called so, and no constraint takes a Bool
                 return _name(argument)
             case Tree(data="literal", children=[Token() as token]):
@@ -350,6 +358,8 @@ class _Reader:
         match argument:
             case Token(value="true" | "false"):
                 return Literal(value=argument == "true", text=str(argument), span=span_of(argument))
+            case Token(type="END_NAME"):
+                self._report_argument(argument, f"@{name} takes a name or a literal, not an end")
             case Token():
                 return _name(argument)
             case Tree(data="literal", children=[Token() as token]):
@@ -417,6 +427,10 @@ def _marks(tree: Tree[Token]) -> list[Tree[Token]]:
 
 def _mark_name(mark: Tree[Token]) -> str:
     return str(_tokens(mark)[0])
+
+
+def _is_key(mark: Tree[Token]) -> bool:
+    return _mark_name(mark) == "key" and bool(_arguments(mark))
 
 
 def _arguments(mark: Tree[Token]) -> list[Token | Tree[Token]]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.arrow import arrow_type
-from omnigraph.catalog.model import Check, NodeType, Property, Range
+from omnigraph.catalog.model import Check, Property, Range
 from omnigraph.catalog.regex import PatternInvalid, compile_pattern
 from omnigraph.catalog.types import INTEGER_BOUNDS, INTEGERS, Scalar, ValueType, Vector
 from omnigraph.engine.write.base_rows import Type
@@ -143,7 +143,7 @@ def identify(type_: Type, given: Column, columns: Mapping[str, Column]) -> tuple
 
     Raises RowByRowNeeded.
     """
-    key = type_.key if isinstance(type_, NodeType) else ()
+    key = type_.key
     if key:
         spelled = _spell(type_, key, columns)
         if given.null_count < len(given):
@@ -169,8 +169,7 @@ def _spell(type_: Type, key: tuple[str, ...], columns: Mapping[str, Column]) -> 
 
 def _key_text(type_: Type, name: str, column: Column) -> Column:
     member = type_.find(name)
-    assert member is not None, "the members of a key are properties"
-    match member.type.base:
+    match Scalar.STRING if member is None else member.type.base:
         case Scalar.STRING:
             return column
         case Scalar.DATE | Scalar.DATETIME as moment:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.portability import check_portable
 from omnigraph.commit.manifest.branches import Deleted
 from omnigraph.engine import opening
+from omnigraph.engine.active_schema import compile_active_schema
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.opening import Remains
 from omnigraph.engine.query.target import NOW_ON_MAIN
@@ -250,6 +252,7 @@ def init(
     schema: str | Path,
     *,
     force: bool = False,
+    portable: bool = False,
     actor: str | None = None,
     message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -257,12 +260,15 @@ def init(
 ) -> LocalGraph:
     """Make an empty graph at `uri`. `schema` is the text of a schema, or the path of one.
 
+    `portable` refuses a schema that the reference 0.8 does not understand, such as a key of edges.
     `force` clears the remains of an attempt that was killed. It never touches a graph. The first
     commit keeps `actor` and `message`.
 
     Raises SchemaInvalid, FileUnreadable, GraphExists, GraphIncomplete, UsageError.
     """
     text, name = read_text(schema, "<schema>")
+    if portable:
+        check_portable(compile_active_schema(text, name=name).catalog)
     graph = opening.create(
         str(uri),
         text,

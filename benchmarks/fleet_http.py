@@ -1,6 +1,7 @@
 """The HTTP side of `fleet.py`: a server with two workers, and wrk, which is not the limit."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -122,7 +123,7 @@ def started(
         lua = ", ".join(f"{key} = [==[{body}]==]" for key, body in programs.items())
         facts = {"programs": f"{{{lua}}}", "mix": mix, "run": name, "hot": HOT, "people": PEOPLE}
         script.write_text(SCRIPT % facts)
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s"]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{math.ceil(seconds)}s", "--timeout", "60s"]
         with subprocess.Popen(
             [*command, "-s", str(script), url], stdout=subprocess.PIPE, text=True
         ) as wrk:

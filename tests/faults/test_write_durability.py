@@ -7,6 +7,7 @@ the system calls of a real command.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from omnigraph.commit.manifest.schema_files import read_schema_files
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars
 from omnigraph.engine.active_schema import check_schema_files
+from omnigraph.engine.write.batch import Existing
+from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import StorageFailure
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.durability import Disk, RelaxedDisk
@@ -39,6 +42,7 @@ from support.breaking import (
     populate,
     stores_at,
 )
+from support.grouping import Busy
 from support.scenes import die
 from support.syscalls import Call, Deed, Medium, can_trace, list_and_flush, trace
 
@@ -150,6 +154,26 @@ def test_all_of_a_write_is_on_the_disk_before_it_is_visible_and_its_manifest_bef
         check_flushed(manifest_files(root, branch), set(log.flushed))
         sidecars = {each for each in log.at_commit[0] if each.parent == root / RECOVERY}
         assert len(sidecars) == repeat + 1, "no table moves before the sidecar is on the disk"
+
+
+def test_what_the_members_of_a_group_touched_is_on_the_disk_before_the_group_is_visible(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "g"
+    populate(root)
+    log = Log()
+    graph = open_on(root, log)
+
+    def many(letter: str) -> MutationResult:
+        rows = [{"name": f"{letter}{each:04}"} for each in range(300)]
+        return graph.write_rows("Person", rows, existing=Existing.REFUSE)
+
+    for each in Busy(graph).run([partial(many, letter) for letter in "xy"]):
+        assert each.result().affected_nodes == 300
+    (before_swap,) = log.at_swap
+    check_flushed(set((root / "__groups").iterdir()), before_swap)
+    check_flushed(files_of(root, PERSON, MAIN), before_swap)
+    check_flushed(manifest_files(root, MAIN), set(log.flushed))
 
 
 @pytest.mark.parametrize("branch", [MAIN, SIDE])

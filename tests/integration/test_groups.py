@@ -2,10 +2,12 @@
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -23,7 +25,7 @@ from omnigraph.engine.merge.plan import MergeRequest
 from omnigraph.engine.merge.sources import Pick, PickKind
 from omnigraph.engine.opening import open_in
 from omnigraph.engine.settings import Settings
-from omnigraph.engine.write import write_queue
+from omnigraph.engine.write import group_plan, write_queue
 from omnigraph.engine.write.mutate import MutationResult
 from omnigraph.errors import (
     ConstraintViolation,
@@ -333,6 +335,59 @@ def test_a_full_queue_refuses_more_writes(
     told = run_grouped(graph.engine, [put(graph, each) for each in "cde"])
     assert [type(each) for each in told] == [MutationResult, MutationResult, WriteQueueFull]
     assert people(graph) == {"ann", "bob", "c", "d"}
+
+
+def test_a_queue_that_holds_too_many_bytes_refuses_more_writes(
+    graph: LocalGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_queue, "WAITING_BYTES_MAX", 200)
+    small, large = put(graph, "c"), put(graph, "d" * 300)
+    told = run_grouped(graph.engine, [large, small])
+    assert [type(each) for each in told] == [WriteQueueFull, MutationResult]
+
+
+@pytest.mark.parametrize(
+    ("module", "bound", "most", "sizes"),
+    [
+        pytest.param(write_queue, "WRITES_MAX", 2, [2, 2, 1], id="writes"),
+        pytest.param(write_queue, "GROUP_BYTES_MAX", 1, [1, 1, 1, 1, 1], id="bytes"),
+        pytest.param(group_plan, "ROWS_MAX", 3, [3, 2], id="rows"),
+        pytest.param(group_plan, "DECIDE_MS_MAX", -1, [1, 1, 1, 1, 1], id="time"),
+    ],
+)
+def test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival(
+    graph: LocalGraph,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    bound: str,
+    most: int,
+    sizes: list[int],
+) -> None:
+    monkeypatch.setattr(module, bound, most)
+    before = len(graph.commits())
+    told = run_grouped(graph.engine, [put(graph, each) for each in "gfedc"])
+    assert [type(each) for each in told] == [MutationResult] * 5
+    made = list(reversed(graph.commits()[:-before]))
+    assert [each.actor for each in made] == [f"of {each}" for each in "gfedc"]
+    versions = Counter(each.manifest_version for each in made)
+    assert [versions[each] for each in sorted(versions)] == sizes
+
+
+def test_a_large_write_joins_no_group(graph: LocalGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_queue, "ALONE_BYTES", 50)
+    run_grouped(graph.engine, [put(graph, "c"), put(graph, "x" * 100), put(graph, "d")])
+    assert [each.actor for each in members(graph)] == ["of c", "of d"]
+    assert "x" * 100 in people(graph)
+
+
+def test_a_busy_branch_does_not_hold_up_another_branch(graph: LocalGraph) -> None:
+    graph.branches.create("side")
+    queue = graph.engine._queue
+    assert queue is not None
+    lane = queue._enter(MAIN, (), None)
+    assert lane is not None
+    assert graph.insert("Person", [{"name": "cy"}], branch="side").commit is not None
+    queue._leave(lane)
 
 
 def test_a_table_that_another_operation_locks_does_not_hold_up_the_others(

@@ -80,6 +80,10 @@ _THREE_WAVES: Final = (
     "test_a_write_waits_for_three_waves_of_flushes_and_for_none_after_it_is_visible"
 )
 
+_GROUP_FILE: Final = (
+    "tests/faults/test_write_durability.py::"
+    "test_what_the_members_of_a_group_touched_is_on_the_disk_before_the_group_is_visible"
+)
 _GROUPS: Final = "tests/integration/test_groups.py"
 _GROUP_SWEEP: Final = (
     "tests/faults/test_group_sweep.py::test_a_crash_anywhere_leaves_the_whole_group_or_none_of_it"
@@ -1023,6 +1027,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
             f"{_GROUPS}::test_a_key_without_effect_leaves_one_commit_in_a_group",
         ),
         (
+            "a group takes any number of rows",
+            "if plan.accepted and touched_count > ROWS_MAX:",
+            "if plan.accepted and touched_count > 100 * ROWS_MAX:",
+            f"{_GROUPS}::test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival",
+        ),
+        (
+            "a group takes any time",
+            "        if plan.accepted and monotonic_ms() > until_ms:\n            break\n",
+            "",
+            f"{_GROUPS}::test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival",
+        ),
+        (
+            "a key of a member answers another request",
+            "            if key.body_hash != wanted.body_hash:",
+            "            if False:",
+            f"{_GROUPS}::test_equal_keys_in_one_group_get_one_answer_or_are_refused",
+        ),
+        (
             "look-ups are not shared",
             "    if len(writes) > 1:\n        _record_lookups(plan, writes)\n",
             "",
@@ -1036,6 +1058,30 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "is_long = len(lane.waiting) >= WAITING_MAX",
             "is_long = len(lane.waiting) > WAITING_MAX",
             f"{_GROUPS}::test_a_full_queue_refuses_more_writes",
+        ),
+        (
+            "a queue holds any number of bytes",
+            "lane.waiting_bytes + queued.size_bytes > WAITING_BYTES_MAX",
+            "lane.waiting_bytes > WAITING_BYTES_MAX",
+            f"{_GROUPS}::test_a_queue_that_holds_too_many_bytes_refuses_more_writes",
+        ),
+        (
+            "a group takes any number of bytes",
+            "                if batch and size > GROUP_BYTES_MAX:\n                    break\n",
+            "",
+            f"{_GROUPS}::test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival",
+        ),
+        (
+            "a large write joins a group",
+            "not self.context.is_grouping or size_bytes > ALONE_BYTES",
+            "not self.context.is_grouping",
+            f"{_GROUPS}::test_a_large_write_joins_no_group",
+        ),
+        (
+            "writes that a group left over lose their turn",
+            "            for each in reversed(writes):",
+            "            for each in writes:",
+            f"{_GROUPS}::test_a_group_ends_at_its_bounds_and_the_rest_is_served_in_the_order_of_arrival",
         ),
         (
             "members share one unknown commit",
@@ -1066,6 +1112,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "        write_group_file(context.stores.objects, sidecar.intents)\n",
             "",
             _GROUP_SWEEP,
+        ),
+    ),
+    *_of(
+        "commit/attempt/phases.py",
+        (
+            "what a group touched is not flushed",
+            "    write_group_file(stores.objects, applied.intents)\n    reached",
+            "    write_group_file(lock.context.stores.volatile, applied.intents)\n    reached",
+            _GROUP_FILE,
         ),
     ),
     *_of(

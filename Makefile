@@ -38,8 +38,8 @@ bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
 	@for each in benchmarks/*.py; do echo "== $$each"; PYTHONPATH=tests $(BIN)/python "$$each"; done
 
 soak: export OMNIGRAPH_RANDOM := 1
-soak: $(READY) ## many more deaths: make soak KILLS=2000 SEED=17
-	OMNIGRAPH_KILLS=$(or $(KILLS),200) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
+soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for fewer
+	OMNIGRAPH_KILLS=$(or $(KILLS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
 	OMNIGRAPH_POWER_CUTS=$(or $(CUTS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_power_cuts.py
 	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints}.py tests/compat/test_migration_faults.py
 	OMNIGRAPH_GRAPH_EXAMPLES=500 $(BIN)/pytest tests/properties/test_graph_machine.py

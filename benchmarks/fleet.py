@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fleet_disk import slow_flushes
+from fleet_floor import run_floor
 from fleet_http import Load, has_wrk, reads_beside_writes, run_http
 from fleet_ours import Run, run_embedded
 from fleet_rivals import has_doltlite, has_postgres, run_doltlite, run_postgres, serving_postgres
@@ -113,13 +114,15 @@ def on_disk(fleet: Fleet) -> None:
         socket = (
             stack.enter_context(serving_postgres(fleet.environment)) if has_postgres() else None
         )
-        for mix in Mix:
+        for mix in fleet.options.mixes:
             for writers in fleet.options.writers:
                 for durability in ("durable", "relaxed"):
                     for is_grouped in (True, False):
                         run = fleet.run(writers, mix, is_grouped=is_grouped, durability=durability)
                         name = f"{_ours(is_grouped=is_grouped)}, {durability}"
                         fleet.add("disk", name, mix, writers, run_embedded(run, fleet.environment))
+                    if writers == 1 and mix is Mix.INSERTS:
+                        _add_floor(fleet, durability)
                 if has_doltlite():
                     folder = Path(fleet.run(writers, mix).uri)
                     folder.mkdir()
@@ -130,6 +133,14 @@ def on_disk(fleet: Fleet) -> None:
                 if socket is not None:
                     rival = run_postgres(writers, mix, fleet.options.seconds, socket)
                     fleet.add("disk", "Postgres 15", mix, writers, rival)
+
+
+def _add_floor(fleet: Fleet, durability: str) -> None:
+    folder = Path(fleet.run(1, Mix.INSERTS).uri)
+    folder.mkdir()
+    seconds, is_durable = fleet.options.seconds, durability == "durable"
+    floor = run_floor(seconds, folder, fleet.environment, durable=is_durable)
+    fleet.add("disk", f"bare Lance, {durability}", Mix.INSERTS, 1, floor)
 
 
 def over_http(fleet: Fleet) -> None:
@@ -234,6 +245,12 @@ def find_targets(fleet: Fleet) -> list[Target]:
         targets.append(
             Target("one durable insert, p50: ours / doltlite", ratio, "≤ 1.5", ratio <= 1.5)
         )
+        floor = fleet.find("disk", "bare Lance, durable", Mix.INSERTS, 1)
+        if floor is not None:
+            targets.append(Target("  ours / bare Lance", alone.p50_ms / floor.p50_ms, "", met=True))
+            targets.append(
+                Target("  bare Lance / doltlite", floor.p50_ms / rival.p50_ms, "", met=True)
+            )
     idle, busy = (
         fleet.find("HTTP", name, Mix.INSERTS, 4) for name in ("reads, idle", "reads beside writers")
     )
@@ -266,7 +283,8 @@ def report(fleet: Fleet, flush_ms: float) -> None:
         table.add_column(heading, justify="right" if heading == "ratio" else "left")
     targets = find_targets(fleet)
     for each in targets:
-        table.add_row(each.name, f"{each.ratio:.2f}", each.wanted, "met" if each.met else "MISSED")
+        verdict = "met" if each.met else "MISSED"
+        table.add_row(each.name, f"{each.ratio:.2f}", each.wanted, verdict if each.wanted else "")
     Console(width=120).print(table)
     added = fleet.options.flush_ms
     print(
@@ -289,6 +307,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--flush-ms", type=float, default=0, help="what a flush takes beside")
     parser.add_argument("--places", nargs="+", default=["disk", "http", "bucket"])
+    parser.add_argument("--mixes", nargs="+", type=Mix, default=list(Mix))
     options = parser.parse_args()
     with TemporaryDirectory() as name, ExitStack() as stack:
         environment = (

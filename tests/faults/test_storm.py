@@ -14,11 +14,11 @@ from omnigraph.testing.invariants import check_graph
 from support.bucket_server import serving_bucket
 from support.processes import Process, Returned, launch
 from support.publishing import Place
-from support.storm import TIMING, judge, prepare, read_diaries, work
+from support.storm import TIMING, find_group_sizes, judge, prepare, read_diaries, work
 
 WORKERS = 4
-THREADS = (16, 1)
-"""The threads of a worker, in turn: those of sixteen publish groups."""
+THREADS = 16
+"""Of each worker: writes of sixteen threads wait for each other, and form groups."""
 
 
 def kills_wanted(usual: int) -> int:
@@ -32,23 +32,31 @@ def seed_wanted() -> int:
 
 @dataclass
 class Storm:
-    """Workers on one graph, in turns of sixteen threads and of one, and their notes."""
+    """Workers on one graph, and their notes.
+
+    The next worker stands ready before one is killed, so that the kills follow closely.
+    """
 
     place: Place
     folder: Path
     chance: random.Random
     notes: list[Path] = field(default_factory=list)
+    spares: list[Process[int]] = field(default_factory=list)
     running: list[Process[int]] = field(default_factory=list)
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
+        """Launch a worker that waits at its gate."""
         self.notes.append(self.folder / f"{len(self.notes)}.jsonl")
         name = f"w{len(self.notes)}"
-        threads = THREADS[len(self.notes) % len(THREADS)]
         seed = self.chance.randrange(10**9)
-        process = launch(work, self.place, self.notes[-1], name, seed, 10_000, threads)
+        self.spares.append(launch(work, self.place, self.notes[-1], name, seed, 10_000, THREADS))
+
+    def begin(self) -> None:
+        process = self.spares.pop(0)
         process.await_ready()
         process.begin()
         self.running.append(process)
+        self.prepare()
 
     def kill(self, after_s: float) -> None:
         """Kill a worker, frozen for a while or not, and start another."""
@@ -65,9 +73,9 @@ class Storm:
         self.begin()
 
     def end(self) -> None:
-        for process in self.running:
+        for process in (*self.running, *self.spares):
             process.kill()
-        for process in self.running:
+        for process in (*self.running, *self.spares):
             process.finish(300)
 
 
@@ -77,6 +85,7 @@ def run_storm(place: Place, folder: Path, kills: int, seconds_between: tuple[flo
     storm = Storm(place, folder, random.Random(seed))
     prepare(place)
     try:
+        storm.prepare()
         for _ in range(WORKERS):
             storm.begin()
         for _ in range(kills):
@@ -91,21 +100,25 @@ def run_storm(place: Place, folder: Path, kills: int, seconds_between: tuple[flo
     assert find_sidecars(stores.objects) == ()
     diary = read_diaries(storm.notes)
     assert any(diary.told.values()), f"seed {seed}: no write was acknowledged"
+    sizes = find_group_sizes(place)
+    assert sizes, f"seed {seed}: no writes formed a group"
     last = launch(work, place, folder / "last.jsonl", "last", seed, 10)
     last.await_ready()
     last.begin()
     assert isinstance(last.finish(300), Returned)
     assert judge(place, [*storm.notes, folder / "last.jsonl"]) == [], f"seed {seed}"
-    print(f"{kills} kills, {len(diary.asked)} writes, {len(diary.told)} told")  # noqa: T201
+    groups = f"{len(sizes)} groups of up to {max(sizes)}"
+    counts = f"{len(diary.asked)} writes, {len(diary.told)} told, {len(diary.refused)} refused"
+    print(f"{kills} kills, {counts}, {groups}")  # noqa: T201
 
 
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_visible(tmp_path: Path) -> None:
-    run_storm(Place(str(tmp_path / "g")), tmp_path, kills_wanted(15), (0.02, 0.25))
+    run_storm(Place(str(tmp_path / "g")), tmp_path, kills_wanted(30), (0.02, 0.25))
 
 
 @pytest.mark.slow
 def test_the_same_holds_in_a_bucket(tmp_path: Path) -> None:
     with serving_bucket() as options:
         place = Place("s3://graphs/storm", options)
-        run_storm(place, tmp_path, kills_wanted(6), (0.2, 1.5))
+        run_storm(place, tmp_path, kills_wanted(10), (0.2, 1.0))

@@ -225,6 +225,18 @@ def judge(place: Place, notes: Sequence[Path]) -> list[str]:
     return problems
 
 
+def find_group_sizes(place: Place) -> list[int]:
+    """The size of every group of two or more that was published on any branch."""
+    graph = reopen(place, Mode.READ_ONLY)
+    sizes = {
+        each.extension.group.id: each.extension.group.size
+        for branch in BRANCHES
+        for each in graph.commits(branch)
+        if each.extension.group is not None
+    }
+    return list(sizes.values())
+
+
 def _judge_history(branch: BranchName, diary: Diary, seen: Counter[str]) -> Iterator[str]:
     for tag, times in seen.items():
         if times > 1:

@@ -132,11 +132,10 @@ rules:
 
 @contextmanager
 def serving(folder: Path, *words: str) -> Iterator[Served]:
-    """A server process with the tokens of this folder."""
-    environment = os.environ | {
-        "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": str(folder / "tokens.json"),
-        "OMNIGRAPH_HOME": str(folder / "home"),
-    }
+    """A server process, with the tokens of this folder if it has any."""
+    environment = os.environ | {"OMNIGRAPH_HOME": str(folder / "home")}
+    if (folder / "tokens.json").exists():
+        environment["OMNIGRAPH_SERVER_BEARER_TOKENS_FILE"] = str(folder / "tokens.json")
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "omnigraph", "serve", *words],

@@ -18,9 +18,11 @@ from omnigraph.compiler.ir import NOW_PARAMETER, Read, Value
 from omnigraph.compiler.lower import lower
 from omnigraph.compiler.passes import optimise
 from omnigraph.compiler.plan import ReadPlan
+from omnigraph.engine.query import execution, expand, view
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.reading import types_of
 from omnigraph.engine.query.run import Runner
+from omnigraph.engine.query.table_cache import TableCache
 from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.settings import AccessMode
 from omnigraph.engine.tables.arrays import Array, one_chunk
@@ -89,8 +91,8 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def answer(plan: ReadPlan, world: World, values: Mapping[str, Value], access: AccessMode) -> Table:
     parameters = {NOW_PARAMETER: INSTANT_MS, **values}
     searching = world.searching(values, INSTANT_MS)
-    execution = Execution(world.view(access), parameters, Memory(1 << 28), searching)
-    table = Runner(execution).table(plan.root)
+    running = Execution(world.view(access), parameters, Memory(1 << 28), searching)
+    table = Runner(running).table(plan.root)
     columns = [cells(one_chunk(table[at]), kind) for at, kind in enumerate(types_of(plan.root))]
     return [tuple(map(canonical, cells)) for cells in zip(*columns, strict=True)]
 
@@ -154,6 +156,27 @@ def test_every_way_of_running_a_read_answers_as_the_interpreter(
     assume(expected or data.draw(st.integers(0, 5)) == 0)
     for access in AccessMode:
         check(query, world, values, access)
+
+
+@settings(PATIENT)
+@given(st.data())
+def test_a_read_that_changes_its_access_midway_answers_as_the_interpreter(
+    worlds: list[World], data: st.DataObject
+) -> None:
+    """Small morsels, look-ups of any price, and columns that are fetched late."""
+    query = data.draw(reads(CATALOG))
+    values = data.draw(parameter_values())
+    world = data.draw(st.sampled_from(worlds))
+    cold = replace(world, cache=TableCache(1 << 28))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view, "SMALL_ROWS", 0)
+        patch.setattr(view, "LOOK_UP_COST", data.draw(st.integers(0, 200)))
+        patch.setattr(view, "LOOK_UP_COST_PER_ID", data.draw(st.integers(0, 20)))
+        patch.setattr(view, "LOOK_UP_COST_PER_ROW", data.draw(st.integers(0, 20)))
+        patch.setattr(expand, "SEARCHES_MAX", data.draw(st.integers(1, 3)))
+        patch.setattr(execution, "LATE_FACTOR", data.draw(st.integers(0, 2)))
+        for _ in range(2):
+            check(query, cold, values, AccessMode.AUTO)
 
 
 @pytest.mark.slow

@@ -854,6 +854,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/query/expand.py",
+        (
+            "a walk that became wide binds other rows than before",
+            "        self._is_target_resident = self._is_edge_resident = False\n",
+            "        pass\n",
+            "tests/properties/test_query_laws.py::test_a_read_that_changes_its_access_midway_answers_as_the_interpreter",
+        ),
+    ),
+    *_of(
+        "engine/query/neighbourhood.py",
+        (
+            "a walk never becomes wide",
+            "        if watch.is_too_wide(len(frontier)):\n            return None\n",
+            "",
+            "tests/cost/test_cost_of_queries.py::test_a_walk_that_turns_out_wide_reads_all_edges_instead_of_many_small_parts",
+        ),
+    ),
+    *_of(
         "engine/write/validate.py",
         (
             "one edge too many is let in",

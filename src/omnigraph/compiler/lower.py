@@ -20,6 +20,7 @@ from omnigraph.compiler.scope import (
     ranked_variable,
     ranking_of,
     selected_by_rank,
+    step_operands,
     variables_in,
     variables_of,
 )
@@ -55,7 +56,8 @@ def _lower_read(query: ir.Read, catalog: Catalog) -> plan.Operator:
         rows = plan.Sort(rows, (plan.ByRank(ranked_variable(rank)),), _ties(query))
     elif query.order:
         rows = plan.Sort(rows, tuple(_sort_key(query, each) for each in query.order), _ties(query))
-    return plan.Project(_limited(query, rows), tuple(map(_column, query.outputs)))
+    columns = tuple(map(_column, query.outputs))
+    return plan.Project(_limited(query, rows), columns, _late_properties(query))
 
 
 def _lower_groups(query: ir.Read, rows: plan.Operator) -> plan.Operator:
@@ -84,6 +86,19 @@ def _limited(query: ir.Read, rows: plan.Operator) -> plan.Operator:
     if query.limit is None and query.offset is None:
         return rows
     return plan.Limit(rows, query.offset, query.limit)
+
+
+def _late_properties(query: ir.Read) -> tuple[ir.PropertyOf, ...]:
+    """The returned properties that neither a step nor the order of a limited read uses."""
+    if query.limit is None:
+        return ()
+    read = {each for step in query.steps for each in step_operands(step)}
+    for ordering in query.order:
+        key = ordering.key
+        read |= set(operands_in(query.outputs[key].expression if isinstance(key, int) else key))
+    returned = [each for output in query.outputs for each in operands_in(output.expression)]
+    properties = [each for each in returned if isinstance(each, ir.PropertyOf)]
+    return tuple(each for each in dict.fromkeys(properties) if each not in read)
 
 
 def _ties(query: ir.Read) -> tuple[str, ...]:

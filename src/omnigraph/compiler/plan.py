@@ -29,6 +29,7 @@ from omnigraph.compiler.ir import (
     Parameter,
     ParameterRef,
     Predicate,
+    PropertyOf,
     Rank,
 )
 from omnigraph.ids import TypeKind
@@ -247,6 +248,8 @@ class Column:
 class Project:
     input: "Operator"
     columns: tuple[Column, ...]
+    late: tuple[PropertyOf, ...] = ()
+    """Properties that no operator below reads: a limit can be applied before they are fetched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,34 @@
 """The state that the operators of one execution share."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
 from omnigraph.engine.query.conditions import PredicateEvaluator
 from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.rows import UNBOUND, FetchedRows
+from omnigraph.engine.query.rows import ID, UNBOUND, FetchedRows, ResidentRows
 from omnigraph.engine.query.values import Columns, fixed_value
 from omnigraph.engine.query.view import TableView, View
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, SearchedTable
-from omnigraph.engine.tables.arrays import Array, Mask
+from omnigraph.engine.tables.arrays import Array, Mask, texts_of
 from omnigraph.engine.tables.memory import Memory
 from omnigraph.engine.tables.metered import SEARCH
 
 Frames = Iterator[Frame]
+
+LATE_ROWS_MAX: Final = 2_000
+"""Up to so many rows, a second look-up for the columns that only the result shows is cheap."""
+
+LATE_FACTOR: Final = 20
+"""That look-up pays if so many times more rows are fetched than shown."""
 
 
 class Execution:
@@ -36,6 +45,8 @@ class Execution:
         """For a ranked variable, how many of the best rows the result can show."""
         self._tables: dict[str, TableView] = {}
         self._fetched_rows: dict[tuple[int, str], FetchedRows] = {}
+        self._late: dict[str, tuple[str, ...]] = {}
+        self._late_above = 0
         self._matched: dict[ir.TextMatch, Array] = {}
 
     # variables
@@ -49,13 +60,61 @@ class Execution:
         return self._tables[variable]
 
     def fetched_rows(
-        self, operator: plan.Operator, table: TableView, columns: Sequence[str]
+        self, operator: plan.Operator, variable: str, table: TableView, columns: Sequence[str]
     ) -> FetchedRows:
-        """The rows that an operator fetched; one object for all its runs."""
+        """The rows that an operator fetched for a variable; one object for all its runs.
+
+        If it fetches many rows at once, they lack the late columns of the variable.
+        """
         key = (id(operator), table.pin.key)
         if key not in self._fetched_rows:
-            self._fetched_rows[key] = FetchedRows(table.read_by_ids, columns)
+            late = self._late.get(variable, ())
+            early = [name for name in columns if name not in late]
+            read = partial(self._read_by_ids, table)
+            self._fetched_rows[key] = FetchedRows(read, early, late, self._late_above)
         return self._fetched_rows[key]
+
+    def _read_by_ids(
+        self, table: TableView, ids: Collection[str], columns: Sequence[str]
+    ) -> pa.Table:
+        """By the index; or out of whole columns, once so many were looked up that it pays."""
+        if self.view.prefers_resident(table, columns, asked=len(ids)):
+            return table.pick_by_ids(ids, columns)
+        self.view.charge_lookup(table, asked=len(ids))
+        return table.read_by_ids(ids, columns)
+
+    # columns that are fetched for the limited rows only
+
+    def fetch_late(self, late: Sequence[ir.PropertyOf], rows_max: int | None) -> None:
+        """Leave these properties out where many rows are fetched, if few rows show them."""
+        if rows_max is None or rows_max > LATE_ROWS_MAX:
+            return
+        self._late_above = LATE_FACTOR * max(rows_max, LATE_FACTOR)
+        for each in late:
+            self._late[each.variable] = (*self._late.get(each.variable, ()), each.name)
+
+    def with_late(self, frame: Frame) -> Frame:
+        """The frame, with rows that have the late columns too."""
+        for variable, names in self._late.items():
+            frame = frame.bind({variable: self._bind_late(frame.bound[variable], variable, names)})
+        return frame
+
+    def _bind_late(self, bound: Bound, variable: str, names: Sequence[str]) -> Bound:
+        rows = bound.rows
+        if not isinstance(rows, FetchedRows | ResidentRows) or rows.has(names):
+            return bound
+        table = self.table_of(variable)
+        if isinstance(rows, ResidentRows):
+            if self.view.prefers_resident(table, names, asked=len(bound.at)):
+                return bound
+            columns: Sequence[str] = names
+        else:
+            columns = (*rows.columns, *names)
+        late = FetchedRows(partial(self._read_by_ids, table), columns)
+        ids = rows.take(ID, bound.at)
+        late.fetch(texts_of(ids.drop_null()))
+        self.memory.hold("project", late.nbytes)
+        return Bound(late, late.find(ids))
 
     # values
 

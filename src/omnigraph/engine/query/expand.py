@@ -25,9 +25,9 @@ from omnigraph.engine.query import walk
 from omnigraph.engine.query.csr import Adjacency, Codes, Edges, read_codes
 from omnigraph.engine.query.execution import Execution, Frames, columns_of
 from omnigraph.engine.query.frame import ROWS_MAX, Bound, Frame, pieces_of
-from omnigraph.engine.query.neighbourhood import Neighbourhood, explore
+from omnigraph.engine.query.neighbourhood import explore
 from omnigraph.engine.query.rows import ID, Ordinals, Rows
-from omnigraph.engine.query.view import TableView
+from omnigraph.engine.query.view import EdgeView, TableView
 from omnigraph.engine.tables.arrays import Array, texts_of
 from omnigraph.errors import QueryMemoryExceeded
 
@@ -101,7 +101,9 @@ class _Walker:
             execution.bind(operator.target, view.node(operator.target_type))
         if operator.edge_variable is not None:
             execution.bind(operator.edge_variable, self.edges)
-        self._is_resident: bool | None = None
+        self._around = EdgeView(self.edges, self.source, self.target, self.near)
+        self._is_resident = False
+        self._is_edge_resident: bool | None = None
         self._is_target_resident: bool | None = None
         self._made: Edges | None = None
 
@@ -116,14 +118,24 @@ class _Walker:
     # the adjacency
 
     def is_resident(self, asked: int) -> bool:
-        """Decided once, by the first morsel, because a variable has one kind of rows."""
-        if self._is_resident is None:
-            self._is_resident = self.execution.view.charge_walk(self.edges, self._key, asked=asked)
+        """Are all edges read? Once they are, they stay so for the rest of the execution."""
+        if not self._is_resident:
+            view = self.execution.view
+            asked *= self._sides
+            self._is_resident = view.prefers_resident_walk(self._around, asked=asked)
         return self._is_resident
 
+    def is_too_wide(self, asked: int) -> bool:
+        return self.is_resident(asked)
+
+    def walked(self, asked: int, found: int) -> None:
+        asked *= self._sides
+        self.execution.view.charge_walk(self._around, asked=asked, found=found)
+
     @property
-    def _key(self) -> tuple[object, ...]:
-        return (self.edges.state, self.source.state, self.target.state)
+    def _sides(self) -> int:
+        """A walk in either direction looks edges up by both of their ends."""
+        return 2 if self.operator.direction is Direction.BOTH else 1
 
     def _edges(self) -> Edges:
         """The cached edges, built from cached codes; codes survive a change of the nodes."""
@@ -141,7 +153,7 @@ class _Walker:
         def edges() -> Edges:
             return cache.get_or_build(("codes", self.edges.state), codes).between(source, target)
 
-        self._made = cache.get_or_build(("edges", self._key), edges)
+        self._made = cache.get_or_build(("edges", self._around.key), edges)
         return self._made
 
     def _adjacency(self) -> Adjacency:
@@ -214,13 +226,12 @@ class _Walker:
 
     def walk(self, frame: Frame) -> Arrived:
         bound = frame.bound[self.operator.source]
-        if self.is_resident(frame.count):
-            return self._walk_resident(_ordinals_in(self.near.resident, bound))
-        return self._walk_indexed(bound)
+        found = None if self.is_resident(frame.count) else self._walk_indexed(bound)
+        return found or self._walk_resident(_ordinals_in(self.near.resident, bound))
 
     def _walk_resident(self, at: Ordinals) -> Arrived:
         rows, targets, edges = self._follow(self._adjacency(), at)
-        edge = None if edges is None else Bound(self.edges.resident, edges)
+        edge = None if edges is None else self._edge_bound(edges)
         return Arrived(rows, self._target_bound(targets), edge)
 
     def _follow(
@@ -250,13 +261,26 @@ class _Walker:
         """The target rows: whole columns, or fetched by id if few of many rows are needed."""
         columns = self._target_columns
         if self._is_target_resident is None:
-            prefers = self.execution.view.charge_lookup
+            prefers = self.execution.view.prefers_resident
             self._is_target_resident = not columns or prefers(self.far, columns, asked=len(at))
-        resident = self.far.resident
         if self._is_target_resident:
-            return Bound(resident, at)
-        rows = self.execution.fetched_rows(self.operator, self.far, columns)
-        ids = resident.take(ID, at)
+            return Bound(self.far.resident, at)
+        return self._fetched(self.operator.target, self.far, columns, at)
+
+    def _edge_bound(self, at: Ordinals) -> Bound:
+        if self._is_edge_resident is None:
+            self._is_edge_resident = True
+        if self._is_edge_resident:
+            return Bound(self.edges.resident, at)
+        variable = self.operator.edge_variable or ""
+        return self._fetched(variable, self.edges, self._edge_columns, at)
+
+    def _fetched(
+        self, variable: str, table: TableView, columns: Sequence[str], at: Ordinals
+    ) -> Bound:
+        """Rows of a whole table, among those that this operator fetched."""
+        rows = self.execution.fetched_rows(self.operator, variable, table, columns)
+        ids = table.resident.take(ID, at)
         rows.fetch(texts_of(ids))
         return Bound(rows, rows.find(ids))
 
@@ -267,20 +291,26 @@ class _Walker:
 
     @property
     def _edge_columns(self) -> tuple[str, ...]:
-        read = columns_of(self.operator.edge_variable or "", self.operator.filters)
-        return tuple(dict.fromkeys((*self.operator.edge_columns, *read)))
+        variable = self.operator.edge_variable or ""
+        read = columns_of(variable, self.operator.filters)
+        return tuple(dict.fromkeys(("src", "dst", *self.operator.edge_columns, *read)))
 
-    def _walk_indexed(self, bound: Bound) -> Arrived:
+    def _walk_indexed(self, bound: Bound) -> Arrived | None:
+        """None if the walk turned out to be wide: then all edges are read from now on."""
         operator, execution = self.operator, self.execution
-        targets = execution.fetched_rows(operator, self.far, self._target_columns)
+        targets = execution.fetched_rows(operator, operator.target, self.far, self._target_columns)
         edges = None
         if operator.mode is WalkMode.EDGES:
             edges = execution.fetched_rows(
-                operator, self.edges, tuple(dict.fromkeys(("src", "dst", *self._edge_columns)))
+                operator, operator.edge_variable or "", self.edges, self._edge_columns
             )
         ids = bound.rows.take(ID, bound.at)
         before = targets.nbytes
-        hood: Neighbourhood = explore(operator, self.edges, texts_of(ids), targets, edges)
+        hood = explore(operator, self.edges, texts_of(ids), targets, edges, watch=self)
+        if hood is None:
+            return None
+        # A variable has one kind of rows, so the morsels after this one bind fetched rows too.
+        self._is_target_resident = self._is_edge_resident = False
         execution.memory.hold("expand", targets.nbytes - before)
         execution.memory.check("expand", hood.nbytes)
         rows, codes, places = self._follow(hood.adjacency, hood.starts)

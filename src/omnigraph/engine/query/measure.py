@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
@@ -60,7 +59,8 @@ def _aggregate(
         if len(states) > 1:
             states = [_merge(aggregate.function, states, given.count)]
     if not states:
-        none = pa.nulls(0, pa.int64())
+        kind = aggregate.argument.type or ir.I64
+        none = as_plain(build_column(None, 0, kind), kind)
         states.append(start(aggregate.function, none, Groups(every[:0], every)))
     return end(aggregate.function, states[0])
 

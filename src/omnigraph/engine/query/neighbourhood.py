@@ -5,6 +5,7 @@ It may contain more edges than a walk uses. All of them exist, so the walk stays
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,13 @@ class Neighbourhood:
         return self.adjacency.nbytes + self.starts.nbytes + self.target_places.nbytes
 
 
+class WalkWatch(Protocol):
+    """Follows a walk hop by hop, and ends it if all edges would be cheaper."""
+
+    def is_too_wide(self, asked: int) -> bool: ...
+    def walked(self, asked: int, found: int) -> None: ...
+
+
 class _Numbers:
     """Numbers ids in the order of their first occurrence."""
 
@@ -55,15 +63,23 @@ def explore(
     ids: Sequence[str],
     targets: FetchedRows,
     kept_edges: FetchedRows | None,
-) -> Neighbourhood:
-    """Read the edges a walk from these nodes can follow; existing nodes go to `targets`."""
+    *,
+    watch: WalkWatch,
+) -> Neighbourhood | None:
+    """Read the edges a walk from these nodes can follow; existing nodes go to `targets`.
+
+    None if the walk turned out so wide that reading all edges is cheaper.
+    """
     columns = (ID, "src", "dst") if kept_edges is None else kept_edges.columns
     known = set(ids)
     frontier: list[str] = list(dict.fromkeys(ids))
     parts: list[pa.Table] = []
     for _ in range(operator.hops_high):
+        if watch.is_too_wide(len(frontier)):
+            return None
         part = _edges_at(operator.direction, edges, frontier, columns)
         parts.append(part)
+        watch.walked(len(frontier), part.num_rows)
         ends = _ends(operator.direction, part)
         targets.fetch(ends)
         places = targets.find(pa.array(ends, pa.string()))

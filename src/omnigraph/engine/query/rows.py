@@ -184,9 +184,18 @@ class _Texts(Sequence[bytes]):
 class FetchedRows:
     """Rows fetched by one execution, each id once."""
 
-    def __init__(self, read_by_ids: ReadByIds, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        read_by_ids: ReadByIds,
+        columns: Sequence[str],
+        late: Sequence[str] = (),
+        late_above: int = 0,
+    ) -> None:
+        """`late` columns are fetched too, unless the first fetch is of more than `late_above`."""
         self._read_by_ids = read_by_ids
         self._columns = tuple(dict.fromkeys((ID, *columns)))
+        self._late = tuple(late)
+        self._late_above = late_above
         self._parts: list[pa.Table] = []
         self._whole: pa.Table | None = None
         self._count = 0
@@ -203,10 +212,13 @@ class FetchedRows:
     def nbytes(self) -> int:
         return sum(each.nbytes for each in self._parts)
 
+    def has(self, names: Collection[str]) -> bool:
+        return set(names) <= set(self._columns)
+
     def append(self, part: pa.Table) -> Ordinals:
         """Add rows whose ids are all new; return their ordinals."""
         start = self._count
-        self._parts.append(part.select(self._columns))
+        self._parts.append(self._columns_of(part))
         self._count += part.num_rows
         self._whole = None
         self._places = None
@@ -224,7 +236,7 @@ class FetchedRows:
                 fresh.append(number)
             at[number] = place
         if fresh:
-            self._parts.append(pick_rows(part.select(self._columns), np.array(fresh)))
+            self._parts.append(pick_rows(self._columns_of(part), np.array(fresh)))
             self._count += len(fresh)
             self._whole = None
         return at
@@ -233,6 +245,8 @@ class FetchedRows:
         """Fetch the rows of those ids that are missing here and exist."""
         known = self._known()
         missing = [each for each in dict.fromkeys(ids) if each not in known]
+        if not self._count and len(missing) <= self._late_above:
+            self._columns = tuple(dict.fromkeys((*self._columns, *self._late)))
         if missing:
             self.add(self._read_by_ids(missing, self._columns))
 
@@ -246,6 +260,10 @@ class FetchedRows:
     def find(self, ids: Array) -> Ordinals:
         places = self._known()
         return np.array([places.get(each, -1) for each in texts_of(ids)], np.int32)
+
+    def _columns_of(self, part: pa.Table) -> pa.Table:
+        """By name and type alone: whether a field may be null differs between reads."""
+        return pa.table({name: part[name] for name in self._columns})
 
     def _known(self) -> dict[str, int]:
         if self._places is None:
@@ -268,6 +286,6 @@ class FetchedRows:
             read = self._read_by_ids(ids, (ID, name))
             places = {each: at for at, each in enumerate(texts_of(read[ID]))}
             order = [places[each] for each in ids]
-            self._whole = held.append_column(read.schema.field(name), read[name].take(order))
+            self._whole = held.append_column(name, read[name].take(order))
             self._parts = [self._whole]
         self._columns = columns

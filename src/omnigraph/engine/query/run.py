@@ -47,6 +47,7 @@ class Runner:
     def _table(self, operator: plan.Operator) -> pa.Table:
         match operator:
             case plan.Project(given):
+                self._execution.fetch_late(operator.late, self._rows_at_most(given))
                 return project(operator, self.rows(given, ONE_ROW), self._execution)
             case plan.Aggregate(given):
                 counted = self._counted(given, counted_expand(operator), ONE_ROW)
@@ -132,6 +133,9 @@ class Runner:
         frames = sort(given, self.rows(given.input, outside), self._execution, start + count)
         return frames if self._watch is None else self._watch.frames(given, frames)
 
+    def _rows_at_most(self, given: plan.Operator) -> int | None:
+        return self._window(given)[1] if isinstance(given, plan.Limit) else None
+
     def _inner(self, inner: plan.Operator) -> Callable[[Frame], Frames]:
         return lambda frame: self.rows(inner, frame)
 
@@ -179,7 +183,8 @@ def _filled(frames: Iterator[Frame]) -> Frames:
 def project(operator: plan.Project, frames: Frames, execution: Execution) -> pa.Table:
     schema = pa.schema([(each.name, arrow_type(each.type)) for each in operator.columns])
     parts = []
-    for frame in frames:
+    for limited in frames:
+        frame = execution.with_late(limited)
         arrays = [_typed(_column(each, frame, execution), each.type) for each in operator.columns]
         part = pa.Table.from_arrays(arrays, schema=schema)
         execution.memory.hold("project", part.nbytes)

@@ -29,13 +29,14 @@ def scan(operator: plan.NodeScan, execution: Execution) -> Frames:
     is_resident = (
         view.prefers_resident_scan(table, columns)
         if operator.index is None
-        else view.charge_lookup(table, columns, asked=ROWS_EXPECTED)
+        else view.prefers_resident(table, columns, asked=ROWS_EXPECTED)
     )
     if is_resident:
         yield from _scan_resident(operator, execution, table)
     elif any(isinstance(each, ir.TextMatch) for each in operator.filters):
         yield from _scan_matches(operator, execution, table)
     else:
+        view.charge_lookup(table, asked=ROWS_EXPECTED)
         yield from _scan_table(operator, execution, table)
 
 
@@ -54,12 +55,12 @@ def at_ids(
 ) -> Frames:
     """The rows of a leaf that have one of these ids, in the order of the ids."""
     columns = _columns(operator)
-    if execution.view.charge_lookup(table, columns, asked=len(ids)):
+    if execution.view.prefers_resident(table, columns, asked=len(ids)):
         table.resident.load((ID, *columns))
         at = table.resident.find(ids)
         frame = _frame(operator.variable, Bound(table.resident, at[at >= 0]))
     else:
-        rows = execution.fetched_rows(operator, table, columns)
+        rows = execution.fetched_rows(operator, operator.variable, table, columns)
         rows.fetch(texts_of(ids))
         execution.memory.hold("look up", rows.nbytes)
         at = rows.find(ids)
@@ -93,7 +94,7 @@ def _scan_resident(operator: plan.NodeScan, execution: Execution, table: TableVi
 
 
 def _scan_table(operator: plan.NodeScan, execution: Execution, table: TableView) -> Frames:
-    rows = execution.fetched_rows(operator, table, _columns(operator))
+    rows = execution.fetched_rows(operator, operator.variable, table, _columns(operator))
     pushed = push(operator.filters, execution.parameters)
     # A block may run again, and then reads rows that it already fetched.
     keep = rows.add if len(rows) else rows.append

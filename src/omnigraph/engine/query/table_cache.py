@@ -4,9 +4,9 @@ A key is a table state: one version on one branch of a table. Branches of the gr
 same state share its entries. The least recently used entry is evicted first; an execution that uses
 an entry keeps it until it ends.
 
-For a table that is not cached, the cache sums the costs of index look-ups (`charge`). Once they
-reach the cost of reading the table, the table is read. So look-ups and the read together cost at
-most twice the best choice, and a single look-up never reads a whole table.
+For a table that is not cached, the cache sums the costs of index look-ups (`charge`). A reader
+whose next look-up would exceed the cost of reading the table reads the table instead. So look-ups
+and the read together cost at most twice the best choice.
 """
 
 from collections import OrderedDict
@@ -115,11 +115,13 @@ class TableCache:
                 self._handles.popitem(last=False)
         return opened
 
-    def charge(self, key: Hashable, cost: int) -> int:
-        """Add a cost to the account of a key; return the total."""
+    def charge(self, key: Hashable, cost: int) -> None:
+        """Add a cost to the account of a key."""
         with self._lock:
-            total = self._accounts.pop(key, 0) + cost
-            self._accounts[key] = total
+            self._accounts[key] = self._accounts.pop(key, 0) + cost
             while len(self._accounts) > ACCOUNTS_MAX:
                 self._accounts.popitem(last=False)
-            return total
+
+    def charged(self, key: Hashable) -> int:
+        with self._lock:
+            return self._accounts.get(key, 0)

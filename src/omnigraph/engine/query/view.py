@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.catalog.types import ValueType
+from omnigraph.catalog.types import ValueType, Vector
 from omnigraph.commit.manifest.model import Pin
 from omnigraph.commit.manifest.snapshot import ManifestSnapshot, open_pin
 from omnigraph.compiler.ir import STRING
@@ -28,12 +28,13 @@ from omnigraph.storage.tables import Handle, ScanRequest, Tables
 SMALL_ROWS: Final = 20_000
 """Reading a table of so many rows takes about as long as one or two look-ups."""
 
-LOOK_UP_COST: Final = 20_000
-"""The cost of an index look-up, in values that a scan reads in the same time."""
+LOOK_UP_COST: Final = 100_000
+"""The cost of one call to an index, in values that a scan reads in the same time."""
 
-LOOK_UP_COST_PER_ID: Final = 130
+LOOK_UP_COST_PER_ID: Final = 600
+LOOK_UP_COST_PER_ROW: Final = 100
 
-ENCODING_COST: Final = 8
+ENCODING_COST: Final = 12
 """The cost of resolving both ends of an edge, in values that a scan reads."""
 
 VALUE_BYTES: Final = 16
@@ -112,6 +113,14 @@ class TableView:
     def read_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
         return self.read_by(ID, ids, columns)
 
+    def pick_by_ids(self, ids: Collection[str], columns: Sequence[str]) -> pa.Table:
+        """The same rows, out of whole columns."""
+        resident = self.resident
+        resident.load((ID, *columns))
+        at = resident.find(pa.array(ids, pa.string()))
+        at = at[at >= 0]
+        return pa.table({name: resident.take(name, at) for name in columns})
+
     def read_by(self, column: str, values: Collection[str], columns: Sequence[str]) -> pa.Table:
         """The rows whose column holds one of these texts."""
         listed = list(dict.fromkeys(values))
@@ -177,8 +186,8 @@ class View:
 
     # choosing between an index and whole columns
 
-    def charge_lookup(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
-        """Charge a look-up of `asked` ids to the table; is reading whole columns cheaper now?"""
+    def prefers_resident(self, table: TableView, columns: Collection[str], *, asked: int) -> bool:
+        """Would reading whole columns be cheaper than looking up `asked` more ids?"""
         match self.access:
             case AccessMode.RESIDENT:
                 return True
@@ -188,11 +197,13 @@ class View:
                 pass
         if table.row_count <= SMALL_ROWS or table.is_resident((ID, *columns)):
             return True
-        cost = table.row_count * (1 + len(columns))
+        cost = table.row_count * (1 + self._width(table, columns))
         if not self._fits(cost):
             return False
-        renting = LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked
-        return self.cache.charge(table.state, renting) >= cost
+        return self.cache.charged(table.state) + _look_up_cost(asked, asked) >= cost
+
+    def charge_lookup(self, table: TableView, *, asked: int) -> None:
+        self.cache.charge(table.state, _look_up_cost(asked, asked))
 
     def prefers_resident_scan(self, table: TableView, columns: Collection[str]) -> bool:
         """Should a scan of every row read and cache whole columns?"""
@@ -204,8 +215,8 @@ class View:
             case AccessMode.AUTO:
                 return self._fits(table.row_count * (1 + len(columns)))
 
-    def charge_walk(self, edges: TableView, key: object, *, asked: int) -> bool:
-        """Charge a walk from `asked` nodes to the edges; is reading all edges cheaper now?"""
+    def prefers_resident_walk(self, walk: "EdgeView", *, asked: int) -> bool:
+        """Would reading all edges be cheaper than looking up those of `asked` more nodes?"""
         match self.access:
             case AccessMode.RESIDENT:
                 return True
@@ -213,19 +224,61 @@ class View:
                 return False
             case AccessMode.AUTO:
                 pass
-        known = (("edges", key), ("codes", edges.state))
+        edges = walk.edges
+        known = (("edges", walk.key), ("codes", edges.state))
         if edges.row_count <= SMALL_ROWS or any(
             self.cache.find(each) is not None for each in known
         ):
             return True
-        cost = edges.row_count * ENCODING_COST
         if not self._fits(edges.row_count):
             return False
-        renting = 2 * (LOOK_UP_COST + LOOK_UP_COST_PER_ID * asked)
-        return self.cache.charge(("edges", key), renting) >= cost
+        expected = _look_up_cost(asked, round(asked * walk.mean_degree))
+        charged = self.cache.charged(("edges", walk.key))
+        return charged + expected >= edges.row_count * ENCODING_COST + walk.node_count
+
+    def charge_walk(self, walk: "EdgeView", *, asked: int, found: int) -> None:
+        """Charge look-ups that found so many edges of `asked` nodes."""
+        self.cache.charge(("edges", walk.key), _look_up_cost(asked, found))
+
+    def _width(self, table: TableView, columns: Collection[str]) -> int:
+        """How many values a row has; a vector counts as many as its bytes are worth."""
+        bases = (column_type(table.type, name).base for name in columns)
+        return sum(
+            max(1, 4 * base.dimension // VALUE_BYTES) if isinstance(base, Vector) else 1
+            for base in bases
+        )
 
     def _fits(self, values: int) -> bool:
         return values * VALUE_BYTES <= self.cache.bytes_max
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeView:
+    """The edges that one walk follows, and the nodes at both ends."""
+
+    edges: TableView
+    source: TableView
+    target: TableView
+    near: TableView
+    """The end that the walk starts from."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return (self.edges.state, self.source.state, self.target.state)
+
+    @property
+    def node_count(self) -> int:
+        return self.source.row_count + self.target.row_count
+
+    @property
+    def mean_degree(self) -> float:
+        """How many edges of this kind a near node has on average."""
+        return self.edges.row_count / max(1, self.near.row_count)
+
+
+def _look_up_cost(asked: int, found: int) -> int:
+    calls = -(-asked // filters.VALUES_MAX)
+    return calls * LOOK_UP_COST + asked * LOOK_UP_COST_PER_ID + found * LOOK_UP_COST_PER_ROW
 
 
 # ── one entity ───────────────────────────────────────────────────────────────────────────────────

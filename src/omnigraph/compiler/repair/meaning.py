@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from omnigraph.catalog.model import NodeType
-from omnigraph.catalog.types import Scalar, ValueType, Vector
+from omnigraph.catalog.types import Scalar, Struct, ValueType, Vector
 from omnigraph.compiler.repair.edits import Proposal, TextEdit
 from omnigraph.compiler.repair.program import SCALARS, RefusedProgram, edge_spelling, find_name
 from omnigraph.lang.source import Diagnostic, Span
@@ -254,6 +254,7 @@ def _type_of_column(program: RefusedProgram, match: re.Match[str]) -> str | None
 def _spell(value_type: ValueType) -> str:
     """The type as a parameter declares it: without `?`, an enum as its String."""
     base = value_type.base
+    assert not isinstance(base, Struct), "no parameter is an object"
     name = f"Vector({base.dimension})" if isinstance(base, Vector) else base.value
     return f"[{name}]" if value_type.is_list else name
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
+from omnigraph.commit.manifest.records import JsonValue
 from omnigraph.ids import MAIN, parse_branch
 from omnigraph.policy.actions import ON_TARGET, Action
 from omnigraph.policy.cedar import AccessRequest
@@ -102,7 +103,7 @@ def list_rights(
         if each is not Action.GRAPH_LIST
     )
     allows = context.served_graph.guard.allows
-    actions = [str(each.action) for each in requests if allows(each)]
+    actions: list[JsonValue] = [str(each.action) for each in requests if allows(each)]
     if context.state.allows_listing(context.actor):
         actions.append(str(Action.GRAPH_LIST))
     return answer(

@@ -9,7 +9,7 @@ SIDE_BY_SIDE := -n 2
 READY := .venv/.ready
 PAGE := $(filter-out %openapi.json %openapi.d.ts,$(wildcard ui/*.json ui/*.ts ui/index.html ui/src/*.* ui/src/*/*.*))
 
-.PHONY: help setup demo check lint test bench soak format clean
+.PHONY: help setup demo check lint test bench soak simulate format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,8 +40,9 @@ bench: $(READY) ## the benchmarks, as ratios; JSON goes to benchmarks/results
 soak: export OMNIGRAPH_RANDOM := 1
 soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for fewer
 	OMNIGRAPH_KILLS=$(or $(KILLS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest -s tests/faults/test_storm.py
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --steps $(or $(STEPS),1000000)
 	OMNIGRAPH_POWER_CUTS=$(or $(CUTS),2000) OMNIGRAPH_SEED=$(or $(SEED),0) $(BIN)/pytest tests/faults/test_power_cuts.py
-	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints}.py tests/compat/test_migration_faults.py
+	OMNIGRAPH_SWEEP_STRIDE=1 $(BIN)/pytest tests/faults/test_{mutation,attempt,group}_sweep.py tests/faults/test_{tidying_faults,failpoints,hostile_machines}.py tests/compat/test_migration_faults.py
 	OMNIGRAPH_GRAPH_EXAMPLES=500 $(BIN)/pytest tests/properties/test_graph_machine.py
 	OMNIGRAPH_GROUP_EXAMPLES=1000 OMNIGRAPH_GROUPS=10000 $(BIN)/pytest tests/properties/test_group_laws.py tests/cost/test_cost_of_group_history.py
 	OMNIGRAPH_SOAK=1 $(BIN)/pytest tests/properties/test_search_laws.py
@@ -57,6 +58,9 @@ soak: $(READY) ## many more deaths, for hours: make soak KILLS=200 SEED=17 for f
 	OMNIGRAPH_API_EXAMPLES=200 $(BIN)/pytest tests/integration/test_openapi.py
 	OMNIGRAPH_SWAP_EXAMPLES=500 $(BIN)/pytest tests/properties/test_swap_laws.py
 	scripts/mutants
+
+simulate: $(READY) ## worlds of processes that die, pause and lose replies: make simulate SEED=7 STEPS=100000
+	PYTHONPATH=tests $(BIN)/python -m support.simulation --seed $(or $(SEED),0) --steps $(or $(STEPS),100000)
 
 format: $(READY) ## rewrite the sources in house format
 	$(BIN)/ruff format .

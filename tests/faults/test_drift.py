@@ -17,9 +17,11 @@ import pytest
 from omnigraph.cli.app import run as run_command
 from omnigraph.commit.manifest.base import Bases
 from omnigraph.commit.manifest.model import Pin
+from omnigraph.commit.recovery.classify import OPERATION
 from omnigraph.commit.recovery.drift import DriftClass, inspect_drift
 from omnigraph.commit.recovery.heal import heal
 from omnigraph.commit.recovery.sidecar_store import find_sidecars, remove_sidecar
+from omnigraph.effects import REAL
 from omnigraph.engine.graph import Graph, Mode
 from omnigraph.engine.maintain.doctor import REPAIR, RESOLVE, examine
 from omnigraph.engine.maintain.repair import RepairAction, RepairRequest, RepairResult
@@ -27,7 +29,14 @@ from omnigraph.engine.opening import open_in
 from omnigraph.errors import DriftFound
 from omnigraph.ids import MAIN, BranchName, TableKey
 from omnigraph.storage.layout import version_file
-from omnigraph.storage.tables import IndexKind, IndexScope, IndexSpec, Mark, TableRef
+from omnigraph.storage.tables import (
+    IndexKind,
+    IndexScope,
+    IndexSpec,
+    Mark,
+    TableRef,
+    TableSettings,
+)
 from omnigraph.testing.failpoints import COMMIT, SWAP, At, Trigger, crash, kill
 from omnigraph.testing.faults import Crash, CrashOn, When, watch_stores
 from omnigraph.testing.invariants import check_graph
@@ -252,6 +261,23 @@ def test_repair_says_what_it_undid(root: Path) -> None:
         (DriftClass.FENCED, RepairAction.UNDONE)
     }
     assert {each.action for each in opened(root).repair(FORCED).tables} == {RepairAction.NO_OP}
+
+
+def test_maintenance_of_an_ended_operation_is_published_by_the_next_writer(root: Path) -> None:
+    """Found by simulation (seed 16): every later writer of the table failed for ever, untyped."""
+    tables = stores_at(root).tables
+    mark = Mark(REAL.new_id(), {OPERATION: REAL.new_id()})
+    setting = TableSettings(config={"omnigraph.test": "late"})
+    staged = tables.stage_settings(
+        tables.open_at(TableRef(pin_of(root, PERSON).path)), setting, mark
+    )
+    assert staged is not None
+    tables.commit_exact(staged)
+    assert class_of(root, PERSON) is DriftClass.VERIFIED_MAINTENANCE
+    assert open_in(stores_at(root), Mode.READ_WRITE).refresh() == ()
+    write(mortal_bench(stores_at(root)), "later")
+    assert names_in(root, PERSON) == {"first", "later"}
+    assert check_graph(stores_at(root)) == []
 
 
 # ── what a power cut tore ────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,7 @@ from omnigraph.engine.opening import open_in
 from omnigraph.engine.write.batch import Existing
 from omnigraph.errors import TableCorrupt
 from omnigraph.ids import MAIN, BranchName
-from omnigraph.storage.layout import MANIFEST, branch_ref_file, version_file
+from omnigraph.storage.layout import MANIFEST, VERSION_HINT, branch_ref_file, version_file
 from omnigraph.storage.objects_local import LocalObjects
 from omnigraph.storage.stores import open_tables
 from omnigraph.testing.failpoints import FORK, SWAP, At
@@ -189,6 +189,7 @@ def test_a_torn_version_beyond_a_missing_one_is_found(tmp_path: Path) -> None:
     table = root / pin.path
     empty(table / version_file(pin.version + 1))
     (table / version_file(pin.version + 1)).rename(table / version_file(pin.version + 2))
+    (table / VERSION_HINT).write_text(json.dumps({"version": pin.version}))
     tables = stores_at(root).tables
     assert tables.find_torn(graph.open_table(graph.snapshot(), PERSON)) == pin.version + 2
     open_in(stores_at(root), Mode.READ_WRITE)

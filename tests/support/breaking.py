@@ -331,7 +331,7 @@ def find_audit_faults(stores: Stores, *, lost_branches: bool = False) -> Iterato
     visible: set[str | None] = set()
     for branch in find_branches(stores):
         for commit in Bases(stores).current(branch).manifest.log.commits:
-            if commit.actor == ACTOR:
+            if commit.actor == ACTOR and commit.extension.operation_id is not None:
                 recovered[commit.id] = commit.extension.operation_id
             else:
                 visible.add(commit.extension.operation_id)

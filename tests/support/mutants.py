@@ -68,6 +68,10 @@ _POWER_CUTS: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_no_power_cut_loses_an_acknowledged_write_or_shows_half_of_one"
 )
+_LATE_MAINTENANCE: Final = (
+    "tests/faults/test_drift.py::"
+    "test_maintenance_of_an_ended_operation_is_published_by_the_next_writer"
+)
 _TORN_PUBLISH: Final = (
     "tests/faults/test_power_cuts.py::"
     "test_a_publish_that_a_power_cut_tore_is_removed_and_its_write_finished"
@@ -277,6 +281,15 @@ MUTANTS: Final[Sequence[Mutant]] = (
             "        _clear_torn(stores, bases, settings)\n",
             "        pass\n",
             _TORN_PUBLISH,
+        ),
+    ),
+    *_of(
+        "commit/recovery/drift.py",
+        (
+            "maintenance of an ended operation is undone",
+            "lambda each: each.version in fenced",
+            "self.is_ended",
+            f"{_LATE_MAINTENANCE} tests/faults/test_simulation.py",
         ),
     ),
     *_of(

@@ -65,7 +65,7 @@ def _group(graph: Graph) -> None:
     assert not errors, errors
 
 
-def _load(graph: Graph) -> None:
+def load(graph: Graph) -> None:
     source = Path(f"{graph.uri}.jsonl")
     rows = [
         {"type": "Person", "data": {"name": "ann", "age": 99}},
@@ -88,7 +88,7 @@ STORY: Final = Story(
         ("insert", _insert("dora")),
         ("nodes and edges", partial(_ask, Ask("every", {"a": "fay"}), MAIN)),
         ("group", _group),
-        ("load", _load),
+        ("load", load),
         ("branch create", lambda graph: graph.create_branch(SIDE)),
         ("first write of a branch", partial(_ask, Ask("every", {"a": "gil"}), SIDE)),
         ("second write of a branch", partial(_ask, LINK, SIDE)),

@@ -108,8 +108,14 @@ class Drift:
 
     @property
     def restore_version(self) -> int | None:
-        """The version to restore; None if nothing can be undone, or foreign rows lie on top."""
-        return find_restore_version(self.pin.version, self.effective, self.is_ended)
+        """The version to restore; None if nothing can be undone, or foreign rows lie on top.
+
+        Maintenance of an ended operation changed no row: it is published, not undone.
+        """
+        fenced = {each.version for each in self.moved if self.is_ended(each)}
+        return find_restore_version(
+            self.pin.version, self.effective, lambda each: each.version in fenced
+        )
 
     def is_ended(self, transacted: TransactionRecord) -> bool:
         return operation_of(transacted) in self.ended

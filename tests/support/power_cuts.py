@@ -303,7 +303,7 @@ def _explain(content: Content, contents: Sequence[Content], count: int) -> str:
     return f"{done!r} was acknowledged, and the graph shows {what}"
 
 
-def _in_child(work: Callable[[], object], timeout_s: int = CHECK_TIMEOUT_S) -> str | None:
+def in_child(work: Callable[[], object], timeout_s: int = CHECK_TIMEOUT_S) -> str | None:
     """Run a function in a fork; what went wrong, if anything did."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -392,7 +392,7 @@ class Campaign:
 
     def _check(self, state: State, *, is_lasting: bool) -> str | None:
         count = self.disk.acknowledged(state.cut)
-        return _in_child(lambda: check(self.root, self.contents, count, is_lasting=is_lasting))
+        return in_child(lambda: check(self.root, self.contents, count, is_lasting=is_lasting))
 
     def _keep(self, number: int) -> None:
         """For whoever looks into a finding."""
@@ -402,7 +402,7 @@ class Campaign:
 
 def begin(root: Path, scratch: Path) -> Campaign:
     """Record the story, and what the graph shows after each of its steps."""
-    failure = _in_child(lambda: power_story.prepare(root))
+    failure = in_child(lambda: power_story.prepare(root))
     assert failure is None, failure
     disk = Disk(record(root, scratch / "trace", "support.power_story", str(root)))
     end = len(disk.recording.operations)
@@ -421,7 +421,7 @@ def _all(disk: Disk, cut: int) -> State:
 def _read(root: Path, scratch: Path, disk: Disk, cut: int) -> Content:
     materialise(root, disk.tree(_all(disk, cut)))
     told = scratch / "content"
-    failure = _in_child(lambda: told.write_bytes(pickle.dumps(read_content(root))))
+    failure = in_child(lambda: told.write_bytes(pickle.dumps(read_content(root))))
     assert failure is None, failure
     content: Content = pickle.loads(told.read_bytes())
     return content

@@ -531,6 +531,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "engine/graph/targets.py",
+        (
+            "a member of a group stands for itself",
+            "        if place is None or place.index == place.size - 1:\n",
+            "        if True:\n",
+            f"{_GROUPS}::test_a_tag_on_a_member_names_the_last_one",
+        ),
+    ),
+    *_of(
+        "engine/merge/bases.py",
+        (
+            "a merge base is within a group",
+            "    return _last_member(lineage, lineage.commits[base])\n",
+            "    return lineage.commits[base]\n",
+            f"{_GROUPS}::test_a_merge_base_within_a_group_is_its_last_member",
+        ),
+    ),
+    *_of(
         "engine/merge/entry.py",
         (
             "a merge does not answer a repeated request whose branch is gone",

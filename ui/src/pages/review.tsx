@@ -21,7 +21,7 @@ import { findNeighbours } from "../neighbours";
 import { Actor, Age, Empty, Failure, Skeleton, Tabs } from "../parts/basics";
 import { ChangesTable, OPS } from "../parts/changes";
 import { Conflicts, keyOf, resolutionsFile, type Choices } from "../parts/conflicts";
-import { dotKey, Picture, type Dot, type Drawing, type Line } from "../parts/picture";
+import { dotKey, Picture, prepare, type Dot, type Drawing, type Line } from "../parts/picture";
 import { ProposalCard, ProposalList, ProposeBox } from "../parts/proposal";
 import { goTo, linkTo, type Place } from "../route";
 
@@ -178,7 +178,7 @@ function MergeBox({ preview, choices, onAgain, proposal }: { preview: MergeReply
       <div class="bar">
         <label class="grow">
           Message
-          <input value={message} placeholder={`merge ${preview.source}`} onInput={(event) => setMessage(event.currentTarget.value)} />
+          <input value={message} placeholder={proposal?.title ?? `merge ${preview.source}`} onInput={(event) => setMessage(event.currentTarget.value)} />
         </label>
         <button type="button" class="primary" disabled={!isReady} onClick={() => void merge()}>
           {isBusy ? "Merging…" : left ? `${counted(left, "conflict")} to decide` : `Merge into ${preview.target}`}
@@ -258,6 +258,7 @@ interface Filter {
 
 function Differences({ counts, source, target, view }: { counts: DiffCounts; source: string; target: string; view: View }) {
   const { changes, isWhole, error } = useChanges(source, target);
+  useEffect(prepare, []);
   const base = counts.from.graph_commit_id;
   const actors = useLoad(`${source}@${base}`, (signal) => readActors(source, base, signal));
   const [filter, setFilter] = useState<Filter>({ type: "", op: "", actor: "" });

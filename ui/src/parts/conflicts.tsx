@@ -40,8 +40,15 @@ export function Conflicts(props: {
   const [current, setCurrent] = useState(0);
   const list = useRef<HTMLOListElement>(null);
   const first = PAGE * Math.floor(current / PAGE);
-  const go = (at: number) => setCurrent(Math.max(0, Math.min(conflicts.length - 1, at)));
-  useEffect(() => list.current?.children[current - first]?.scrollIntoView({ block: "nearest" }), [current]);
+  const hasMoved = useRef(false);
+  const go = (at: number) => {
+    hasMoved.current = true;
+    setCurrent(Math.max(0, Math.min(conflicts.length - 1, at)));
+  };
+  useEffect(() => {
+    // Not at first: the page would jump to the conflicts.
+    if (hasMoved.current) list.current?.children[current - first]?.scrollIntoView({ block: "nearest" });
+  }, [current]);
   const set = (at: number, choice: Choice | undefined) => {
     const found = conflicts[at];
     if (!found) return;

@@ -1,5 +1,5 @@
 /** A picture of nodes and edges. The graph library is a file of its own, loaded when a picture is shown. */
-import type { Core, ElementDefinition, NodeSingular, StylesheetJson } from "cytoscape";
+import type { Core, ElementDefinition, NodeCollection, NodeSingular, StylesheetJson } from "cytoscape";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Empty, Skeleton } from "./basics";
 
@@ -140,14 +140,38 @@ function elementsOf(drawing: Drawing): ElementDefinition[] {
 const FORCED_MAX = 120;
 
 /** A force layout is slow and unreadable for hundreds of dots; circles and rows are neither. */
-function layoutOf(drawing: Drawing, isFirst: boolean) {
+function layoutOf(drawing: Drawing) {
   if (drawing.dots.length > FORCED_MAX) {
     const isSparse = drawing.lines.length < drawing.dots.length / 4;
     if (isSparse) return { name: "grid" as const, animate: false, avoidOverlapPadding: 26 };
     return { name: "concentric" as const, animate: false, minNodeSpacing: 8 };
   }
   const distance = drawing.dots.some((each) => each.isBox) ? 130 : 90;
-  return { name: "cose" as const, animate: false, randomize: isFirst, idealEdgeLength: () => distance, nodeRepulsion: () => 100 * distance, padding: 30 };
+  return { name: "cose" as const, animate: false, randomize: true, idealEdgeLength: () => distance, nodeRepulsion: () => 100 * distance, padding: 30 };
+}
+
+const RADIUS = 100;
+const APART = 44;
+
+/** New nodes stand in a circle around the node that brought them, which leaves a gap towards its older neighbour. */
+function placeAround(core: Core, added: NodeCollection, known: Set<string>): void {
+  const isKnown = (each: NodeSingular) => known.has(each.id());
+  const groups = new Map<string, NodeSingular[]>();
+  added.forEach((node) => {
+    const owner = node.neighborhood().nodes().filter(isKnown).first().id() ?? "";
+    groups.set(owner, [...(groups.get(owner) ?? []), node]);
+  });
+  for (const [owner, nodes] of groups) {
+    const middle = core.getElementById(owner);
+    const centre = middle.nonempty() ? middle.position() : { x: 0, y: 0 };
+    const older = middle.neighborhood().nodes().filter(isKnown).toArray().map((each) => (each as NodeSingular).position())[0];
+    const start = older ? Math.atan2(older.y - centre.y, older.x - centre.x) : 0;
+    const radius = Math.max(RADIUS, ((nodes.length + 1) * APART) / (2 * Math.PI));
+    nodes.forEach((node, at) => {
+      const angle = start + ((at + 1) * 2 * Math.PI) / (nodes.length + 1);
+      node.position({ x: centre.x + radius * Math.cos(angle), y: centre.y + radius * Math.sin(angle) });
+    });
+  }
 }
 
 /** Bring the picture to this drawing. Nodes that were drawn before keep their place. */
@@ -157,25 +181,24 @@ function redraw(core: Core, drawing: Drawing): void {
   const ids = new Set(wanted.map((each) => each.data.id));
   core.elements().filter((each) => !ids.has(each.id())).remove();
   const known = core.nodes().map((each) => each.id());
-  for (const each of wanted) core.getElementById(each.data.id as string).classes(each.classes as string);
-  const added = core.add(wanted.filter((each) => core.getElementById(each.data.id as string).empty()));
-  if (added.nodes().empty() && !isFirst) return;
-  if (!isFirst) {
-    const near = (node: NodeSingular) => node.neighborhood("node").filter((each) => known.includes(each.id())).first();
-    added.nodes().forEach((node, at) => {
-      const beside = near(node);
-      const start = beside.nonempty() ? (beside as unknown as NodeSingular).position() : { x: 0, y: 0 };
-      node.position({ x: start.x + 60 * Math.cos(at), y: start.y + 60 * Math.sin(at) });
-    });
-    core.nodes().filter((each) => known.includes(each.id())).lock();
-  }
-  core.layout(layoutOf(drawing, isFirst)).run();
-  core.nodes().unlock();
+  core.startBatch();
+  if (!isFirst) for (const each of wanted) core.getElementById(each.data.id as string).classes(each.classes as string);
+  const added = core.add(isFirst ? wanted : wanted.filter((each) => core.getElementById(each.data.id as string).empty()));
+  core.endBatch();
+  if (known.length === 0 || drawing.dots.length > FORCED_MAX) core.layout(layoutOf(drawing)).run();
+  else if (added.nodes().nonempty()) placeAround(core, added.nodes(), new Set(known));
+  else return;
   core.fit(undefined, 30);
   if (core.zoom() > 1.4) core.zoom(1.4), core.center();
 }
 
 const STEPS: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+
+/** Loads the graph library while the reader looks at something else. */
+export function prepare(): void {
+  const whenIdle = globalThis.requestIdleCallback ?? ((work: () => void) => setTimeout(work, 500));
+  whenIdle(() => void import("cytoscape"));
+}
 
 export function Picture(props: { drawing: Drawing; label: string; onChoose?: (type: string, id: string) => void; height?: number }) {
   const box = useRef<HTMLDivElement>(null);

@@ -149,3 +149,11 @@ def test_the_command_writes_a_folder(
 def test_a_query_that_needs_too_much_memory_says_how_to_go_on() -> None:
     error = QueryMemoryExceeded("sort", needed=2, allowed=1, setting="query_memory_bytes_max")
     assert "--engine spark --output" in (find_hint(error) or "")
+
+
+def test_ids_are_read_like_properties(spark: SparkSession, graph: LocalGraph) -> None:
+    found = graph.spark(spark).query(
+        'query q() { match { $a: Ant  $a $e:eats $b  $b.@id != "c" } '
+        "return { $a.@id, $e.@src, $e.@dst } }"
+    )
+    assert [tuple(row) for row in found.collect()] == [("a", "a", "b")]

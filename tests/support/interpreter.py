@@ -136,6 +136,9 @@ class Execution:
             case ir.IdOf(variable):
                 element = row[variable]
                 return None if element is None else element.id
+            case ir.PropertyOf(variable, "id"):
+                element = row[variable]
+                return None if element is None else element.id
             case ir.PropertyOf(variable, name):
                 element = row[variable]
                 return None if element is None else element.properties.get(name)

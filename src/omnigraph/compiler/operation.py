@@ -132,7 +132,7 @@ def _static_name(projection: ast.Projection, output: Output) -> str:
         return projection.alias.text
     match projection.expression:
         case ast.PropertyRef(name=name):
-            return name.text
+            return name.text.removeprefix("@")
         case ast.Aggregate(function=function):
             return function.value
         case _:

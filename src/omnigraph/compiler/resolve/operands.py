@@ -1,8 +1,8 @@
 """Expressions that are evaluated for one row: literals, parameters, `$x.p`, `$x`, `now()`."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
-from omnigraph.catalog.model import EdgeType, NodeType
+from omnigraph.catalog.model import ENDS, EdgeType, NodeType
 from omnigraph.catalog.types import Struct, ValueType
 from omnigraph.compiler.ir import (
     STRING,
@@ -23,7 +23,8 @@ from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import NOWHERE, Span
 
-_IMPLICIT = {"id", "src", "dst"}
+SYSTEM: Final = "@"
+"""The names of what is not a property begin with it."""
 
 
 def resolve_operand(
@@ -219,12 +220,21 @@ def property_of(
     owner = context.type_of(bound)
     if owner is None:
         return None
+    if name.text in _system_names(owner):
+        of = STRING.optional() if bound.optional else STRING
+        return PropertyOf(variable, name.text.removeprefix(SYSTEM), of, span)
     found = owner.find(name.text)
     if found is None:
         context.report(unknown_property(owner, name.text, rule), name.span)
         return None
     value_type = found.type.optional() if bound.optional else found.type
     return PropertyOf(variable, name.text, value_type, span)
+
+
+def _system_names(owner: NodeType | EdgeType) -> tuple[str, ...]:
+    """What a row has besides its properties: its id, and the ids of the ends of an edge."""
+    ends = ENDS if isinstance(owner, EdgeType) else ()
+    return tuple(f"{SYSTEM}{name}" for name in ("id", *ends))
 
 
 def _unbound(variable: str, scope: BlockScope, context: Context, rule: QueryRule) -> TypeProblem:
@@ -246,8 +256,10 @@ def unknown_property(owner: NodeType | EdgeType, name: str, rule: QueryRule) -> 
     """An unknown property of a type, with the one that may have been meant."""
     message = f"{owner.name} has no property '{name}'"
     hint = suggest(name, (each.name for each in owner.properties))
-    if name in _IMPLICIT:
-        hint = f"'{name}' is not a property; return the node itself, `$x`, for its id"
+    if f"{SYSTEM}{name}" in _system_names(owner):
+        hint = f"'{name}' is not a property; write `@{name}`"
+    elif name.startswith(SYSTEM):
+        hint = f"a node has {SYSTEM}id, an edge also {SYSTEM}src and {SYSTEM}dst"
     return TypeProblem(
         rule,
         message,

@@ -16,7 +16,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.literals import Use, fit
-from omnigraph.compiler.resolve.operands import resolve_operand, resolve_property
+from omnigraph.compiler.resolve.operands import SYSTEM, resolve_operand, resolve_property
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     TypeProblem,
@@ -54,7 +54,9 @@ def _resolve_text_target(
     target = resolve_operand(expression, scope, context)
     if target is None:
         return None
-    if not isinstance(target, PropertyOf) or not target.type.is_string:
+    # An id is a String that is looked up, not a text in which words are searched.
+    is_id = isinstance(expression, ast.PropertyRef) and expression.name.text.startswith(SYSTEM)
+    if is_id or not isinstance(target, PropertyOf) or not target.type.is_string:
         message = f"`{function}` searches a String property, not {describe(target)}"
         context.report(TypeProblem(rule, message), expression.span)
         return None

@@ -96,6 +96,7 @@ _WORDS = {
     "DESC": "'desc'",
     "DESCRIPTION": "'@description'",
     "INSTRUCTION": "'@instruction'",
+    "SYSTEM_NAME": NAME,
     "TYPE_NAME": TYPE,
     "VECTOR": TYPE,
     "VARIABLE": VARIABLE,

@@ -36,7 +36,7 @@ def test_what_a_mutant_breaks_is_there_once_and_so_is_the_test_that_must_notice(
 def test_there_are_mutants_of_every_part_that_writes_and_no_two_of_one_name() -> None:
     assert len({each.name for each in MUTANTS}) == len(MUTANTS) >= 25
     writing = {"catalog", "commit", "engine", "pipeline", "storage"}
-    assert {each.path.parts[1] for each in MUTANTS} == writing
+    assert {each.path.parts[1] for each in MUTANTS} >= writing
     assert select(["no such word"]) == []
     assert list(MUTANTS) == select([])
 

@@ -1278,6 +1278,24 @@ MUTANTS: Final[Sequence[Mutant]] = (
         ),
     ),
     *_of(
+        "mcp/paging.py",
+        (
+            "a page of an answer leaves an entry out",
+            "    following = PageCursor(cursor.offset + count, cursor.commit)\n",
+            "    following = PageCursor(cursor.offset + count + 1, cursor.commit)\n",
+            "tests/unit/mcp/test_paging.py",
+        ),
+    ),
+    *_of(
+        "compiler/repair/edits.py",
+        (
+            "the edits of a repair are not those of its program",
+            "            if written or piece.start > at:\n",
+            "            if written:\n",
+            "tests/golden/test_golden_repair.py::test_the_edits_make_the_program",
+        ),
+    ),
+    *_of(
         "engine/graph/state.py",
         (
             "a protected branch is written directly",

@@ -21,6 +21,7 @@ from omnigraph.compiler.scope import (
     selected_by_rank,
     variables_of,
 )
+from support.scalars import compute, convert
 from support.search import (
     Ranking,
     fuse,
@@ -142,6 +143,16 @@ class Execution:
             case ir.PropertyOf(variable, name):
                 element = row[variable]
                 return None if element is None else element.properties.get(name)
+            case ir.Computed(function, arguments, kind):
+                given = [(self.value(each, row), each.type) for each in arguments]
+                return compute(function, given, kind)
+            case ir.Choice(branches, otherwise, kind):
+                chosen = next(
+                    (b.value for b in branches if self.truth(b.condition, row)), otherwise
+                )
+                return convert(self.value(chosen, row), chosen.type, kind)
+            case ir.Truth(condition):
+                return self.truth(condition, row)
             case _:
                 assert_never(operand)
 
@@ -173,6 +184,9 @@ class Execution:
                 edits = None if max_edits is None else self.value(max_edits, row)
                 assert edits is None or isinstance(edits, int)
                 return is_text_match(function, text, wanted, edits)
+            case ir.Not(test):
+                found = self.truth(test, row)
+                return None if found is None else not found
             case ir.AllOf(conditions):
                 return all_true(self.truth(each, row) for each in conditions)
             case ir.AnyOf(conditions):

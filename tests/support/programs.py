@@ -75,36 +75,53 @@ def _text_matches(of: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[as
     )
 
 
+_functions = st.sampled_from(("lower", "foo", "contains", "starts_with")).map(ast.Name)
+
+
+def _conditions(of: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.Expression]:
+    several = st.lists(of, min_size=2, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(ast.Comparison, of, st.sampled_from(ast.Operator), of),
+        st.builds(ast.Comparison, _variables, st.sampled_from(ast.Operator), _variables),
+        st.builds(ast.NullTest, of, st.booleans()),
+        st.builds(ast.Inversion, of),
+        several.map(ast.AnyOf),
+        several.map(ast.AllOf),
+    )
+
+
+def _scalar_calls(of: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.Expression]:
+    branches = st.lists(st.builds(ast.CaseArm, of, of), min_size=1, max_size=2).map(tuple)
+    return st.one_of(
+        st.builds(ast.Arithmetic, of, st.sampled_from(ast.ArithmeticOperator), of),
+        st.builds(ast.Negative, of),
+        st.builds(ast.Call, _functions, st.lists(of, max_size=3).map(tuple)),
+        st.builds(ast.Cast, st.just(ast.Name("cast")), of, st.sampled_from(_TYPES).map(ast.Name)),
+        st.builds(ast.CaseWhen, st.none() | of, branches, st.none() | of),
+    )
+
+
 def _calls(of: st.SearchStrategy[ast.Expression]) -> st.SearchStrategy[ast.Expression]:
     nearest = st.builds(ast.Nearest, _property_refs, of)
     bm25 = st.builds(ast.Bm25, of, of)
     return st.one_of(
         st.builds(ast.Aggregate, st.sampled_from(ast.AggregateFunction), of, st.booleans()),
         _text_matches(of),
+        _scalar_calls(of),
+        _conditions(of),
         nearest,
         bm25,
         st.builds(ast.Rrf, nearest | bm25, nearest | bm25, st.none() | of),
     )
 
 
-expressions: st.SearchStrategy[ast.Expression] = st.recursive(_atoms, _calls, max_leaves=4)
+expressions: st.SearchStrategy[ast.Expression] = st.recursive(_atoms, _calls, max_leaves=6)
 
 # ── conditions and clauses ───────────────────────────────────────────────────────────────────────
 
-_tests: st.SearchStrategy[ast.Condition] = st.one_of(
-    st.builds(ast.Comparison, expressions, st.sampled_from(ast.Operator), expressions),
-    st.builds(ast.Comparison, _variables, st.sampled_from(ast.Operator), _variables),
-    st.builds(ast.NullTest, expressions, st.booleans()),
-    _text_matches(_atoms),
+conditions: st.SearchStrategy[ast.Condition] = st.one_of(
+    _conditions(expressions), _text_matches(_atoms), expressions
 )
-
-
-def _connectives(of: st.SearchStrategy[ast.Condition]) -> st.SearchStrategy[ast.Condition]:
-    several = st.lists(of, min_size=2, max_size=3).map(tuple)
-    return st.one_of(several.map(ast.AnyOf), several.map(ast.AllOf))
-
-
-conditions: st.SearchStrategy[ast.Condition] = st.recursive(_tests, _connectives, max_leaves=4)
 
 _matches = st.lists(st.builds(ast.Match, _names, values), max_size=2).map(tuple)
 _counts = st.sampled_from((0, 1, 7, INTEGER_MAX))
@@ -137,7 +154,7 @@ def _blocks(of: st.SearchStrategy[ast.Clause]) -> st.SearchStrategy[ast.Clause]:
             ),
             several,
             st.sampled_from([each for each in ast.Operator if not each.isidentifier()]),
-            _property_refs,
+            _atoms,
         ),
     )
 
@@ -147,9 +164,10 @@ clauses: st.SearchStrategy[ast.Clause] = st.recursive(_simple_clauses, _blocks, 
 # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
 _nearest = st.builds(ast.Nearest, _property_refs, _atoms)
+_orderable = expressions.map(lambda each: each.target if isinstance(each, ast.Nearest) else each)
 _orderings = st.one_of(
     st.builds(ast.Ordering, _nearest, st.none()),
-    st.builds(ast.Ordering, _atoms | _text_matches(_atoms), st.none() | st.booleans()),
+    st.builds(ast.Ordering, _orderable, st.none() | st.booleans()),
 )
 _projections = st.builds(ast.Projection, expressions, st.none() | _names)
 _bounds = st.none() | _counts.map(ast.Literal) | _variables

@@ -12,7 +12,9 @@ from hypothesis.strategies import DrawFn
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.types import Scalar, Struct, ValueType, are_compatible
+from omnigraph.compiler import functions
 from omnigraph.compiler.ir import (
+    DATE,
     F64,
     I64,
     STRING,
@@ -22,16 +24,20 @@ from omnigraph.compiler.ir import (
     AllOf,
     AnyOf,
     Bm25,
+    Choice,
+    ChoiceArm,
     Comparator,
     Compare,
     Condition,
     Constant,
     Direction,
     Expand,
+    Function,
     IdOf,
     Measured,
     Member,
     Nearest,
+    Not,
     Now,
     NullTest,
     ObjectOf,
@@ -52,11 +58,14 @@ from omnigraph.compiler.ir import (
     StringTest,
     TextFunction,
     TextMatch,
+    Truth,
     Value,
     Where,
     Within,
     Without,
 )
+from omnigraph.compiler.typecheck import TypeProblem
+from omnigraph.lang.source import NOWHERE
 from support.graphs import IDS, SCALARS, values
 
 PARAMETERS: dict[str, ValueType] = {
@@ -70,6 +79,11 @@ PARAMETERS: dict[str, ValueType] = {
 }
 ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
 HOPS = ((1, 1), (1, 1), (1, 2), (1, 3), (2, 2), (2, 3))
+
+
+def made(outcome: Operand | TypeProblem) -> Operand:
+    assert not isinstance(outcome, TypeProblem), outcome
+    return outcome
 
 
 @st.composite
@@ -315,11 +329,15 @@ class _Builder:
 
     # conditions
 
+    def inverted(self, scope: _Scope) -> Not:
+        return Not(self.compare(scope) if self.flip() else self.member(scope))
+
     def condition(self, scope: _Scope, depth: int = 0) -> Condition:
         kinds = ["compare", "compare", "compare", "member", "string", "null", "null", "text"]
         # Mostly choices: a query whose every condition is hard to meet answers nothing.
         kinds += ["all", "any", "any", "any", "any", "facts"] if depth < 2 else []
         kinds += ["identity", "identity"] if scope.pairs() else []
+        kinds += [] if self.spellable else ["not", "computed", "computed"] if depth < 2 else ["not"]
         match self.draw(st.sampled_from(kinds)):
             case "all":
                 return AllOf(self.conditions(scope, depth))
@@ -331,6 +349,10 @@ class _Builder:
                 one, other = self.draw(st.sampled_from(scope.pairs()))
                 comparator = self.draw(st.sampled_from((Comparator.EQ, Comparator.NE)))
                 return Compare(IdOf(one), comparator, IdOf(other))
+            case "not":
+                return self.inverted(scope)
+            case "computed":
+                return self.on_expression(scope)
             case "member":
                 return self.member(scope)
             case "string":
@@ -342,6 +364,14 @@ class _Builder:
                 return self.text_match(scope)
             case _:
                 return self.compare(scope)
+
+    def on_expression(self, scope: _Scope) -> Condition:
+        found = self.expression(scope)
+        kind = found.type
+        if kind is None or kind.is_list or self.draw(st.integers(0, 4)) == 0:
+            return NullTest(found, negated=self.flip())
+        other = self.operand_like(kind.optional(), scope)
+        return Compare(found, self.draw(st.sampled_from(Comparator)), other)
 
     def conditions(self, scope: _Scope, depth: int) -> tuple[Condition, ...]:
         number = self.draw(st.sampled_from((2, 3) if self.spellable else (0, 1, 2, 2, 3, 3)))
@@ -440,6 +470,126 @@ class _Builder:
     def word(self, scope: _Scope) -> Operand:
         return self.operand_like(STRING, scope)
 
+    # expressions
+
+    def expression(self, scope: _Scope, depth: int = 0) -> Operand:
+        """Something that is computed; typed by the compiler's own rules."""
+        kinds = ("number", "number", "unary", "text", "measure", "date", "truth", "choice", "cast")
+        match self.draw(st.sampled_from(kinds)):
+            case "number":
+                function = self.draw(st.sampled_from(list(Function)[:5]))
+                left, right = self.number(scope, depth), self.number(scope, depth)
+                return made(functions.arithmetic(function, left, right, NOWHERE))
+            case "unary":
+                name = self.draw(st.sampled_from(("-", "abs", "floor", "ceil", "round")))
+                number = self.number(scope, depth)
+                if name == "-":
+                    return made(functions.negate(number, NOWHERE))
+                return self.call(name, number)
+            case "text":
+                return self.text(scope, depth)
+            case "measure":
+                return self.measure(scope, depth)
+            case "date":
+                return self.date(scope)
+            case "truth":
+                return Truth(self.without_text(scope))
+            case "choice":
+                return self.choice(scope)
+            case _:
+                operand = self.operand(scope)
+                assert operand.type is not None
+                names = ("I32", "I64", "U64", "F32", "F64", "String", "Date", "DateTime", "Bool")
+                found = functions.cast(operand, self.draw(st.sampled_from(names)), NOWHERE)
+                return operand if isinstance(found, TypeProblem) else found
+
+    def call(self, name: str, *arguments: Operand) -> Operand:
+        return made(functions.call(name, arguments, NOWHERE))
+
+    def number(self, scope: _Scope, depth: int = 2) -> Operand:
+        pool: list[Operand] = [each for each in scope.scalars() if each.type.is_number]
+        pool += [Constant(self.draw(st.sampled_from((0, 1, 3, -7, 2**62))), I64)]
+        pool += [Constant(self.draw(st.sampled_from((0.0, 0.5, -2.5, 1e300))), F64)]
+        pool += [ParameterRef(name, PARAMETERS[name]) for name in ("number_or_null", "real")]
+        if depth < 2:
+            nested = self.expression(scope, depth + 1)
+            pool += [nested] if nested.type is not None and nested.type.is_number else []
+        return self.draw(st.sampled_from(pool))
+
+    def text(self, scope: _Scope, depth: int = 2) -> Operand:
+        name = self.draw(st.sampled_from(("lower", "upper", "trim", "concat", "substring", "word")))
+        word = self.word(scope) if depth >= 2 or self.flip() else self.text(scope, depth + 1)
+        if isinstance(word, IdOf):
+            word = Constant("a", STRING)
+        match name:
+            case "concat":
+                return self.call(name, word, Constant(" É ", STRING), word)
+            case "substring":
+                bounds = [self.whole(scope) for _ in range(self.draw(st.integers(1, 2)))]
+                return self.call(name, word, *bounds)
+            case "word":
+                return word
+            case _:
+                return self.call(name, word)
+
+    def whole(self, scope: _Scope) -> Operand:
+        integers: list[Operand] = [each for each in scope.scalars() if each.type.is_integer]
+        integers += [Constant(self.draw(st.integers(-2, 5)), I64) for _ in range(2)]
+        return self.draw(st.sampled_from(integers))
+
+    def measure(self, scope: _Scope, depth: int) -> Operand:
+        lists = [each for each in scope.properties() if each.type.is_list]
+        if lists and self.flip():
+            held = self.draw(st.sampled_from(lists))
+            return (
+                self.call("at", held, self.whole(scope)) if self.flip() else self.call("len", held)
+            )
+        return self.call("length", self.text(scope, depth))
+
+    def moment(self, scope: _Scope) -> Operand:
+        bases = (Scalar.DATE, Scalar.DATETIME)
+        pool: list[Operand] = [each for each in scope.scalars() if each.type.base in bases]
+        pool += [Now(), Constant(self.draw(st.sampled_from((-1, 59, 19_782))), DATE)]
+        return self.draw(st.sampled_from(pool))
+
+    def date(self, scope: _Scope) -> Operand:
+        moment = self.moment(scope)
+        assert moment.type is not None
+        match self.draw(st.sampled_from(("part", "shift", "difference"))):
+            case "part":
+                names = ["year", "month", "day"]
+                names += [] if moment.type.base is Scalar.DATE else ["hour", "minute", "second"]
+                return self.call(self.draw(st.sampled_from(names)), moment)
+            case "shift":
+                months = self.whole(scope) if self.flip() else None
+                rest = self.whole(scope) if months is None or self.flip() else None
+                return made(functions.shift(moment, months, rest, NOWHERE))
+            case _:
+                unit = Constant(self.draw(st.sampled_from(functions.DATE_UNITS)), STRING)
+                other = self.moment(scope)
+                assert other.type is not None
+                same = other if other.type.base is moment.type.base else moment
+                return self.call("date_diff", unit, moment, same)
+
+    def choice(self, scope: _Scope) -> Operand:
+        first = self.operand(scope)
+        assert first.type is not None
+        second = self.operand_like(first.type, scope)
+        if isinstance(first, IdOf) or isinstance(second, IdOf):
+            return first
+        kind = functions.common_type((first, second), "the test")
+        if isinstance(kind, TypeProblem):
+            return first
+        if self.flip():
+            return self.call("coalesce", first, second)
+        return Choice((ChoiceArm(self.without_text(scope), first),), second, kind.optional())
+
+    def without_text(self, scope: _Scope) -> Condition:
+        """A condition that can be a value."""
+        found = self.condition(scope, depth=1)
+        parts = found.conditions if isinstance(found, AllOf | AnyOf) else (found,)
+        return self.compare(scope) if any(isinstance(p, TextMatch) for p in parts) else found
+
     # what is returned
 
     def outputs(self, scope: _Scope, rank: Rank | None) -> tuple[Output, ...]:
@@ -447,6 +597,8 @@ class _Builder:
         pool += [] if self.spellable else scope.ids()
         pool = pool or [Constant(1, I64), ParameterRef("word", STRING)]
         plain = [self.draw(st.sampled_from(pool)) for _ in range(self.draw(st.integers(0, 3)))]
+        if not self.spellable and scope.nodes:
+            plain += [self.expression(scope) for _ in range(self.draw(st.integers(0, 2)))]
         expressions: list[Operand | ObjectOf | Aggregate | Rank] = [*dict.fromkeys(plain)]
         if rank is not None:
             expressions += [rank] if self.flip() else []
@@ -459,8 +611,16 @@ class _Builder:
         )
 
     def aggregate(self, scope: _Scope) -> Aggregate:
-        numbers = [each for each in scope.scalars() if each.type.is_number]
-        ordered = [each for each in scope.scalars() if each.type.base in ORDERED or each in numbers]
+        scalars: list[Operand] = [*scope.scalars()]
+        if not self.spellable and scope.nodes:
+            found = self.expression(scope)
+            scalars += [found] if found.type is not None and not found.type.is_list else []
+        numbers = [each for each in scalars if each.type is not None and each.type.is_number]
+        ordered = [
+            each
+            for each in scalars
+            if each in numbers or (each.type is not None and each.type.base in ORDERED)
+        ]
         function = self.draw(st.sampled_from(AggregateFunction))
         distinct = self.flip() and not self.spellable
         if function in (AggregateFunction.SUM, AggregateFunction.AVG) and numbers:
@@ -469,8 +629,9 @@ class _Builder:
             )
         if function in (AggregateFunction.MIN, AggregateFunction.MAX) and ordered:
             argument = self.draw(st.sampled_from(ordered))
+            assert argument.type is not None
             return Aggregate(function, argument, distinct, argument.type.optional())
-        countable: list[Operand] = [*scope.ids(), *scope.scalars(), Constant(1, I64)]
+        countable: list[Operand] = [*scope.ids(), *scalars, Constant(1, I64)]
         argument_counted = self.draw(st.sampled_from(countable))
         return Aggregate(AggregateFunction.COUNT, argument_counted, distinct, I64)
 
@@ -479,6 +640,9 @@ class _Builder:
     ) -> tuple[Ordering, ...]:
         pool: list[Operand | int] = [*range(len(outputs))]
         pool += [] if is_aggregate else scope.scalars()
+        if not is_aggregate and not self.spellable and scope.nodes:
+            found = self.expression(scope)
+            pool += [found] if found.type is not None and not found.type.is_list else []
         return tuple(
             Ordering(self.draw(st.sampled_from(pool)), descending=self.flip())
             for _ in range(self.draw(st.integers(0, 2)))

@@ -24,6 +24,7 @@ from omnigraph.compiler.ir import (
     StringTest,
     TextMatch,
 )
+from omnigraph.compiler.scope import leaves_of
 
 
 class Access(IntEnum):
@@ -96,7 +97,7 @@ def find_index(
 
 def is_fixed(operand: Operand) -> bool:
     """Does the operand have one value for the whole execution?"""
-    return isinstance(operand, Constant | ParameterRef | Now)
+    return all(isinstance(each, Constant | ParameterRef | Now) for each in leaves_of(operand))
 
 
 def _access(condition: Condition) -> Access:

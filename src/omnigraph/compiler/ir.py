@@ -47,6 +47,8 @@ I64 = ValueType(Scalar.I64)
 F64 = ValueType(Scalar.F64)
 DATE = ValueType(Scalar.DATE)
 DATETIME = ValueType(Scalar.DATETIME)
+UNSURE = BOOL.optional()
+"""A Bool that may be unknown."""
 
 WILDCARD_PREFIX = "~"
 """Each `$_` becomes a variable of its own with a name like `~1`, which no query can write and which
@@ -101,7 +103,80 @@ class Now:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Operand = Constant | ParameterRef | PropertyOf | IdOf | Now
+class Function(StrEnum):
+    """What computes a value from values. `compiler.scalars` says what each one does."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    REMAINDER = "%"
+    NEGATE = "negate"
+    ABS = "abs"
+    FLOOR = "floor"
+    CEIL = "ceil"
+    ROUND = "round"
+    LOWER = "lower"
+    UPPER = "upper"
+    TRIM = "trim"
+    LENGTH = "length"
+    CONCAT = "concat"
+    SUBSTRING = "substring"
+    MATCHES = "matches"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+    MINUTE = "minute"
+    SECOND = "second"
+    ADD_MONTHS = "add_months"
+    ADD_DAYS = "add_days"
+    ADD_MILLISECONDS = "add_milliseconds"
+    DATE_DIFF = "date_diff"
+    COALESCE = "coalesce"
+    CAST = "cast"
+    LEN = "len"
+    AT = "at"
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A function of other operands. A computation without a value, as by zero, is null."""
+
+    function: Function
+    arguments: "tuple[Operand, ...]"
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceArm:
+    """A branch of a `Choice`."""
+
+    condition: "Condition"
+    value: "Operand"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The value of the first branch whose condition is true, else `otherwise`."""
+
+    branches: tuple[ChoiceArm, ...]
+    otherwise: "Operand"
+    type: ValueType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A condition as a Bool: null where it is unknown."""
+
+    condition: "Condition"
+    type: ValueType = UNSURE
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Operand = Constant | ParameterRef | PropertyOf | IdOf | Now | Computed | Choice | Truth
 """What can be evaluated for one row."""
 
 
@@ -260,7 +335,14 @@ class AnyOf:
     conditions: "tuple[Condition, ...]"
 
 
-Condition = Compare | Member | StringMatch | NullTest | TextMatch | AllOf | AnyOf
+@dataclass(frozen=True, slots=True)
+class Not:
+    """True when the test is false. It is one test: `not` moves inwards through `and` and `or`."""
+
+    test: Compare | Member | StringMatch
+
+
+Condition = Compare | Member | StringMatch | NullTest | TextMatch | Not | AllOf | AnyOf
 
 ALWAYS = AllOf(())
 NEVER = AnyOf(())
@@ -366,6 +448,8 @@ class Parameter:
     type: ValueType
     is_count: bool = False
     """It is a `limit` or an `offset`: a negative value is refused when it is bound."""
+    is_pattern: bool = False
+    """It is a pattern of `matches`, which is compiled when it is bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from omnigraph.catalog.fitting import (
 )
 from omnigraph.catalog.precision import to_singles
 from omnigraph.catalog.types import INTEGER_BOUNDS, Scalar, ValueType, Vector
+from omnigraph.compiler.functions import find_pattern_problem
 from omnigraph.compiler.ir import DATETIME, NOW_PARAMETER, Parameter, Scalarish, Value
 from omnigraph.errors import ParameterInvalid, UsageError
 from omnigraph.lang.syntax import close_match
@@ -70,7 +71,7 @@ def _bind_one(parameter: Parameter, given: Mapping[object, object], mode: Intege
         value = given.get(parameter.name)
         if value is None:
             return _fit_null(parameter)
-        return _fit_count(_fit(value, parameter.type, mode), parameter)
+        return _fit_use(_fit(value, parameter.type, mode), parameter)
     except Misfit as misfit:
         declared, reason = str(parameter.type), str(misfit)
         raise ParameterInvalid(parameter.name, declared=declared, reason=reason) from None
@@ -92,9 +93,13 @@ def _fit_null(parameter: Parameter) -> Value:
     raise Misfit("it cannot be null")
 
 
-def _fit_count(value: Value, parameter: Parameter) -> Value:
+def _fit_use(value: Value, parameter: Parameter) -> Value:
     if parameter.is_count and isinstance(value, int) and value < 0:
         raise Misfit(f"a count is not negative, got {value}")
+    if parameter.is_pattern and isinstance(value, str):
+        problem = find_pattern_problem(value)
+        if problem is not None:
+            raise Misfit(f"it is not a pattern: {problem}")
     return value
 
 

@@ -9,12 +9,16 @@ from omnigraph.compiler.ir import (
     AllOf,
     AnyOf,
     Bm25,
+    Choice,
     Compare,
+    Computed,
     Condition,
     Constant,
+    Function,
     IdOf,
     Member,
     Nearest,
+    Not,
     Now,
     NullTest,
     ObjectOf,
@@ -26,6 +30,7 @@ from omnigraph.compiler.ir import (
     Scalarish,
     StringMatch,
     TextMatch,
+    Truth,
 )
 from omnigraph.compiler.scope import is_named
 
@@ -55,6 +60,8 @@ def expression_text(expression: Operand | ObjectOf | Aggregate | Rank) -> str:
             return variable_text(variable)
         case Now():
             return "now()"
+        case Computed() | Choice() | Truth():
+            return _computed_text(expression)
         case Aggregate(function, argument, distinct):
             return f"{function}({'distinct ' if distinct else ''}{expression_text(argument)})"
         case Nearest(target, query):
@@ -71,6 +78,38 @@ def measure_text(aggregate: Aggregate) -> str:
     """An aggregate over a block: `count`, `sum($x.p)`."""
     is_plain = isinstance(aggregate.argument, Constant)
     return aggregate.function.value if is_plain else expression_text(aggregate)
+
+
+_SUMS = (Function.ADD, Function.SUBTRACT)
+_PRODUCTS = (Function.MULTIPLY, Function.DIVIDE, Function.REMAINDER)
+
+
+def _computed_text(expression: Computed | Choice | Truth) -> str:
+    match expression:
+        case Computed(function, (left, right)) if function in (*_SUMS, *_PRODUCTS):
+            return f"{_factor(left)} {function} {_factor(right)}"
+        case Computed(Function.NEGATE, (operand,)):
+            return f"-{_factor(operand)}"
+        case Computed(Function.CAST, (operand,), kind):
+            return f"cast({expression_text(operand)} as {kind.required()})"
+        case Computed(function, arguments):
+            return _call(function, *arguments)
+        case Choice(branches, otherwise):
+            whens = " ".join(
+                f"when {condition_text(each.condition)} then {expression_text(each.value)}"
+                for each in branches
+            )
+            return f"case {whens} else {expression_text(otherwise)} end"
+        case Truth(condition):
+            return f"({condition_text(condition)})"
+        case _:
+            assert_never(expression)
+
+
+def _factor(operand: Operand) -> str:
+    text = expression_text(operand)
+    is_apart = isinstance(operand, Computed) and operand.function in (*_SUMS, *_PRODUCTS)
+    return f"({text})" if is_apart else text
 
 
 def condition_text(condition: Condition) -> str:
@@ -92,6 +131,8 @@ def condition_text(condition: Condition) -> str:
         case TextMatch(function, target, query, max_edits):
             edits = () if max_edits is None else (max_edits,)
             return _call(function, target, query, *edits)
+        case Not(test):
+            return f"not ({condition_text(test)})"
         case AllOf(()):
             return "true"
         case AnyOf(()):

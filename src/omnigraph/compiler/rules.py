@@ -1,9 +1,9 @@
 """Every rule a query can break, by code.
 
 T1 to T24 are numbered by the language and keep their numbers. U1 and up are ours: rules that the
-language states without numbering them, or that its extensions need. D2 is the one rule about a
-mutation as a whole. Codes are append-only. Each has a golden case and a line in the documentation;
-tests compare both with this list.
+language states without numbering them, or that its extensions need. E1 and up are about
+expressions. D2 is the one rule about a mutation as a whole. Codes are append-only. Each has a
+golden case and a line in the documentation; tests compare both with this list.
 """
 
 from enum import StrEnum
@@ -67,5 +67,11 @@ class QueryRule(StrEnum):
     U16 = "U16", "An optional block mentions no variable from outside."
     U17 = "U17", "A variable of a `not` or `optional` block is bound again outside, further down."
     U18 = "U18", "The key of a node cannot be updated."
+
+    E1 = "E1", "A function does not exist, or takes another number of values."
+    E2 = "E2", "An operator or a function does not take such a value."
+    E3 = "E3", "The values that one expression chooses from have no type in common."
+    E4 = "E4", "An expression of constants has no value, as a division by zero."
+    E5 = "E5", "The pattern of `matches` is not one, or is not the same for every row."
 
     D2 = "D2", "A mutation both writes and deletes."

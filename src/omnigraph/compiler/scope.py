@@ -13,7 +13,9 @@ from omnigraph.compiler.ir import (
     AllOf,
     AnyOf,
     Bm25,
+    Choice,
     Compare,
+    Computed,
     Condition,
     Constant,
     Expand,
@@ -21,6 +23,7 @@ from omnigraph.compiler.ir import (
     Measured,
     Member,
     Nearest,
+    Not,
     Now,
     NullTest,
     ObjectOf,
@@ -35,6 +38,7 @@ from omnigraph.compiler.ir import (
     Step,
     StringMatch,
     TextMatch,
+    Truth,
     Where,
     Within,
     Without,
@@ -46,33 +50,56 @@ def is_named(variable: str) -> bool:
     return not variable.startswith(WILDCARD_PREFIX)
 
 
+def leaves_of(operand: Operand) -> Iterator[Operand]:
+    """The constants, parameters and properties that an operand is computed from."""
+    match operand:
+        case Computed(arguments=arguments):
+            for each in arguments:
+                yield from leaves_of(each)
+        case Choice(branches, otherwise):
+            for branch in branches:
+                yield from operands_of(branch.condition)
+                yield from leaves_of(branch.value)
+            yield from leaves_of(otherwise)
+        case Truth(condition):
+            yield from operands_of(condition)
+        case Constant() | ParameterRef() | PropertyOf() | IdOf() | Now():
+            yield operand
+        case _:
+            assert_never(operand)
+
+
 def operands_of(condition: Condition) -> Iterator[Operand]:
-    """Every operand, from left to right."""
+    """Every leaf of every operand, from left to right."""
     match condition:
         case Compare(left, _, right):
-            yield left
-            yield right
+            yield from leaves_of(left)
+            yield from leaves_of(right)
         case Member(needle, haystack):
-            yield needle
-            yield from haystack if isinstance(haystack, tuple) else (haystack,)
+            yield from leaves_of(needle)
+            for each in haystack if isinstance(haystack, tuple) else (haystack,):
+                yield from leaves_of(each)
         case StringMatch(subject, _, pattern):
-            yield subject
-            yield pattern
+            yield from leaves_of(subject)
+            yield from leaves_of(pattern)
         case NullTest(operand):
-            yield operand
+            yield from leaves_of(operand)
         case TextMatch(_, target, query, max_edits):
             yield target
             yield query
             if max_edits is not None:
                 yield max_edits
+        case Not(test):
+            yield from operands_of(test)
         case AllOf(conditions) | AnyOf(conditions):
-            for each in conditions:
-                yield from operands_of(each)
+            for part in conditions:
+                yield from operands_of(part)
         case _:
             assert_never(condition)
 
 
 def operands_in(expression: Operand | ObjectOf | Aggregate | Rank) -> Iterator[Operand]:
+    """Every leaf of an expression."""
     match expression:
         case ObjectOf(variable):
             yield IdOf(variable)
@@ -80,7 +107,7 @@ def operands_in(expression: Operand | ObjectOf | Aggregate | Rank) -> Iterator[O
                 if name != "id":
                     yield PropertyOf(variable, name, of)
         case Aggregate(_, argument):
-            yield argument
+            yield from leaves_of(argument)
         case Nearest(target, query) | Bm25(target, query):
             yield target
             yield query
@@ -88,10 +115,8 @@ def operands_in(expression: Operand | ObjectOf | Aggregate | Rank) -> Iterator[O
             yield from operands_in(first)
             yield from operands_in(second)
             yield k
-        case Constant() | ParameterRef() | PropertyOf() | IdOf() | Now():
-            yield expression
         case _:
-            assert_never(expression)
+            yield from leaves_of(expression)
 
 
 def variables_in(operands: Iterable[Operand]) -> frozenset[str]:
@@ -125,7 +150,7 @@ def step_operands(step: Step) -> Iterator[Operand]:
             for inner in steps:
                 yield from step_operands(inner)
             yield from operands_in(aggregate)
-            yield bound
+            yield from leaves_of(bound)
         case _:
             assert_never(step)
 

@@ -11,12 +11,15 @@ from typing import assert_never
 
 from omnigraph.catalog.temporal import format_date, format_datetime
 from omnigraph.catalog.types import Scalar, ValueType, Vector, are_compatible
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     F64,
     I64,
     Aggregate,
     AggregateFunction,
+    Choice,
     Comparator,
+    Computed,
     Constant,
     IdOf,
     Nearest,
@@ -26,6 +29,7 @@ from omnigraph.compiler.ir import (
     PropertyOf,
     Rrf,
     StringTest,
+    Truth,
     Value,
 )
 from omnigraph.compiler.rules import QueryRule
@@ -66,6 +70,12 @@ def describe(operand: Operand) -> str:
             return f"the node `${variable}`"
         case Now():
             return "`now()` (DateTime)"
+        case Computed(function, type=value_type):
+            return f"the result of `{function}` ({value_type})"
+        case Choice(type=value_type):
+            return f"the `case` ({value_type})"
+        case Truth():
+            return "the condition (Bool)"
         case _:
             assert_never(operand)
 
@@ -289,7 +299,7 @@ def find_integer_problem(rule: QueryRule, what: str, operand: Operand) -> TypePr
 
 
 def _find_row_problem(rule: QueryRule, what: str, operand: Operand) -> TypeProblem | None:
-    if isinstance(operand, PropertyOf | IdOf):
+    if not is_fixed(operand):
         message = f"{what} cannot depend on the row: {describe(operand)}"
         return TypeProblem(rule, message, "use a literal or a parameter")
     return None

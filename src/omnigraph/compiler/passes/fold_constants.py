@@ -1,47 +1,62 @@
 """Decide what is already known: constant conditions, duplicates, contradictions, dead blocks.
 
 Unknown may be folded to false. No construct turns a condition that is not true into one that is:
-`and` and `or` are monotone, and filters, `not` blocks and `optional` blocks ask only whether a
-condition is true. So false and unknown cannot be told apart by any query.
+`and` and `or` are monotone, `not` stands before single tests only, and filters, `not` blocks,
+`optional` blocks and `case` ask only whether a condition is true. So false and unknown can be told
+apart only by a condition that is a value, of which nothing but the operands is folded.
 """
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from omnigraph.catalog.model import Catalog
+from omnigraph.catalog.temporal import DAY_MS, parse_date
+from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     ALWAYS,
     NEVER,
+    Aggregate,
     AggregateFunction,
     AllOf,
     AnyOf,
+    Choice,
+    ChoiceArm,
     Comparator,
     Compare,
+    Computed,
     Condition,
     Constant,
     Expand,
+    Function,
+    IdOf,
     Measured,
     Member,
+    Not,
     Now,
     NullTest,
+    ObjectOf,
     Operand,
     Optionally,
     ParameterRef,
+    PropertyOf,
+    Rank,
     Read,
     Scan,
     Step,
     StringMatch,
     StringTest,
     TextMatch,
+    Truth,
     Value,
     Where,
     Within,
     Without,
 )
 from omnigraph.compiler.scope import conjuncts_of, ranking_of, variables_of
+from omnigraph.lang.source import Span
 
 COMPARISONS: Mapping[Comparator, Callable[..., bool]] = {
     Comparator.EQ: operator.eq,
@@ -75,8 +90,97 @@ def fold_constants(query: Read, catalog: Catalog) -> Read:
     return replace(
         query,
         steps=_fold_block(query.steps, keep_readers=ranking_of(query) is not None),
+        outputs=tuple(
+            replace(each, expression=_fold_expression(each.expression)) for each in query.outputs
+        ),
+        order=tuple(
+            each if isinstance(each.key, int) else replace(each, key=_fold_expression(each.key))
+            for each in query.order
+        ),
         offset=None if query.offset == 0 else query.offset,
     )
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+Expression = TypeVar("Expression", bound=Operand | ObjectOf | Aggregate | Rank)
+
+
+def _fold_expression(expression: Expression) -> Expression:
+    folded: object = expression
+    match expression:
+        case Aggregate(argument=argument):
+            folded = replace(expression, argument=fold_operand(argument))
+        case Computed() | Choice() | Truth():
+            folded = fold_operand(expression)
+        case _:
+            pass
+    return folded  # type: ignore[return-value]  # an operand for an operand
+
+
+def fold_operand(operand: Operand) -> Operand:
+    """The operand with everything computed that needs no row, parameter or clock."""
+    match operand:
+        case Computed(function, arguments, kind):
+            folded = tuple(map(fold_operand, arguments))
+            constants = [each for each in folded if isinstance(each, Constant)]
+            if len(constants) == len(folded):
+                return _compute(function, constants, kind, operand.span)
+            return operand if folded == arguments else replace(operand, arguments=folded)
+        case Choice(branches, otherwise):
+            # Only a condition that is true chooses, so false and unknown are alike here too.
+            whens = [
+                ChoiceArm(_fold(each.condition), fold_operand(each.value)) for each in branches
+            ]
+            kept = tuple(each for each in whens if each.condition != NEVER)
+            rest = fold_operand(otherwise)
+            return replace(operand, branches=kept, otherwise=rest)
+        case Truth(condition):
+            return replace(operand, condition=_fold_operands(condition))
+        case Constant() | ParameterRef() | PropertyOf() | IdOf() | Now():
+            return operand
+        case _:
+            assert_never(operand)
+
+
+def _compute(
+    function: Function, constants: Sequence[Constant], kind: ValueType, span: Span
+) -> Constant:
+    # Arrow is loaded only by queries that compute something.
+    from omnigraph.compiler.scalars import Argument, Fixed, evaluate  # noqa: PLC0415
+
+    arguments = [Argument(Fixed(each.value), each.type) for each in constants]
+    value = evaluate(function, arguments, kind)
+    return Constant(value, kind if value is None else kind.required(), span)
+
+
+def _fold_operands(condition: Condition) -> Condition:
+    """The same condition, false and unknown as before, of folded operands."""
+    match condition:
+        case Compare(left, _, right):
+            return replace(condition, left=fold_operand(left), right=fold_operand(right))
+        case Member(needle, tuple() as options):
+            folded = tuple(map(fold_operand, options))
+            return replace(condition, needle=fold_operand(needle), haystack=folded)
+        case Member(needle, haystack):
+            assert not isinstance(haystack, tuple)
+            return replace(condition, needle=fold_operand(needle), haystack=fold_operand(haystack))
+        case StringMatch(subject, _, pattern):
+            return replace(condition, subject=fold_operand(subject), pattern=fold_operand(pattern))
+        case NullTest(operand):
+            return replace(condition, operand=fold_operand(operand))
+        case TextMatch():
+            return condition
+        case Not(test):
+            inner = _fold_operands(test)
+            assert isinstance(inner, Compare | Member | StringMatch)
+            return Not(inner)
+        case AllOf(conditions):
+            return AllOf(tuple(map(_fold_operands, conditions)))
+        case AnyOf(conditions):
+            return AnyOf(tuple(map(_fold_operands, conditions)))
+        case _:
+            assert_never(condition)
 
 
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +226,8 @@ def _fold_step(step: Step, *, keep_readers: bool) -> Iterator[Step]:
                 yield Within(inner)
         case Measured(steps):
             inner = _fold_block(steps)
-            yield from _fold_measured(replace(step, steps=inner))
+            bound, measured = fold_operand(step.bound), _fold_expression(step.aggregate)
+            yield from _fold_measured(replace(step, steps=inner, bound=bound, aggregate=measured))
         case Optionally(steps):
             inner = _fold_block(steps)
             if inner:
@@ -178,9 +283,12 @@ def _fold_all(condition: Condition) -> Iterator[Condition]:
 
 
 def _fold(condition: Condition) -> Condition:
+    condition = _fold_operands(condition)
     match condition:
         case Compare():
             return _fold_compare(condition)
+        case Not(test):
+            return _fold_not(test)
         case Member():
             return _fold_member(condition)
         case StringMatch(Constant(str() as text), test, Constant(str() as part)):
@@ -214,9 +322,49 @@ def _fold_compare(condition: Compare) -> Condition:
             return _verdict(COMPARISONS[comparator](left, right))
         case Compare(left, comparator, right) if is_fixed(left) and not is_fixed(right):
             # What varies stands on the left, where later passes look for it.
-            return replace(condition, left=right, comparator=MIRRORED[comparator], right=left)
+            turned = replace(condition, left=right, comparator=MIRRORED[comparator], right=left)
+            return _fold_compare(turned)
+        case Compare(Computed(Function.YEAR, (PropertyOf() as dated,)), comparator, Constant(year)):
+            return _within_years(dated, comparator, year) or condition
         case _:
             return condition
+
+
+def _fold_not(test: Compare | Member | StringMatch) -> Condition:
+    match test:
+        case Compare(left, _, right) if _is_null(left) or _is_null(right):
+            return NEVER
+        case Compare(Constant(), _, Constant()):
+            return NEVER if _fold_compare(test) == ALWAYS else ALWAYS
+        case StringMatch(subject, _, pattern) if _is_null(subject) or _is_null(pattern):
+            return NEVER
+        case _:
+            return Not(test)
+
+
+def _within_years(dated: PropertyOf, comparator: Comparator, year: Value) -> Condition | None:
+    """A condition on a year as a range of days, which an index can find."""
+    if not isinstance(year, int) or not 1 <= year <= 9998:
+        return None
+    unit = 1 if dated.type.base is Scalar.DATE else DAY_MS
+
+    def bound(comparator: Comparator, first_year: int) -> Compare:
+        first = Constant(parse_date(f"{first_year:04d}-01-01") * unit, dated.type.required())
+        return Compare(dated, comparator, first)
+
+    match comparator:
+        case Comparator.EQ:
+            return AllOf((bound(Comparator.GE, year), bound(Comparator.LT, year + 1)))
+        case Comparator.NE:
+            return AnyOf((bound(Comparator.LT, year), bound(Comparator.GE, year + 1)))
+        case Comparator.LT | Comparator.GE:
+            return bound(comparator, year)
+        case Comparator.LE:
+            return bound(Comparator.LT, year + 1)
+        case Comparator.GT:
+            return bound(Comparator.GE, year + 1)
+        case _:
+            assert_never(comparator)
 
 
 def _fold_member(condition: Member) -> Condition:
@@ -313,6 +461,8 @@ def _needed(condition: Condition) -> tuple[Operand, ...]:
             return (target,)
         case NullTest(operand, negated=True):
             return (operand,)
+        case Not(test):
+            return _needed(test)
         case _:
             return ()
 

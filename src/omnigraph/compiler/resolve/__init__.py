@@ -2,8 +2,9 @@
 
 Reading order: `query` resolves queries and files. For a read, `pattern` resolves clauses to steps
 (with `walks` for traversals, `variables` for scopes and `mentions` for the variables of a clause),
-then `outputs` and `ordering` follow; `mutation` resolves mutations. They share `conditions`,
-`search`, `operands` and `literals`, which call `typecheck`. All of them report to the `context`.
+then `outputs` and `ordering` follow; `mutation` resolves mutations. They share `expressions`, which
+are made of `conditions`, `search`, `operands` and `literals`, and call `typecheck` and
+`compiler.functions`. All of them report to the `context`.
 """
 
 from omnigraph.compiler.resolve.query import (

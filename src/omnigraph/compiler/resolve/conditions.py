@@ -1,13 +1,10 @@
-"""Filters, and the inline matches of a binding."""
+"""Comparisons of operands, and the inline matches of a binding."""
 
 from dataclasses import replace
-from typing import assert_never
 
 from omnigraph.catalog.precision import to_single
 from omnigraph.catalog.types import Scalar, ValueType
 from omnigraph.compiler.ir import (
-    AllOf,
-    AnyOf,
     Comparator,
     Compare,
     Condition,
@@ -15,7 +12,6 @@ from omnigraph.compiler.ir import (
     IdOf,
     Member,
     Now,
-    NullTest,
     Operand,
     PropertyOf,
     StringMatch,
@@ -23,12 +19,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
 from omnigraph.compiler.resolve.literals import Use, as_list, fit, resolve_literal
-from omnigraph.compiler.resolve.operands import (
-    id_of,
-    property_of,
-    resolve_operand,
-    resolve_parameter,
-)
+from omnigraph.compiler.resolve.operands import id_of, property_of, resolve_parameter
 from omnigraph.compiler.resolve.search import resolve_text_match
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
@@ -41,67 +32,13 @@ from omnigraph.compiler.typecheck import (
 from omnigraph.lang.query import ast
 from omnigraph.lang.source import Span
 
-# ── filters ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def resolve_condition(
-    condition: ast.Condition, scope: BlockScope, context: Context
-) -> Condition | None:
-    """The condition, or None when a part of it is wrong; every part is looked at."""
-    match condition:
-        case ast.Comparison():
-            return _resolve_comparison(condition, scope, context)
-        case ast.NullTest(operand, negated, span):
-            resolved = resolve_operand(operand, scope, context)
-            return None if resolved is None else NullTest(resolved, negated, span)
-        case ast.TextMatch():
-            return resolve_text_match(condition, scope, context)
-        case ast.AnyOf(conditions):
-            parts = _resolve_all(conditions, scope, context)
-            return None if parts is None else AnyOf(parts)
-        case ast.AllOf(conditions):
-            parts = _resolve_all(conditions, scope, context)
-            return None if parts is None else AllOf(parts)
-        case _:
-            assert_never(condition)
-
-
-def _resolve_all(
-    conditions: tuple[ast.Condition, ...], scope: BlockScope, context: Context
-) -> tuple[Condition, ...] | None:
-    resolved = [resolve_condition(each, scope, context) for each in conditions]
-    parts = tuple(each for each in resolved if each is not None)
-    return parts if len(parts) == len(resolved) else None
-
-
-def _resolve_comparison(
-    comparison: ast.Comparison, scope: BlockScope, context: Context
-) -> Condition | None:
-    for text, other in (
-        (comparison.left, comparison.right),
-        (comparison.right, comparison.left),
-    ):
-        if isinstance(text, ast.TextMatch):
-            return _resolve_text_comparison(text, other, comparison, scope, context)
-    left_bound = _find_bound(comparison.left, scope, context)
-    right_bound = _find_bound(comparison.right, scope, context)
-    if left_bound is not None and right_bound is not None:
-        return _resolve_identity(left_bound, right_bound, comparison, context)
-    left = resolve_operand(comparison.left, scope, context)
-    right = resolve_operand(comparison.right, scope, context)
-    if left is None or right is None:
-        return None
-    built = _build_comparison(left, comparison.operator, right, comparison.span)
-    if isinstance(built, TypeProblem):
-        context.report(built, comparison.span)
-        return None
-    return built
+# ── comparisons ──────────────────────────────────────────────────────────────────────────────────
 
 
 _Named = tuple[str, BoundVariable]
 
 
-def _find_bound(expression: ast.Expression, scope: BlockScope, context: Context) -> _Named | None:
+def find_bound(expression: ast.Expression, scope: BlockScope, context: Context) -> _Named | None:
     """The node or edge that a bare variable stands for; None for every other expression."""
     if not isinstance(expression, ast.Variable) or expression.name in context.parameters:
         return None
@@ -109,7 +46,7 @@ def _find_bound(expression: ast.Expression, scope: BlockScope, context: Context)
     return None if bound is None else (expression.name, bound)
 
 
-def _resolve_identity(
+def resolve_identity(
     left: _Named, right: _Named, comparison: ast.Comparison, context: Context
 ) -> Compare | None:
     """`$a = $b`: do both stand for the same node or edge?"""
@@ -125,7 +62,7 @@ def _resolve_identity(
     return Compare(operands[0], Comparator(comparison.operator.value), operands[1], comparison.span)
 
 
-def _resolve_text_comparison(
+def resolve_text_comparison(
     text: ast.TextMatch,
     other: ast.Expression,
     comparison: ast.Comparison,
@@ -146,7 +83,7 @@ def _resolve_text_comparison(
     return None
 
 
-def _build_comparison(
+def build_comparison(
     left: Operand, operator: ast.Operator, right: Operand, span: Span
 ) -> Condition | TypeProblem:
     match operator:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from omnigraph.catalog.model import Catalog, EdgeType, NodeType
-from omnigraph.compiler.ir import WILDCARD_PREFIX, Parameter
+from omnigraph.compiler.ir import WILDCARD_PREFIX, Operand, Parameter
 from omnigraph.compiler.typecheck import TypeProblem
 from omnigraph.ids import TypeKind
 from omnigraph.lang.query import ast
@@ -29,6 +29,10 @@ class Context:
         """Parameters with a wrong type: expressions that use them are not checked."""
         self.counts: set[str] = set()
         """The parameters that are used as `limit` or `offset`."""
+        self.patterns: set[str] = set()
+        """The parameters that are used as the pattern of `matches`."""
+        self.aliases: Mapping[str, Operand] = {}
+        """What the aliases of `return` stand for, while `order` is resolved."""
         self._diagnostics: list[Diagnostic] = []
         self._wildcards = count(1)
 

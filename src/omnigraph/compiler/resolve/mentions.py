@@ -39,27 +39,11 @@ def mentioned_names(clause: ast.Clause, *, parameters: Container[str]) -> Iterat
         case ast.Binding() | ast.Traversal():
             yield from bound_names((clause,))
         case ast.Filter(condition):
-            yield from _in_condition(condition, parameters)
+            yield from _in_expression(condition, parameters)
         case ast.Negation() | ast.OptionalMatch() | ast.Existence() | ast.Measure():
             pass
         case _:
             assert_never(clause)
-
-
-def _in_condition(condition: ast.Condition, parameters: Container[str]) -> Iterator[str]:
-    match condition:
-        case ast.Comparison(left=left, right=right):
-            yield from _in_expression(left, parameters)
-            yield from _in_expression(right, parameters)
-        case ast.NullTest(operand):
-            yield from _in_expression(operand, parameters)
-        case ast.TextMatch():
-            yield from _in_expression(condition, parameters)
-        case ast.AnyOf(conditions) | ast.AllOf(conditions):
-            for each in conditions:
-                yield from _in_condition(each, parameters)
-        case _:
-            assert_never(condition)
 
 
 def _in_expression(expression: ast.Expression, parameters: Container[str]) -> Iterator[str]:
@@ -69,9 +53,32 @@ def _in_expression(expression: ast.Expression, parameters: Container[str]) -> It
         case ast.Variable(name):
             if name not in parameters:
                 yield name
+        case _:
+            for each in _parts_of(expression):
+                yield from _in_expression(each, parameters)
+
+
+def _parts_of(expression: ast.Expression) -> Iterator[ast.Expression]:
+    match expression:
+        case ast.Comparison(left=left, right=right) | ast.Arithmetic(left=left, right=right):
+            yield left
+            yield right
+        case ast.NullTest(operand) | ast.Negative(operand) | ast.Cast(operand=operand):
+            yield operand
+        case ast.Inversion(condition):
+            yield condition
+        case ast.AnyOf(conditions) | ast.AllOf(conditions):
+            yield from conditions
         case ast.TextMatch(target=target, query=query):
-            yield from _in_expression(target, parameters)
-            yield from _in_expression(query, parameters)
+            yield target
+            yield query
+        case ast.Call(arguments=arguments):
+            yield from arguments
+        case ast.CaseWhen(subject, branches, otherwise):
+            yield from (each for each in (subject, otherwise) if each is not None)
+            for branch in branches:
+                yield branch.condition
+                yield branch.value
         case _:
             # Rank functions and aggregates are refused in `match`; literals mention nothing.
             pass

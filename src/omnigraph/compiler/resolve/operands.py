@@ -1,5 +1,6 @@
-"""Expressions that are evaluated for one row: literals, parameters, `$x.p`, `$x`, `now()`."""
+"""What expressions are made of: literals, parameters, `$x.p`, `$x`, `now()`."""
 
+from dataclasses import replace
 from typing import Final, assert_never
 
 from omnigraph.catalog.model import ENDS, EdgeType, NodeType
@@ -27,9 +28,7 @@ SYSTEM: Final = "@"
 """The names of what is not a property begin with it."""
 
 
-def resolve_operand(
-    expression: ast.Expression, scope: BlockScope, context: Context
-) -> Operand | None:
+def resolve_leaf(expression: ast.Expression, scope: BlockScope, context: Context) -> Operand | None:
     """The operand, or None when what is wrong with it has been reported."""
     match expression:
         case (
@@ -46,6 +45,8 @@ def resolve_operand(
             return resolve_property(expression, scope, context)
         case ast.Now(span):
             return Now(span=span)
+        case ast.Word(text, span) if text in context.aliases:
+            return replace(context.aliases[text], span=span)
         case ast.Word("null", span):
             return Constant(None, None, span)
         case (
@@ -54,7 +55,9 @@ def resolve_operand(
             context.report(misplaced(expression), expression.span)
             return None
         case _:
-            assert_never(expression)
+            message = "only a literal, a parameter or a property can stand here"
+            context.report(TypeProblem(QueryRule.E2, message), expression.span)
+            return None
 
 
 def misplaced(

@@ -7,6 +7,7 @@ returned of them, and by nothing else.
 
 from dataclasses import dataclass
 
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     Aggregate,
     Bm25,
@@ -17,12 +18,12 @@ from omnigraph.compiler.ir import (
     Ordering,
     Output,
     ParameterRef,
-    PropertyOf,
     Rank,
     Rrf,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
-from omnigraph.compiler.resolve.operands import rank_name, resolve_operand, resolve_parameter
+from omnigraph.compiler.resolve.expressions import resolve_operand
+from omnigraph.compiler.resolve.operands import rank_name, resolve_parameter
 from omnigraph.compiler.resolve.outputs import Column, resolve_aggregate
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
@@ -62,6 +63,7 @@ def resolve_order(
             aliases.setdefault(projection.alias.text, at)
     is_aggregate = any(isinstance(each.expression, ast.Aggregate) for each in read.returns)
     returned = _Returned(columns, aliases, is_aggregate)
+    context.aliases = _values_of(returned)
     keys = [
         _resolve_key(each.expression, returned, scope, context, is_first=at == 0)
         for at, each in enumerate(read.order)
@@ -77,6 +79,18 @@ def resolve_order(
         for key, ordering in zip(keys, read.order, strict=True)
         if key is not None
     )
+
+
+def _values_of(returned: _Returned) -> dict[str, Operand]:
+    """The aliases that an expression can be made of."""
+    found: dict[str, Operand] = {}
+    for name, at in returned.aliases.items():
+        column = returned.columns[at]
+        if column is not None and not isinstance(
+            column.expression, Aggregate | ObjectOf | Nearest | Bm25 | Rrf
+        ):
+            found[name] = column.expression
+    return found
 
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +183,7 @@ def _resolve_aggregate_key(
 
 
 def _find_operand_key(operand: Operand, returned: _Returned) -> Operand | int | TypeProblem:
-    if not isinstance(operand, PropertyOf | IdOf):
+    if operand.type is None or is_fixed(operand):
         message = f"{describe(operand)} is the same for every row and orders nothing"
         return TypeProblem(QueryRule.U15, message)
     if operand.type.is_blob:

@@ -1,29 +1,30 @@
 """What a read returns: its columns, their names and types.
 
-A column without an alias is called by what it shows: `x.p`, `x`, the parameter, `literal`, `now`;
-an aggregate by what it aggregates; a rank function by itself.
+A column without an alias is called by what it shows: `x.p`, `x`, the parameter, `literal`, `now`,
+the function, `case`, and `value` for what an operator computes; an aggregate and a cast by what
+they apply to; a rank function by itself.
 """
 
 from typing import assert_never
 
 from omnigraph.catalog.types import ValueType
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import (
     F64,
     STRING,
     Aggregate,
     AggregateFunction,
     Bm25,
-    IdOf,
     Nearest,
     ObjectOf,
     Operand,
     Output,
-    PropertyOf,
     Rank,
     Rrf,
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
-from omnigraph.compiler.resolve.operands import find_object, id_of, rank_name, resolve_operand
+from omnigraph.compiler.resolve.expressions import resolve_operand
+from omnigraph.compiler.resolve.operands import find_object, id_of, rank_name
 from omnigraph.compiler.resolve.search import resolve_rank
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
@@ -112,7 +113,9 @@ def _check_group_key(
     context: Context,
 ) -> Operand | ObjectOf | Aggregate | None:
     """T9: whatever stands beside an aggregate is what its groups have in common."""
-    if isinstance(expression, Aggregate | PropertyOf | IdOf | ObjectOf):
+    if isinstance(expression, Aggregate | ObjectOf):
+        return expression
+    if not isinstance(expression, Nearest | Bm25 | Rrf) and not is_fixed(expression):
         return expression
     message = f"beside an aggregate, '{name_of(projection)}' must be `$x.p` or `$x`: a group key"
     context.report(TypeProblem(QueryRule.T9, message), projection.span)
@@ -161,5 +164,21 @@ def _default_name(expression: ast.Expression) -> str:
             | ast.ListLiteral()
         ):
             return "literal"
+        case ast.Call(function):
+            return function.text
+        case ast.Cast(operand=operand):
+            return _default_name(operand)
+        case ast.CaseWhen():
+            return "case"
+        case (
+            ast.Arithmetic()
+            | ast.Negative()
+            | ast.Comparison()
+            | ast.NullTest()
+            | ast.Inversion()
+            | ast.AnyOf()
+            | ast.AllOf()
+        ):
+            return "value"
         case _:
             assert_never(expression)

@@ -30,10 +30,10 @@ from omnigraph.compiler.ir import (
     Within,
     Without,
 )
-from omnigraph.compiler.resolve.conditions import resolve_condition, resolve_match
+from omnigraph.compiler.resolve.conditions import resolve_match
 from omnigraph.compiler.resolve.context import BlockScope, BoundVariable, Context
+from omnigraph.compiler.resolve.expressions import resolve_condition, resolve_operand
 from omnigraph.compiler.resolve.mentions import mentioned_names
-from omnigraph.compiler.resolve.operands import resolve_operand
 from omnigraph.compiler.resolve.outputs import resolve_aggregate
 from omnigraph.compiler.resolve.variables import (
     close_optional,

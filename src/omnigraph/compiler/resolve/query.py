@@ -101,7 +101,12 @@ def _resolve_read(
     order = resolve_order(body, columns, scope, context)
     limit = resolve_count("limit", body.limit, context)
     offset = resolve_count("offset", body.offset, context)
-    counted = tuple(replace(each, is_count=each.name in context.counts) for each in parameters)
+    counted = tuple(
+        replace(
+            each, is_count=each.name in context.counts, is_pattern=each.name in context.patterns
+        )
+        for each in parameters
+    )
     outputs = tuple(each for each in columns if each is not None)
     return Read(name, counted, steps, outputs, order, limit, offset)
 

@@ -16,7 +16,7 @@ from omnigraph.compiler.ir import (
 )
 from omnigraph.compiler.resolve.context import BlockScope, Context
 from omnigraph.compiler.resolve.literals import Use, fit
-from omnigraph.compiler.resolve.operands import SYSTEM, resolve_operand, resolve_property
+from omnigraph.compiler.resolve.operands import SYSTEM, resolve_leaf, resolve_property
 from omnigraph.compiler.rules import QueryRule
 from omnigraph.compiler.typecheck import (
     TypeProblem,
@@ -51,7 +51,7 @@ def resolve_text_match(
 def _resolve_text_target(
     expression: ast.Expression, function: str, rule: QueryRule, scope: BlockScope, context: Context
 ) -> PropertyOf | None:
-    target = resolve_operand(expression, scope, context)
+    target = resolve_leaf(expression, scope, context)
     if target is None:
         return None
     # An id is a String that is looked up, not a text in which words are searched.
@@ -78,7 +78,7 @@ def _refuse_edge(
 def _resolve_query(
     expression: ast.Expression, function: str, rule: QueryRule, scope: BlockScope, context: Context
 ) -> Operand | None:
-    query = resolve_operand(expression, scope, context)
+    query = resolve_leaf(expression, scope, context)
     if query is None:
         return None
     return _checked(query, find_query_problem(rule, function, query), expression.span, context)
@@ -89,7 +89,7 @@ def _resolve_max_edits(
 ) -> Operand | None:
     if expression is None:
         return None
-    edits = resolve_operand(expression, scope, context)
+    edits = resolve_leaf(expression, scope, context)
     if edits is None:
         return None
     problem = find_integer_problem(QueryRule.T19, "max_edits of `fuzzy`", edits)
@@ -134,7 +134,7 @@ def _resolve_nearest(
     expression: ast.Nearest, scope: BlockScope, context: Context
 ) -> Nearest | None:
     target = resolve_property(expression.target, scope, context, rule=QueryRule.T15)
-    query = resolve_operand(expression.query, scope, context)
+    query = resolve_leaf(expression.query, scope, context)
     if target is not None:
         target = _refuse_edge(target, "nearest", scope, context)
     if target is None or query is None:
@@ -164,7 +164,7 @@ def _resolve_rrf(expression: ast.Rrf, scope: BlockScope, context: Context) -> Rr
     second = resolve_rank(expression.second, scope, context)
     k: Operand | None = Constant(RRF_K_DEFAULT, I64)
     if expression.k is not None:
-        k = resolve_operand(expression.k, scope, context)
+        k = resolve_leaf(expression.k, scope, context)
     if first is None or second is None or k is None:
         return None
     assert not isinstance(first, Rrf)

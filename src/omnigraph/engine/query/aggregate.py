@@ -16,6 +16,7 @@ import pyarrow as pa
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import AggregateFunction
+from omnigraph.compiler.scope import operands_in, variables_in
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.expand import Counted
@@ -24,10 +25,7 @@ from omnigraph.engine.query.grouping import Groups, counts, extremes, group, sum
 from omnigraph.engine.query.rows import ID, UNBOUND, ResidentRows, Rows
 from omnigraph.engine.query.values import (
     as_plain,
-    build_column,
-    fixed_value,
     object_column,
-    stored_column,
 )
 from omnigraph.engine.tables.arrays import Array, array_of, gather, is_null, nulls, pick
 
@@ -111,11 +109,7 @@ class _Reduction:
         A walk yields the rows of one start node next to each other. The keys of a run, mainly
         text, are then read once.
         """
-        variables = {
-            each.variable
-            for each in self.keys
-            if isinstance(each, ir.PropertyOf | ir.IdOf | ir.ObjectOf)
-        }
+        variables = variables_in(leaf for each in self.keys for leaf in operands_in(each))
         if not variables or frame.count < 2:
             return None
         changes = np.zeros(frame.count, np.bool_)
@@ -176,16 +170,11 @@ class _Reduction:
                     self.rows[variable] = bound.rows
                 is_bound = not len(bound.at) or bound.at.min() >= 0
                 return array_of(bound.at, None if is_bound else bound.at < 0)
-            case ir.PropertyOf() | ir.IdOf():
-                return as_plain(stored_column(operand, frame), operand.type)
-            case ir.Constant() | ir.ParameterRef() | ir.Now():
-                value = fixed_value(operand, self.execution.parameters)
-                kind = operand.type or ir.I64
-                return as_plain(build_column(value, frame.count, kind), kind)
             case ir.ObjectOf():
                 raise AssertionError("a node is a group key, and its ordinal stands for it")
             case _:
-                assert_never(operand)
+                kind = operand.type or ir.I64
+                return as_plain(self.execution.predicates.column(operand, frame, kind), kind)
 
     # columns out
 

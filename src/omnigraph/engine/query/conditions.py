@@ -1,7 +1,8 @@
-"""Which rows satisfy a condition.
+"""What operands are worth, and which rows satisfy a condition.
 
-A condition is true, false or unknown. The language negates whole blocks, never a condition, so
-false and unknown need not be distinguished: a mask of the true rows is enough.
+An operand has one value for the whole execution, or a column with one value per row. A condition is
+true, false or unknown. Where it decides about rows, a mask of the true rows is enough; where it is
+a value, or negated, a second mask has the false ones.
 
 Numbers of different types are compared by value. Arrow would round an integer to compare it with a
 float. So a fixed number is first turned into a bound of the column's own type. Two columns without
@@ -18,12 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.arrow import arrow_type
+from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir
-from omnigraph.compiler.ir import Comparator, Value
+from omnigraph.compiler.access import is_fixed
+from omnigraph.compiler.ir import NOW_PARAMETER, Comparator, Value
+from omnigraph.compiler.scalars import Argument, Fixed, apply, convert, evaluate
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.frame import Bound, Frame
-from omnigraph.engine.query.values import Columns, Fixed, value_of
-from omnigraph.engine.tables.arrays import Array, Mask, is_null, numbers_of, pick
+from omnigraph.engine.query.values import Columns, as_plain, build_column, stored_column
+from omnigraph.engine.tables.arrays import Array, Mask, array_of, is_null, numbers_of, pick
+from omnigraph.engine.tables.columns import carrier_of
 
 TextMatcher = Callable[[ir.TextMatch, Columns], Mask]
 """Evaluates a full-text clause; it is not decided row by row."""
@@ -56,10 +62,77 @@ _MIRRORED: Final[Mapping[Comparator, Comparator]] = {
 
 @dataclass(frozen=True, slots=True)
 class PredicateEvaluator:
-    """Evaluates conditions for one execution."""
+    """Evaluates operands and conditions for one execution."""
 
     parameters: Mapping[str, Value]
     match_text: TextMatcher
+
+    # operands
+
+    def value(self, operand: ir.Operand, columns: Columns) -> "Fixed | Array":
+        """The value or column of an operand, ready for comparison."""
+        match operand:
+            case ir.PropertyOf() | ir.IdOf():
+                return as_plain(stored_column(operand, columns), operand.type)
+            case ir.Constant(value):
+                return Fixed(value)
+            case ir.ParameterRef(name):
+                return Fixed(self.parameters[name])
+            case ir.Now():
+                return Fixed(self.parameters[NOW_PARAMETER])
+            case ir.Computed(function, arguments, kind):
+                check_cancelled()
+                given = [Argument(self.value(each, columns), each.type) for each in arguments]
+                if all(isinstance(each.values, Fixed) for each in given):
+                    return Fixed(evaluate(function, given, kind))
+                made: Array = apply(function, given, kind, columns.count)
+                return made
+            case ir.Choice() | ir.Truth() if columns is not ONE_ROW and is_fixed(operand):
+                return Fixed(self.fixed(operand))
+            case ir.Choice():
+                return self._choose(operand, columns)
+            case ir.Truth(condition):
+                true, false = self.holds(condition, columns), self.fails(condition, columns)
+                return array_of(true, ~(true | false))
+            case _:
+                assert_never(operand)
+
+    def _choose(self, case: ir.Choice, columns: Columns) -> Array:
+        chosen = self._converted(case.otherwise, case.type, columns)
+        for branch in reversed(case.branches):
+            mask = array_of(self.holds(branch.condition, columns))
+            value = self._converted(branch.value, case.type, columns)
+            if_else: Any = pc.if_else
+            chosen = if_else(mask, value, chosen)
+        return chosen
+
+    def _converted(self, operand: ir.Operand, kind: ValueType, columns: Columns) -> Array:
+        found: Array = convert(
+            Argument(self.value(operand, columns), operand.type), kind, columns.count
+        )
+        return found
+
+    def fixed(self, operand: ir.Operand) -> Value:
+        """The value of an operand that is the same for every row."""
+        value = self.value(operand, ONE_ROW)
+        if isinstance(value, Fixed):
+            return value.value
+        only: Any = value[0].as_py()
+        return tuple(only) if isinstance(only, list) else only
+
+    def column(self, operand: ir.Operand, columns: Columns, kind: ValueType) -> Array:
+        """The operand as a column of a result."""
+        if isinstance(operand, ir.PropertyOf | ir.IdOf):
+            return stored_column(operand, columns)
+        value = self.value(operand, columns)
+        if isinstance(value, Fixed):
+            return build_column(value.value, columns.count, kind)
+        carrier = carrier_of(kind)
+        if carrier is None:
+            return value.cast(arrow_type(kind))
+        return value.cast(carrier).view(arrow_type(kind))
+
+    # conditions
 
     def all_hold(self, conditions: tuple[ir.Condition, ...], columns: Columns) -> Mask | None:
         """The rows for which all are true; None for every row."""
@@ -80,12 +153,14 @@ class PredicateEvaluator:
             case ir.Member(needle, haystack):
                 return self._member(needle, haystack, columns)
             case ir.StringMatch(subject, test, pattern):
-                text, part = self._value(subject, columns), self._value(pattern, columns)
+                text, part = self.value(subject, columns), self.value(pattern, columns)
                 return _match_text(text, test, part, columns.count)
             case ir.NullTest(operand, negated):
-                return _null_test(self._value(operand, columns), columns.count, negated=negated)
+                return _null_test(self.value(operand, columns), columns.count, negated=negated)
             case ir.TextMatch():
                 return self.match_text(condition, columns)
+            case ir.Not(test):
+                return self.fails(test, columns)
             case ir.AllOf(conditions):
                 mask = np.ones(columns.count, np.bool_)
                 for each in conditions:
@@ -100,25 +175,100 @@ class PredicateEvaluator:
                 assert_never(condition)
 
     def _compare(self, condition: ir.Compare, columns: Columns) -> Mask:
-        left, right = self._value(condition.left, columns), self._value(condition.right, columns)
+        left, right = self.value(condition.left, columns), self.value(condition.right, columns)
         return compare(left, condition.comparator, right, columns.count)
 
-    def _value(self, operand: ir.Operand, columns: Columns) -> "Fixed | Array":
-        return value_of(operand, columns, self.parameters)
+    def fails(self, condition: ir.Condition, columns: Columns) -> Mask:
+        """The rows for which a condition is false, not unknown."""
+        check_cancelled()
+        match condition:
+            case ir.Compare(left, _, right) | ir.StringMatch(left, _, right):
+                is_known = self._known(left, columns) & self._known(right, columns)
+                return is_known & ~self.holds(condition, columns)
+            case ir.Member(needle, haystack):
+                return self._lacks(needle, haystack, columns)
+            case ir.NullTest():
+                return ~self.holds(condition, columns)
+            case ir.Not(test):
+                return self.holds(test, columns)
+            case ir.AllOf(conditions):
+                mask = np.zeros(columns.count, np.bool_)
+                for each in conditions:
+                    mask |= self.fails(each, columns)
+                return mask
+            case ir.AnyOf(conditions):
+                mask = np.ones(columns.count, np.bool_)
+                for each in conditions:
+                    mask &= self.fails(each, columns)
+                return mask
+            case ir.TextMatch():
+                raise AssertionError("a full-text clause is neither a value nor negated")
+            case _:
+                assert_never(condition)
+
+    def _known(self, operand: ir.Operand, columns: Columns) -> Mask:
+        return _null_test(self.value(operand, columns), columns.count, negated=True)
+
+    def _lacks(
+        self, needle: ir.Operand, haystack: ir.Operand | tuple[ir.Operand, ...], columns: Columns
+    ) -> Mask:
+        """An element that is null may be the wanted one; an empty list surely lacks it."""
+        is_known = self._known(needle, columns)
+        holds = self._member(needle, haystack, columns)
+        if isinstance(haystack, tuple):
+            for each in haystack:
+                is_known &= self._known(each, columns)
+            return ~holds & (is_known if haystack else np.ones(columns.count, np.bool_))
+        held = self.value(haystack, columns)
+        if isinstance(held, Fixed):
+            assert held.value is None or isinstance(held.value, tuple)
+            if not held.value:
+                return np.full(columns.count, held.value is not None)
+            return ~holds & (is_known & all(each is not None for each in held.value))
+        if is_null(held):
+            return np.zeros(columns.count, np.bool_)
+        elements, owners = pc.list_flatten(held), np.asarray(pc.list_parent_indices(held))
+        has_null = np.zeros(columns.count, np.bool_)
+        has_null[owners[np.asarray(elements.is_null())]] = True
+        is_empty = np.asarray(pc.list_value_length(held).fill_null(1)) == 0
+        there: Mask = np.asarray(held.is_valid())
+        lacks: Mask = there & ~holds & (is_empty | (is_known & ~has_null))
+        return lacks
 
     def _member(
         self, needle: ir.Operand, haystack: ir.Operand | tuple[ir.Operand, ...], columns: Columns
     ) -> Mask:
-        wanted = self._value(needle, columns)
+        wanted = self.value(needle, columns)
         if isinstance(haystack, tuple):
             mask = np.zeros(columns.count, np.bool_)
             for each in haystack:
-                mask |= compare(wanted, Comparator.EQ, self._value(each, columns), columns.count)
+                mask |= compare(wanted, Comparator.EQ, self.value(each, columns), columns.count)
             return mask
-        held = self._value(haystack, columns)
+        held = self.value(haystack, columns)
         if not isinstance(held, Fixed):
             return _holds_element(held, wanted, columns.count)
         return _is_among(wanted, held.value, columns.count)
+
+
+class _OneRow:
+    """No variable is bound; what is evaluated here needs none."""
+
+    count = 1
+
+    def column(self, variable: str, name: str) -> Array:
+        raise AssertionError(f"${variable}.{name} has a value for each row")
+
+
+ONE_ROW: Final[Columns] = _OneRow()
+
+
+def refuse_text(condition: ir.TextMatch, columns: Columns) -> Mask:
+    raise AssertionError(f"{condition} is decided by an execution over {columns.count} rows")
+
+
+def fixed_value(operand: ir.Operand, parameters: Mapping[str, Value]) -> Value:
+    """The value of an operand that is the same for every row."""
+    return PredicateEvaluator(parameters, refuse_text).fixed(operand)
 
 
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────

@@ -11,10 +11,10 @@ import pyarrow as pa
 from omnigraph.compiler import ir, plan
 from omnigraph.compiler.ir import Operand, Value
 from omnigraph.compiler.scope import operands_of
-from omnigraph.engine.query.conditions import PredicateEvaluator
+from omnigraph.engine.query.conditions import PredicateEvaluator, fixed_value
 from omnigraph.engine.query.frame import Bound, Frame
 from omnigraph.engine.query.rows import ID, UNBOUND, FetchedRows, ResidentRows
-from omnigraph.engine.query.values import Columns, fixed_value
+from omnigraph.engine.query.values import Columns
 from omnigraph.engine.query.view import TableView, View
 from omnigraph.engine.search.provider import SearchProvider
 from omnigraph.engine.search.ranking import EVERY_ROW, Candidates, Ranking, SearchedTable

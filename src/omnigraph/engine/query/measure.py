@@ -19,7 +19,7 @@ from omnigraph.engine.query.expand import Counted, is_only_counted
 from omnigraph.engine.query.frame import Frame
 from omnigraph.engine.query.grouping import Groups, group
 from omnigraph.engine.query.join import NUMBER, DistinctBindings, give
-from omnigraph.engine.query.values import Fixed, as_plain, build_column, value_of
+from omnigraph.engine.query.values import as_plain, build_column
 from omnigraph.engine.tables.arrays import Array, array_of, pick
 
 RunCounted = Callable[[Frame], Counted]
@@ -41,7 +41,7 @@ def measure(
     for frame in frames:
         given = give(frame, operator.on)
         found = pick(_aggregate(operator.aggregate, given, run_inner, execution), given.of_row)
-        bound = value_of(operator.bound, frame, execution.parameters)
+        bound = execution.predicates.value(operator.bound, frame)
         kept = frame.keep(compare(found, operator.comparator, bound, frame.count))
         if kept.count:
             yield kept
@@ -96,8 +96,5 @@ def _column(aggregate: ir.Aggregate, frame: Frame, execution: Execution) -> Arra
             return array_of(np.zeros(frame.count, np.int8))
         at = frame.bound[argument.variable].at
         return array_of(at, at < 0)
-    value = value_of(argument, frame, execution.parameters)
-    if not isinstance(value, Fixed):
-        return value
     kind = argument.type or ir.I64
-    return as_plain(build_column(value.value, frame.count, kind), kind)
+    return as_plain(execution.predicates.column(argument, frame, kind), kind)

@@ -10,8 +10,9 @@ from typing import assert_never
 
 from omnigraph.catalog.types import FLOATS, Scalar, ValueType
 from omnigraph.compiler import ir
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import STRING, Comparator, Scalarish, Value
-from omnigraph.engine.query.values import fixed_value, is_fixed
+from omnigraph.engine.query.conditions import fixed_value
 from omnigraph.engine.tables import filters
 
 
@@ -58,7 +59,14 @@ def _sql(condition: ir.Condition, parameters: Mapping[str, Value]) -> Pushed:
                 return _ANYTHING
             where = " OR ".join(f"({each})" for each in known) or filters.NOTHING
             return Pushed(where, all(each.is_exact for each in parts))
-        case ir.Compare() | ir.Member() | ir.StringMatch() | ir.NullTest() | ir.TextMatch():
+        case (
+            ir.Compare()
+            | ir.Member()
+            | ir.StringMatch()
+            | ir.NullTest()
+            | ir.TextMatch()
+            | ir.Not()
+        ):
             return _ANYTHING
         case _:
             assert_never(condition)

@@ -19,7 +19,7 @@ from omnigraph.engine.query.measure import counted_walk, measure
 from omnigraph.engine.query.rank import rank_rows, rank_scan
 from omnigraph.engine.query.scan import look_up, scan
 from omnigraph.engine.query.sort import places_of, sort, sort_columns
-from omnigraph.engine.query.values import build_column, fixed_value, object_column, stored_column
+from omnigraph.engine.query.values import object_column
 from omnigraph.engine.tables.arrays import Array, gather
 
 
@@ -199,19 +199,16 @@ def _typed(array: Array, of: ValueType) -> Array:
 
 def _column(column: plan.Column, frame: Frame, execution: Execution) -> Array:
     match column.expression:
-        case ir.PropertyOf() | ir.IdOf() as operand:
-            return stored_column(operand, frame)
         case ir.ObjectOf(variable) as shown:
             at = frame.bound[variable].at
             unbound = at < 0 if len(at) and at.min() < 0 else None
             return object_column(
                 shown, frame.count, lambda name: frame.column(variable, name), unbound
             )
-        case ir.Constant() | ir.ParameterRef() | ir.Now() as operand:
-            value = fixed_value(operand, execution.parameters)
-            return build_column(value, frame.count, column.type)
         case ir.Nearest() | ir.Bm25() | ir.Rrf() as rank:
             variable = ranked_variable(rank)
             places = places_of(variable, frame, execution)
             scores = execution.rankings[variable].scores
             return gather(scores, places)
+        case operand:
+            return execution.predicates.column(operand, frame, column.type)

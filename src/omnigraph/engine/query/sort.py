@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir, plan
+from omnigraph.compiler.scalars import Fixed
 from omnigraph.engine.cancellation import check_cancelled
 from omnigraph.engine.query.execution import Execution, Frames
 from omnigraph.engine.query.frame import ROWS_MAX, Frame, concat
 from omnigraph.engine.query.rows import ID
-from omnigraph.engine.query.values import Fixed, as_plain, value_of
+from omnigraph.engine.query.values import as_plain
 from omnigraph.engine.tables.arrays import (
     Array,
     Mask,
@@ -100,7 +101,7 @@ def _ids(frame: Frame, variable: str) -> Array:
 def _key(key: plan.ByValue | plan.ByRank, frame: Frame, execution: Execution) -> Key | None:
     match key:
         case plan.ByValue(operand, descending):
-            value = value_of(operand, frame, execution.parameters)
+            value = execution.predicates.value(operand, frame)
             return None if isinstance(value, Fixed) else (value, descending)
         case plan.ByRank(variable):
             return array_of(places_of(variable, frame, execution)), False

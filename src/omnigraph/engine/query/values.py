@@ -1,31 +1,23 @@
-"""Operands as values: one value for the whole execution, or a column with one value per row.
+"""Columns of values.
 
 For comparison, dates and instants are the integers that the table stores. So every compared value
 is text, a boolean or a number.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, assert_never
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import ValueType
 from omnigraph.compiler import ir
-from omnigraph.compiler.ir import NOW_PARAMETER, Operand, Value
+from omnigraph.compiler.ir import Operand, Value
 from omnigraph.engine.query.rows import ID
 from omnigraph.engine.tables.arrays import Array, Mask, is_null, nulls
 from omnigraph.engine.tables.columns import carrier_of
 
 ValueOf = Callable[[Operand], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """One value for every row, in canonical form."""
-
-    value: Value
 
 
 class Columns(Protocol):
@@ -34,24 +26,6 @@ class Columns(Protocol):
     @property
     def count(self) -> int: ...
     def column(self, variable: str, name: str) -> Array: ...
-
-
-def is_fixed(operand: Operand) -> bool:
-    return isinstance(operand, ir.Constant | ir.ParameterRef | ir.Now)
-
-
-def fixed_value(operand: Operand, parameters: Mapping[str, Value]) -> Value:
-    match operand:
-        case ir.Constant(value):
-            return value
-        case ir.ParameterRef(name):
-            return parameters[name]
-        case ir.Now():
-            return parameters[NOW_PARAMETER]
-        case ir.PropertyOf() | ir.IdOf():
-            raise AssertionError(f"{operand} has a value for each row")
-        case _:
-            assert_never(operand)
 
 
 def stored_column(operand: ir.PropertyOf | ir.IdOf, columns: Columns) -> Array:
@@ -77,15 +51,6 @@ def object_column(
     mask = None if unbound is None else pa.array(unbound)
     made: Array = pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
     return made
-
-
-def value_of(
-    operand: Operand, columns: Columns, parameters: Mapping[str, Value]
-) -> "Fixed | Array":
-    """The value or column of an operand, ready for comparison."""
-    if isinstance(operand, ir.PropertyOf | ir.IdOf):
-        return as_plain(stored_column(operand, columns), operand.type)
-    return Fixed(fixed_value(operand, parameters))
 
 
 def as_plain(column: Array, value_type: ValueType) -> Array:

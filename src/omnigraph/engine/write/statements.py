@@ -12,6 +12,8 @@ from omnigraph.catalog.fitting import Misfit
 from omnigraph.catalog.model import EdgeType, NodeType
 from omnigraph.compiler.ir import (
     Assignment,
+    Choice,
+    Computed,
     Constant,
     IdOf,
     Now,
@@ -20,6 +22,7 @@ from omnigraph.compiler.ir import (
     Predicate,
     PropertyOf,
     Scalarish,
+    Truth,
     Value,
 )
 from omnigraph.compiler.plan import DeleteRows, InsertRow, MutationPlan, StatementPlan, UpdateRows
@@ -48,8 +51,8 @@ class BoundValues:
                 return self.values[name]
             case Now():
                 return self.now_ms
-            case PropertyOf() | IdOf():
-                raise AssertionError("a mutation binds no variables")
+            case PropertyOf() | IdOf() | Computed() | Choice() | Truth():
+                raise AssertionError("a mutation binds no variables and computes nothing")
             case _:
                 assert_never(operand)
 

@@ -164,18 +164,69 @@ class Rrf:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Expression = (
-    LiteralValue
-    | Variable
-    | PropertyRef
-    | Word
-    | Now
-    | Aggregate
-    | Nearest
-    | TextMatch
-    | Bm25
-    | Rrf
-)
+class ArithmeticOperator(StrEnum):
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    REMAINDER = "%"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`left op right`."""
+
+    left: "Expression"
+    operator: ArithmeticOperator
+    right: "Expression"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """`-operand`, of anything but a number: `-2` is a literal."""
+
+    operand: "Expression"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`lower($x.p)`. The names of functions are no words of the grammar."""
+
+    function: Name
+    arguments: "tuple[Expression, ...]"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`cast(operand as Type)`; whether the function is called `cast` is checked later."""
+
+    function: Name
+    operand: "Expression"
+    type_name: Name
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseArm:
+    """`when condition then value`."""
+
+    condition: "Expression"
+    value: "Expression"
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWhen:
+    """`case when … then … else … end`; with a subject, each branch compares it with a value."""
+
+    subject: "Expression | None"
+    branches: tuple[CaseArm, ...]
+    otherwise: "Expression | None"
+    span: Span = field(default=NOWHERE, compare=False)
+
 
 # ── conditions ───────────────────────────────────────────────────────────────────────────────────
 
@@ -196,9 +247,9 @@ class Operator(StrEnum):
 class Comparison:
     """`left op right`. A text clause `search(f, q)` is the `TextMatch` itself, not a comparison."""
 
-    left: Expression
+    left: "Expression"
     operator: Operator
-    right: Expression
+    right: "Expression"
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -206,8 +257,16 @@ class Comparison:
 class NullTest:
     """`operand is null`, or `is not null` when negated."""
 
-    operand: Expression
+    operand: "Expression"
     negated: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """`not (condition)`; `not { … }` is a `Negation`."""
+
+    condition: "Expression"
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -215,7 +274,7 @@ class NullTest:
 class AnyOf:
     """`a or b or …`; at least two."""
 
-    conditions: "tuple[Condition, ...]"
+    conditions: "tuple[Expression, ...]"
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -223,11 +282,35 @@ class AnyOf:
 class AllOf:
     """`a and b and …`; at least two."""
 
-    conditions: "tuple[Condition, ...]"
+    conditions: "tuple[Expression, ...]"
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Condition = Comparison | NullTest | TextMatch | AnyOf | AllOf
+Expression = (
+    LiteralValue
+    | Variable
+    | PropertyRef
+    | Word
+    | Now
+    | Aggregate
+    | Nearest
+    | TextMatch
+    | Bm25
+    | Rrf
+    | Arithmetic
+    | Negative
+    | Call
+    | Cast
+    | CaseWhen
+    | Comparison
+    | NullTest
+    | Inversion
+    | AnyOf
+    | AllOf
+)
+
+Condition = Expression
+"""Where a truth value is meant: a condition is a value, and a Bool is a condition."""
 
 # ── clauses of `match` ───────────────────────────────────────────────────────────────────────────
 

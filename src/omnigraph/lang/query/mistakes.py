@@ -16,7 +16,7 @@ VALUE = "a value"
 NAME = "a name"
 EDGE = "an edge"
 TYPE = "a type"
-OPERATOR = "a comparison operator"
+OPERATOR = "an operator"
 VARIABLE = "a variable"
 
 KEYWORDS = frozenset(
@@ -48,6 +48,7 @@ KEYWORDS = frozenset(
         ),
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "DISTINCT", "DATE", "DATETIME"),
         *("INSERT", "UPDATE", "DELETE", "SET", "WHERE"),
+        *("CASE", "WHEN", "THEN", "ELSE", "END"),
     }
 )
 _WORD_OPERATORS = frozenset({"CONTAINS", "STARTS_WITH", "IN", "IS"})
@@ -58,15 +59,20 @@ _EDGES = KEYWORDS | _WORD_OPERATORS | _BOOLEANS | {"NAME"}
 _NAMES = _EDGES | {"NOT"}
 _EXPRESSIONS = _NAMES | _LITERALS | {"VARIABLE"}
 _SYMBOLS = frozenset({"EQUAL", "NOT_EQUAL", "AT_MOST", "AT_LEAST", "LESSTHAN", "MORETHAN"})
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"})
 
 _GROUPS = (
+    # After a value: it may go on, or the next one follows.
+    (_EXPRESSIONS | _ARITHMETIC | {"LPAR", "COMMA"}, EXPRESSION),
+    (_EXPRESSIONS | _ARITHMETIC | {"LPAR"}, CLAUSE),
+    (_EXPRESSIONS | {"LPAR", "MINUS"}, EXPRESSION),
     (_EXPRESSIONS | {"LPAR"}, CLAUSE),
-    (_EXPRESSIONS, EXPRESSION),
     (_LITERALS | {"VARIABLE", "NOW", "NULL"}, VALUE),
     (_LITERALS, "a literal"),
     (_NAMES, NAME),
     (_EDGES, EDGE),
-    (_SYMBOLS, OPERATOR),
+    (_SYMBOLS | _ARITHMETIC, OPERATOR),
+    (_SYMBOLS, "a comparison operator"),
 )
 
 _WORDS = {
@@ -94,6 +100,10 @@ _WORDS = {
     "OR": "'or'",
     "ASC": "'asc'",
     "DESC": "'desc'",
+    "WHEN": "'when'",
+    "THEN": "'then'",
+    "ELSE": "'else'",
+    "END": "'end'",
     "DESCRIPTION": "'@description'",
     "INSTRUCTION": "'@instruction'",
     "SYSTEM_NAME": NAME,
@@ -151,17 +161,15 @@ _MISTAKES = (
     _Mistake(
         'a query may have @description("…") and @instruction("…"), before its \'{\'', found="@"
     ),
-    _Mistake(
-        "a sign stands directly before its digits; there is no arithmetic, and a traversal is"
-        " written $a edge $b",
-        found="-",
-    ),
+    _Mistake("a traversal is written $a edge $b", found="-"),
+    _Mistake("a traversal is written $a edge $b", found=">", before="-"),
+    _Mistake("a traversal is written $a edge $b", found=":", before=r"-\s*\["),
     # Operators of other languages.
     _Mistake("one '=' compares", found="=", before="="),
     _Mistake("write '!='", found=">", before="<"),
     _Mistake("write '!='", found="!|~"),
     _Mistake("write 'contains' or 'starts_with'", found="(?i:like|ilike|matches)"),
-    _Mistake("a list stands in brackets: [1, 2]", found=r"\(", before=r"\bin"),
+    _Mistake("a list stands in brackets: [1, 2]", found=",", before=r"\bin\s*\([^()]*"),
     # Numbers and names.
     _Mistake("numbers have no exponent; write the digits out", found=r"[0-9]+[eE][0-9]*"),
     _Mistake("separate the number from the word", found="[0-9]+[A-Za-z_].*"),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from lark import Lark, Token, Tree
 
@@ -207,8 +207,13 @@ class _Reader:
         return ast.Projection(self._expression(tree.children[0]), alias, span_of(tree))
 
     def _ordering(self, tree: Tree[Token]) -> ast.Ordering:
-        descending = tree.children[1] == "desc" if len(tree.children) > 1 else None
-        return ast.Ordering(self._expression(tree.children[0]), descending, span_of(tree))
+        expression, *way = tree.children
+        descending = way[0] == "desc" if way else None
+        if way and isinstance(expression, Tree) and expression.data == "nearest":
+            message = f"expected ',' or '}}', found {quoted(_token(way[0]))}"
+            hint = "'nearest' puts the closest first and takes neither 'asc' nor 'desc'"
+            self._reading.report(SyntaxRule.UNEXPECTED, message, span_of(way[0]), hint=hint)
+        return ast.Ordering(self._expression(expression), descending, span_of(tree))
 
     def _clauses(self, items: Iterable[Item]) -> tuple[ast.Clause, ...]:
         return tuple(self._clause(each) for each in _trees(items))
@@ -218,7 +223,7 @@ class _Reader:
             case "binding":
                 return self._binding(tree)
             case "filter":
-                return ast.Filter(self._condition(_tree(tree.children[0])), span_of(tree))
+                return ast.Filter(self._expression(tree.children[0]), span_of(tree))
             case "negation":
                 return ast.Negation(self._clauses(tree.children), span_of(tree))
             case "optional":
@@ -273,28 +278,27 @@ class _Reader:
 
     # ── conditions ───────────────────────────────────────────────────────────────────────────────
 
-    def _condition(self, tree: Tree[Token]) -> ast.Condition:
-        match str(tree.data):
-            case "comparison":
-                left, operator, right = tree.children
-                return ast.Comparison(
-                    left=self._expression(left),
-                    operator=ast.Operator(str(operator)),
-                    right=self._expression(right),
-                    span=span_of(tree),
-                )
-            case "null_test":
-                operand = self._expression(tree.children[0])
-                return ast.NullTest(operand, len(tree.children) == 4, span_of(tree))
-            case "any_of":
-                return ast.AnyOf(self._conditions(tree), span_of(tree))
-            case "all_of":
-                return ast.AllOf(self._conditions(tree), span_of(tree))
-            case _:
-                return self._text_match(tree)
+    def _comparison(self, tree: Tree[Token]) -> ast.Comparison:
+        left, operator, right = tree.children
+        return ast.Comparison(
+            left=self._expression(left),
+            operator=ast.Operator(str(operator)),
+            right=self._expression(right),
+            span=span_of(tree),
+        )
 
-    def _conditions(self, tree: Tree[Token]) -> tuple[ast.Condition, ...]:
-        return tuple(self._condition(each) for each in _trees(tree.children))
+    def _null_test(self, tree: Tree[Token]) -> ast.NullTest:
+        operand = self._expression(tree.children[0])
+        return ast.NullTest(operand, len(tree.children) == 4, span_of(tree))
+
+    def _inversion(self, tree: Tree[Token]) -> ast.Inversion:
+        return ast.Inversion(self._expression(tree.children[1]), span_of(tree))
+
+    def _any_of(self, tree: Tree[Token]) -> ast.AnyOf:
+        return ast.AnyOf(self._expressions(tree.children), span_of(tree))
+
+    def _all_of(self, tree: Tree[Token]) -> ast.AllOf:
+        return ast.AllOf(self._expressions(tree.children), span_of(tree))
 
     # ── expressions ──────────────────────────────────────────────────────────────────────────────
 
@@ -303,6 +307,9 @@ class _Reader:
             return self._variable_or_literal(item)
         build = self._CALLS.get(str(item.data))
         return self._literal(item) if build is None else build(self, item)
+
+    def _expressions(self, items: Iterable[Item]) -> tuple[ast.Expression, ...]:
+        return tuple(map(self._expression, items))
 
     def _value(self, item: Item) -> ast.Value:
         if isinstance(item, Token):
@@ -347,6 +354,48 @@ class _Reader:
 
     def _now(self, tree: Tree[Token]) -> ast.Now:
         return ast.Now(span_of(tree))
+
+    def _arithmetic(self, tree: Tree[Token]) -> ast.Arithmetic:
+        left, *operator, right = tree.children
+        span = span_of(tree)
+        value = self._expression(right)
+        if operator:
+            sign = ast.ArithmeticOperator(str(operator[0]))
+        elif isinstance(value, ast.Literal) and _is_negated(value.value):
+            # `$x.n -1` is read as it looks; the sign belongs to the number for the lexer only.
+            sign = ast.ArithmeticOperator.SUBTRACT
+            value = ast.Literal(-value.value, value.span)
+        else:
+            sign = ast.ArithmeticOperator.ADD
+        return ast.Arithmetic(self._expression(left), sign, value, span)
+
+    def _negative(self, tree: Tree[Token]) -> ast.Negative:
+        return ast.Negative(self._expression(tree.children[1]), span_of(tree))
+
+    def _call(self, tree: Tree[Token]) -> ast.Call:
+        function, *arguments = tree.children
+        return ast.Call(_name(function), self._expressions(arguments), span_of(tree))
+
+    def _cast(self, tree: Tree[Token]) -> ast.Cast:
+        function, operand, type_name = tree.children
+        return ast.Cast(_name(function), self._expression(operand), _name(type_name), span_of(tree))
+
+    def _case(self, tree: Tree[Token]) -> ast.CaseWhen:
+        parts: dict[str, list[Item]] = {"branch": [], "otherwise": [], "subject": []}
+        for child in tree.children:
+            kind = str(child.data) if isinstance(child, Tree) else "subject"
+            parts[kind if kind in parts else "subject"].append(child)
+        subject, otherwise = parts["subject"], parts["otherwise"]
+        return ast.CaseWhen(
+            subject=self._expression(subject[0]) if subject else None,
+            branches=tuple(self._branch(_tree(each)) for each in parts["branch"]),
+            otherwise=self._expression(_tree(otherwise[0]).children[0]) if otherwise else None,
+            span=span_of(tree),
+        )
+
+    def _branch(self, tree: Tree[Token]) -> ast.CaseArm:
+        condition, value = tree.children
+        return ast.CaseArm(self._expression(condition), self._expression(value), span_of(tree))
 
     def _aggregate(self, tree: Tree[Token]) -> ast.Aggregate:
         return ast.Aggregate(
@@ -396,6 +445,16 @@ class _Reader:
         "nearest": _nearest,
         "bm25": _bm25,
         "rrf": _rrf,
+        "arithmetic": _arithmetic,
+        "negative": _negative,
+        "call": _call,
+        "cast": _cast,
+        "case": _case,
+        "comparison": _comparison,
+        "null_test": _null_test,
+        "inversion": _inversion,
+        "any_of": _any_of,
+        "all_of": _all_of,
     }
 
     # ── mutations ────────────────────────────────────────────────────────────────────────────────
@@ -441,6 +500,11 @@ class _Reader:
             message = f"the number {quoted(token)} does not fit a 64-bit integer"
             self._reading.report(SyntaxRule.NUMBER, message, span_of(token))
         return number
+
+
+def _is_negated(value: str | float) -> TypeGuard[float]:
+    """A number with a sign whose opposite is a literal too."""
+    return isinstance(value, int | float) and value != INTEGER_MIN and str(value).startswith("-")
 
 
 def _variable(item: Item) -> ast.Variable:

@@ -5,6 +5,7 @@ Parentheses are not part of a tree either; they are printed where the text would
 differently.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import assert_never
@@ -19,17 +20,14 @@ _ESCAPED = str.maketrans({meant: f"\\{letter}" for letter, meant in ESCAPES.item
 
 _WORD_OPERATORS = frozenset({ast.Operator.CONTAINS, ast.Operator.STARTS_WITH, ast.Operator.IN})
 
-_FUNCTIONS = frozenset(
-    {
-        *ast.AggregateFunction,
-        *ast.TextFunction,
-        *("now", "nearest", "bm25", "rrf", "date", "datetime"),
-    }
-)
-"""Before a parenthesis these words begin a call."""
+_CONTINUATION = re.compile(r"-|(?:and|or|is|contains|starts_with|in)\b")
+"""What begins like this continues the condition before it."""
 
-_CONTINUATIONS = frozenset({"and", "or", "is", *_WORD_OPERATORS})
-"""After a condition these words continue it."""
+_OPENERS = frozenset({"case", "not", "distinct"})
+"""Words that begin a longer expression, unless they stand by themselves."""
+
+# How tightly expressions bind; one that binds less tightly than its place needs parentheses.
+_ANY, _ALL, _TEST, _SUM, _PRODUCT, _SIGN, _ATOM = range(7)
 
 
 def print_file(file: ast.File) -> str:
@@ -75,39 +73,108 @@ def print_expression(expression: ast.Expression) -> str:
         case ast.Aggregate(function, argument, distinct):
             modifier = "distinct " if distinct else ""
             return f"{function}({modifier}{print_expression(argument)})"
-        case ast.TextMatch():
-            return _text_match(expression)
+        case ast.TextMatch(function, target, query, max_edits):
+            return _call(function, target, query, max_edits)
         case ast.Nearest(target, query):
             return _call("nearest", target, query)
         case ast.Bm25(target, query):
             return _call("bm25", target, query)
         case ast.Rrf(first, second, k):
             return _call("rrf", first, second, k)
+        case ast.Call(function, arguments):
+            return _call(function.text, *arguments)
+        case ast.Cast(function, operand, type_name):
+            return f"{function.text}({print_expression(operand)} as {type_name.text})"
+        case ast.CaseWhen():
+            return _case(expression)
+        case ast.Arithmetic() | ast.Negative():
+            return _arithmetic(expression)
+        case ast.Comparison() | ast.NullTest() | ast.Inversion() | ast.AnyOf() | ast.AllOf():
+            return _condition(expression)
         case _:
             assert_never(expression)
 
 
-def print_condition(condition: ast.Condition) -> str:
+def _arithmetic(expression: ast.Arithmetic | ast.Negative) -> str:
+    match expression:
+        case ast.Arithmetic(left, operator, right):
+            binding = _binding(expression)
+            return f"{_within(left, binding)} {operator} {_within(right, binding + 1)}"
+        case ast.Negative(operand):
+            text = _within(operand, _SIGN)
+            # With its sign, a number would be another literal.
+            return f"-({text})" if text[0].isdigit() or text[0] == "-" else f"-{text}"
+        case _:
+            assert_never(expression)
+
+
+def _case(case: ast.CaseWhen) -> str:
+    parts = ["case"]
+    match case.subject:
+        case None:
+            pass
+        case ast.Variable() | ast.PropertyRef() | ast.Call() as subject:
+            parts.append(print_expression(subject))
+        case subject:
+            parts.append(f"({print_expression(subject)})")
+    for branch in case.branches:
+        condition, value = print_expression(branch.condition), print_expression(branch.value)
+        parts.append(f"when {condition} then {value}")
+    if case.otherwise is not None:
+        parts.append(f"else {print_expression(case.otherwise)}")
+    return " ".join((*parts, "end"))
+
+
+def _condition(
+    condition: ast.Comparison | ast.NullTest | ast.Inversion | ast.AnyOf | ast.AllOf,
+) -> str:
     match condition:
         case ast.Comparison(left, operator, right):
-            text = f"{print_expression(left)} {operator} {print_expression(right)}"
-            # Without parentheses this would be a traversal.
-            is_traversal = (
-                isinstance(left, ast.Variable)
-                and operator in _WORD_OPERATORS
-                and isinstance(right, ast.Variable)
-            )
-            return f"({text})" if is_traversal else text
+            text = f"{_within(left, _SUM)} {operator} {_within(right, _SUM)}"
+            return f"({text})" if _is_traversal(condition) else text
         case ast.NullTest(operand, negated):
-            return f"{print_expression(operand)} is {'not ' if negated else ''}null"
-        case ast.TextMatch():
-            return _text_match(condition)
+            return f"{_within(operand, _SUM)} is {'not ' if negated else ''}null"
+        case ast.Inversion(ast.Call() as inner):
+            return f"not {print_expression(inner)}"
+        case ast.Inversion(inner):
+            return f"not ({print_expression(inner)})"
         case ast.AnyOf(conditions):
-            return " or ".join(_operand(each, within=ast.AnyOf) for each in conditions)
+            return " or ".join(_within(each, _ALL) for each in conditions)
         case ast.AllOf(conditions):
-            return " and ".join(_operand(each, within=ast.AllOf) for each in conditions)
+            return " and ".join(_within(each, _TEST) for each in conditions)
         case _:
             assert_never(condition)
+
+
+def _is_traversal(comparison: ast.Comparison) -> bool:
+    """Without parentheses it would be a traversal."""
+    both = isinstance(comparison.left, ast.Variable) and isinstance(comparison.right, ast.Variable)
+    return both and comparison.operator in _WORD_OPERATORS
+
+
+def _within(expression: ast.Expression, binding: int) -> str:
+    """A part of a larger expression, whose place binds so tightly."""
+    text = print_expression(expression)
+    is_opener = isinstance(expression, ast.Word) and text in _OPENERS
+    return f"({text})" if is_opener or _binding(expression) < binding else text
+
+
+def _binding(expression: ast.Expression) -> int:
+    match expression:
+        case ast.AnyOf():
+            return _ANY
+        case ast.AllOf():
+            return _ALL
+        case ast.Comparison() | ast.NullTest() | ast.Inversion():
+            return _TEST
+        case ast.Arithmetic(operator=ast.ArithmeticOperator.ADD | ast.ArithmeticOperator.SUBTRACT):
+            return _SUM
+        case ast.Arithmetic():
+            return _PRODUCT
+        case ast.Negative():
+            return _SIGN
+        case _:
+            return _ATOM
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────
@@ -183,10 +250,9 @@ def _clause(clause: ast.Clause) -> list[str]:
         case ast.Traversal():
             return [_traversal(clause)]
         case ast.Filter(condition):
-            text = print_condition(condition)
-            is_apart = _first_word(condition) in _CONTINUATIONS or (
-                _last_word(condition) in _FUNCTIONS
-            )
+            text = print_expression(condition)
+            is_clear = _opens(condition) and not _ends_in_word(condition)
+            is_apart = not is_clear or _CONTINUATION.match(text)
             return [f"({text})" if is_apart else text]
         case ast.Negation(clauses):
             return _block("not", clauses)
@@ -197,7 +263,9 @@ def _clause(clause: ast.Clause) -> list[str]:
         case ast.Measure(aggregate, clauses, operator, bound):
             head = "count" if aggregate is None else print_expression(aggregate)
             *lines, last = _block(head, clauses)
-            return [*lines, f"{last} {operator} {print_expression(bound)}"]
+            text = _within(bound, _SUM)
+            limit = f"({text})" if _ends_in_word(bound) else text
+            return [*lines, f"{last} {operator} {limit}"]
         case _:
             assert_never(clause)
 
@@ -212,34 +280,30 @@ def _traversal(traversal: ast.Traversal) -> str:
     return f"${traversal.source.name} {edge} ${traversal.target.name}"
 
 
-def _operand(condition: ast.Condition, *, within: type[ast.AnyOf | ast.AllOf]) -> str:
-    text = print_condition(condition)
-    is_apart = isinstance(condition, ast.AnyOf) or (
-        isinstance(condition, ast.AllOf) and within is ast.AllOf
-    )
-    return f"({text})" if is_apart else text
-
-
-def _first_word(condition: ast.Condition) -> str | None:
-    """The bare word that a condition begins with, if it does."""
+def _opens(condition: ast.Expression) -> bool:
+    """Can a clause begin with it, or go on with it after `and` and `or`?"""
     match condition:
-        case ast.Comparison(ast.Word(text)) | ast.NullTest(ast.Word(text)):
-            return text
+        case ast.Comparison(ast.Variable(), operator, right) if operator in _WORD_OPERATORS:
+            return isinstance(right, ast.Variable) or _binding(right) == _ATOM
+        case ast.Comparison() | ast.NullTest() | ast.Inversion() | ast.TextMatch() | ast.Call():
+            return True
         case ast.AnyOf(conditions) | ast.AllOf(conditions):
-            return _first_word(conditions[0])
+            return all(map(_opens, conditions))
         case _:
-            return None
+            return False
 
 
-def _last_word(condition: ast.Condition) -> str | None:
-    """The bare word that a condition ends with, if it does."""
+def _ends_in_word(condition: ast.Expression) -> bool:
+    """Before a parenthesis a word begins a call."""
     match condition:
-        case ast.Comparison(right=ast.Word(text)):
-            return text
+        case ast.Word():
+            return True
+        case ast.Comparison(right=last) | ast.Arithmetic(right=last) | ast.Negative(last):
+            return _ends_in_word(last)
         case ast.AnyOf(conditions) | ast.AllOf(conditions):
-            return _last_word(conditions[-1])
+            return _ends_in_word(conditions[-1])
         case _:
-            return None
+            return False
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
@@ -281,10 +345,6 @@ def _literal(value: str | float) -> str:
 
 def _string(text: str) -> str:
     return f'"{text.translate(_ESCAPED)}"'
-
-
-def _text_match(text_match: ast.TextMatch) -> str:
-    return _call(text_match.function, text_match.target, text_match.query, text_match.max_edits)
 
 
 def _call(function: str, *arguments: ast.Expression | None) -> str:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, functions as f
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import INTEGERS, ValueType
 from omnigraph.compiler import ir, plan
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import AggregateFunction
 from omnigraph.compiler.scope import ranked_variable
 from omnigraph.engine.query.execution import Execution
@@ -41,13 +42,17 @@ def _cell(column: plan.Column, rows: SparkRows, execution: Execution) -> Column:
             return result_of(operand, column.type, rows, execution)
 
 
-def sort(operator: plan.Sort, rows: SparkRows) -> SparkRows:
+def sort(operator: plan.Sort, rows: SparkRows, execution: Execution) -> SparkRows:
     keys: list[Column] = []
     for key in operator.keys:
         match key:
             case plan.ByValue(ir.PropertyOf() | ir.IdOf() as operand, descending):
                 name = operand.name if isinstance(operand, ir.PropertyOf) else "id"
                 keys.append(_ordered(rows.column(operand.variable, name), descending=descending))
+            case plan.ByValue(operand, descending) if not is_fixed(operand):
+                kind = operand.type or ir.I64
+                column = result_of(operand, kind, rows, execution)
+                keys.append(_ordered(column, descending=descending))
             case plan.ByValue():
                 pass  # one value for every row
             case plan.ByRank(variable):

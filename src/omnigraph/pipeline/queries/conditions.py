@@ -11,12 +11,13 @@ from pyspark.sql import Column, functions as f
 from pyspark.sql.types import BooleanType
 
 from omnigraph.compiler import ir
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import Comparator, TextFunction
 from omnigraph.engine.query.execution import Execution
-from omnigraph.engine.query.values import is_fixed
 from omnigraph.engine.search.analysis import terms_of
 from omnigraph.engine.search.postings import build_postings
 from omnigraph.engine.search.ranking import EDITS_DEFAULT
+from omnigraph.pipeline.queries.computed import computed_column, is_computed
 from omnigraph.pipeline.queries.rows import SparkRows
 from omnigraph.pipeline.queries.terms import compare, fixed_term, stored_term, term_of
 
@@ -30,6 +31,11 @@ def all_hold(
 
 
 def condition_column(condition: ir.Condition, rows: SparkRows, execution: Execution) -> Column:
+    if _needs_evaluator(condition):
+        truth = ir.Truth(condition)
+        if is_fixed(truth):
+            return f.lit(execution.value_of(truth) is True)
+        return computed_column(truth, truth.type, rows, execution)
     match condition:
         case ir.Compare(left, comparator, right):
             both = term_of(left, rows, execution), term_of(right, rows, execution)
@@ -49,12 +55,32 @@ def condition_column(condition: ir.Condition, rows: SparkRows, execution: Execut
             return term.column.isNotNull() if negated else term.column.isNull()
         case ir.TextMatch():
             return _text_match(condition, rows, execution)
+        case ir.Not():
+            raise AssertionError("the evaluator of the engine decides it")
         case ir.AllOf(conditions):
             parts = [condition_column(each, rows, execution) for each in conditions]
             return reduce(and_, parts, f.lit(True))
         case ir.AnyOf(conditions):
             parts = [condition_column(each, rows, execution) for each in conditions]
             return reduce(or_, parts, f.lit(False))
+        case _:
+            assert_never(condition)
+
+
+def _needs_evaluator(condition: ir.Condition) -> bool:
+    """Is it a single test that computes something, or is negated?"""
+    match condition:
+        case ir.Not():
+            return True
+        case ir.Compare(left, _, right) | ir.StringMatch(left, _, right):
+            return is_computed(left) or is_computed(right)
+        case ir.Member(needle, haystack):
+            options = haystack if isinstance(haystack, tuple) else (haystack,)
+            return is_computed(needle) or any(map(is_computed, options))
+        case ir.NullTest(operand):
+            return is_computed(operand)
+        case ir.TextMatch() | ir.AllOf() | ir.AnyOf():
+            return False
         case _:
             assert_never(condition)
 

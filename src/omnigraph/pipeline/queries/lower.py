@@ -85,7 +85,7 @@ class Lowering:
             case plan.TopRanked(given):
                 return rank(operator, self.rows(given, outside), self.execution, self.names)
             case plan.Sort(given):
-                return sort(operator, self.rows(given, outside))
+                return sort(operator, self.rows(given, outside), self.execution)
             case plan.Limit(given):
                 self._bound_ranking(operator)
                 rows = self.rows(given, outside)

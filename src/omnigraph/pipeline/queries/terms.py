@@ -14,10 +14,12 @@ from pyspark.sql import Column, functions as f
 from omnigraph.catalog.arrow import arrow_type
 from omnigraph.catalog.types import FLOATS, INTEGERS, Scalar, Struct, ValueType
 from omnigraph.compiler import ir
+from omnigraph.compiler.access import is_fixed
 from omnigraph.compiler.ir import Comparator
 from omnigraph.engine.query.execution import Execution
 from omnigraph.engine.query.rows import ID
 from omnigraph.pipeline.datasource_schema import spark_type
+from omnigraph.pipeline.queries.computed import computed_column
 from omnigraph.pipeline.queries.rows import SparkRows
 
 WIDE: Final = "decimal(38,0)"
@@ -54,6 +56,12 @@ def term_of(operand: ir.Operand, rows: SparkRows, execution: Execution) -> Term 
             return Term(rows.column(variable, ID), Kind.PLAIN)
         case ir.Constant() | ir.ParameterRef() | ir.Now():
             return fixed_term(execution.value_of(operand))
+        case ir.Computed() | ir.Choice() | ir.Truth():
+            if is_fixed(operand):
+                return fixed_term(execution.value_of(operand))
+            return stored_term(
+                computed_column(operand, operand.type, rows, execution), operand.type
+            )
         case _:
             assert_never(operand)
 
@@ -183,6 +191,10 @@ def result_of(
             return rows.column(variable, ID)
         case ir.Constant() | ir.ParameterRef() | ir.Now():
             return fixed_column(execution.value_of(operand), of)
+        case ir.Computed() | ir.Choice() | ir.Truth():
+            if is_fixed(operand):
+                return fixed_column(execution.value_of(operand), of)
+            return computed_column(operand, of, rows, execution)
         case _:
             assert_never(operand)
 

@@ -58,7 +58,7 @@ def test_wherever_a_program_breaks_off_the_expectation_is_said_in_words() -> Non
         ("query q() { match { )", "expected a clause, found ')'"),
         (
             "query q() { match { $a )",
-            "expected an edge, a comparison operator, a variable, ':' or '.', found ')'",
+            "expected an edge, an operator, a variable, ':' or '.', found ')'",
         ),
         ("query q() { match { $a = )", "expected an expression, found ')'"),
         ("query q() { match { $a: T { x: )", "expected a value, found ')'"),
@@ -81,7 +81,7 @@ def test_what_was_expected_is_summed_up(text: str, message: str) -> None:
         ("$a: T {}", "leave the braces out when a binding matches nothing"),
         ("not $a e $b", "negation stands in braces: not { … }"),
         ("$a Knows $b", "edges are named with a lower-case first letter in a query"),
-        ("$a.x in (1)", "a list stands in brackets: [1, 2]"),
+        ("$a.x in (1, 2)", "a list stands in brackets: [1, 2]"),
         ("$a e{2} $b", "hops have two bounds: {2,2}"),
         ("$a.x = 1.", "a decimal number has digits on both sides of its point"),
         ("$a.x = 1e5", "numbers have no exponent; write the digits out"),

@@ -222,7 +222,7 @@ class _Block:
         if columns is None:
             columns = tuple(each.name for each in node.properties)
         if edge_columns is None:
-            edge_columns = tuple(each.name for each in edge.properties)
+            edge_columns = ("src", "dst", *(each.name for each in edge.properties))
         can_chain = edge.source == edge.target
         return plan.Expand(
             self.rows,

@@ -16,7 +16,7 @@ def graph(tmp_path: Path) -> omnigraph.LocalGraph:
 def test_a_write_says_how_much_and_which_commit(graph: omnigraph.LocalGraph) -> None:
     result = graph.insert("City", [{"name": "Faro"}], actor="dana", message="the first city")
     assert result.commit is not None
-    assert repr(result) == f"<MutationResult 1 nodes, 0 edges on main: commit {result.commit.id}>"
+    assert repr(result) == f"<MutationResult 1 node, 0 edges on main: commit {result.commit.id}>"
     assert repr(result.commit) == f"<Commit {result.commit.id} on main by dana: the first city>"
     assert repr(graph.delete("City", ["Oslo"])).endswith("on main: no commit>")
 
@@ -28,7 +28,7 @@ def test_a_load_says_how_many_rows_and_which_commit(
     records.write_text('{"type": "City", "data": {"name": "Faro"}}\n')
     result = graph.load(records, mode="append", engine="local")
     assert result.commit is not None
-    assert repr(result) == f"<LoadResult 1 rows onto main: commit {result.commit.id}>"
+    assert repr(result) == f"<LoadResult 1 row onto main: commit {result.commit.id}>"
 
 
 def test_a_diff_and_a_merge_say_what_changes(graph: omnigraph.LocalGraph) -> None:

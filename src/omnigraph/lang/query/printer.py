@@ -285,10 +285,23 @@ def _opens(condition: ast.Expression) -> bool:
     match condition:
         case ast.Comparison(ast.Variable(), operator, right) if operator in _WORD_OPERATORS:
             return isinstance(right, ast.Variable) or _binding(right) == _ATOM
-        case ast.Comparison() | ast.NullTest() | ast.Inversion() | ast.TextMatch() | ast.Call():
+        case ast.Comparison(left=first) | ast.NullTest(first):
+            return not _has_sign(first)
+        case ast.Inversion() | ast.TextMatch() | ast.Call():
             return True
         case ast.AnyOf(conditions) | ast.AllOf(conditions):
             return all(map(_opens, conditions))
+        case _:
+            return False
+
+
+def _has_sign(expression: ast.Expression) -> bool:
+    """Does it begin with a sign that is no part of a number? In a clause, that would subtract."""
+    match expression:
+        case ast.Negative():
+            return True
+        case ast.Arithmetic(left=first):
+            return _has_sign(first)
         case _:
             return False
 
